@@ -1,17 +1,15 @@
-"""How much faster captions are embedded than by ``SentenceTransformer.encode`` at its defaults, and
-how faithfully.
+"""Embedding captions against ``SentenceTransformer.encode`` at its defaults: speed and fidelity.
 
     python benchmarks/bench_embedding.py --sentences 5000 --json embedding.json
 
-Both run in this process, in turns, on the same sentences; a ratio is of two neighbouring runs.
-Other work on the machine slows the peer more (its threads wait for each other in every operation),
-so the ratio of the two fastest runs is given too: that one holds on an idle machine. The captions
-are COCO's val2017, from ``shared/data`` beside the repository; without that file, generated ones.
+Both run in this process, in turns, on the same sentences; a ratio is of two neighboring runs. Other
+work on the machine slows the peer more (its threads wait for each other in every operation), so the
+ratio of the two fastest runs is given too: it holds on an idle machine. The captions are COCO's
+val2017, from ``shared/data`` next to the repository; without that file, generated ones.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import time
@@ -20,44 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import parser
 from numpy.typing import NDArray
 
 from nooch.encoders import encoder
 from nooch.encoders.encoder_folders import locate
 from nooch.encoders.sbert import PRECISIONS, SbertEncoder
 
-CAPTIONS = (
-    Path(__file__).resolve().parents[1].parent
-    / "shared"
-    / "data"
-    / "captions"
-    / "captions_val2017.json"
-)
-WORDS = (
-    "a",
-    "man",
-    "dog",
-    "riding",
-    "holding",
-    "near",
-    "with",
-    "red",
-    "street",
-    "table",
-    "grass",
-    "beach",
-    "the",
-)
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+CAPTIONS = SHARED / "data" / "captions" / "captions_val2017.json"
+WORDS = "a man dog riding holding near with red street table grass beach the"
 
 
 def captions(count: int) -> tuple[list[str], str]:
     """The first ``count`` captions and where they come from."""
     if CAPTIONS.is_file():
-        found = json.loads(CAPTIONS.read_bytes())["annotations"]
-        return [str(a["caption"]) for a in found][:count], "COCO val2017"
+        annotations = json.loads(CAPTIONS.read_bytes())["annotations"]
+        return [str(a["caption"]) for a in annotations][:count], "COCO val2017"
     random = np.random.default_rng(0)
     lengths = random.integers(7, 16, count)
-    return [" ".join(random.choice(WORDS, n)) + "." for n in lengths], "generated"
+    return [" ".join(random.choice(WORDS.split(), n)) + "." for n in lengths], "generated"
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -87,9 +67,8 @@ def compare(peer: Any, ours: SbertEncoder, sentences: list[str], runs: int) -> d
 
 def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
     x, y = a.astype(np.float64), b.astype(np.float64)
-    result: NDArray[np.float64] = (
-        (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
-    )
+    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    result: NDArray[np.float64] = (x * y).sum(1) / lengths
     return result
 
 
@@ -104,47 +83,34 @@ def show(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
+    command = parser(__doc__, runs=3, model="minilm")
+    command.add_argument(
         "--sentences", type=int, default=5000, help="how many captions (25,014 are all)"
     )
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--model", default="minilm")
-    parser.add_argument("--precision", default="float32", choices=PRECISIONS)
-    parser.add_argument("--json", type=Path, help="write the numbers here")
-    options = parser.parse_args()
+    command.add_argument("--precision", default="float32", choices=PRECISIONS)
+    options = command.parse_args()
 
     import sentence_transformers
     import torch
 
     ours = encoder(options.model, precision=options.precision)
     if not isinstance(ours, SbertEncoder):
-        parser.error(f"--model {options.model} is no model of sentence-transformers")
+        command.error(f"--model {options.model} is no model of sentence-transformers")
     peer = sentence_transformers.SentenceTransformer(str(locate(ours.source)))
     sentences, origin = captions(options.sentences)
     for each in (peer, ours):
         each.encode(sentences[:64])
-    print(
-        f"{ours.identity} and SentenceTransformer.encode on {origin}, {torch.get_num_threads()}"
-        " threads"
-    )
-    print(
-        "captions     sentences  distinct   peer s  nooch s  fastest   ratio, median (min to max)  "
-        " cosine min, mean"
-    )
+    threads = f"{torch.get_num_threads()} threads"
+    print(f"{ours.identity} and SentenceTransformer.encode on {origin}, {threads}")
+    head = "captions     sentences  distinct   peer s  nooch s  fastest"
+    print(f"{head}   ratio, median (min to max)   cosine min, mean")
     results = {}
     for name, texts in (("as given", sentences), ("distinct", sorted(set(sentences)))):
         results[name] = compare(peer, ours, texts, options.runs)
         show(name, results[name])
     if options.json:
-        about = {
-            "encoder": ours.describe(),
-            "captions": origin,
-            "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-            "runs": options.runs,
-        }
+        cpu = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+        about = {"encoder": ours.describe(), "captions": origin, "CPU": cpu, "runs": options.runs}
         options.json.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
 
 

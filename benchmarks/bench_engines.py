@@ -1,16 +1,14 @@
-"""Tiny jobs through each engine: what one costs beyond its work, and whether the driver's memory
-grows with their number.
+"""Tiny jobs through each engine: overhead of a job, and growth of the driver's memory.
 
     python benchmarks/bench_engines.py [--jobs 200,2000] [--rounds 3] [--engines local,ray] [--json
     FILE]
 
-A job gives its item back. The time of a job is the difference between the larger and the smaller
-number of jobs, divided by the difference of the numbers: begin and end of the machinery cancel out.
-Local jobs are ten times as many, they take so little. Peers do the same without nooch: ``map`` of a
-ProcessPoolExecutor of two processes, ``ray.get`` of plain tasks on a cluster of two processors, and
-a job array of sbatch that starts Python for each job. Peak memory is that of the driver's process,
-each measured in a new one. Slurm is measured where ``--engines slurm`` asks for it (a Slurm for
-tests: tests/slurm.sh start FOLDER).
+A job returns its item. The time of a job is the difference between the larger and the smaller
+number of jobs, divided by the difference of the numbers: start and end of the engine cancel out.
+There are ten times as many local jobs, which are quick. Peers do the same without nooch: ``map`` of
+a ProcessPoolExecutor of two processes, ``ray.get`` of plain tasks on a cluster of two CPUs, and a
+job array of sbatch that starts Python for each job. Peak memory is of the driver, a new process
+each time. Slurm is measured with ``--engines slurm`` (a test Slurm: tests/slurm.sh start FOLDER).
 """
 
 from __future__ import annotations
@@ -26,10 +24,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 
 from nooch.engines import engine
 
@@ -52,22 +49,13 @@ def ray_peer(jobs: int) -> Iterable[int]:
 
 def slurm_peer(jobs: int) -> Iterable[int]:
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        command = f"srun {shlex.quote(sys.executable)} -c pass"
-        words = [
-            "sbatch",
-            "--parsable",
-            f"--output={folder}/%a.txt",
-            "--cpus-per-task=1",
-            f"--wrap={command}",
-        ]
+        command = f"--wrap=srun {shlex.quote(sys.executable)} -c pass"
+        words = ["sbatch", "--parsable", f"--output={folder}/%a.txt", "--cpus-per-task=1", command]
         for start in range(0, jobs, 200):
-            array = f"--array=0-{min(200, jobs - start) - 1}"
-            made = subprocess.run(
-                [*words, array], check=True, capture_output=True, text=True
-            ).stdout.strip()
-            while subprocess.run(
-                ["squeue", "--noheader", f"--jobs={made}"], check=False, capture_output=True
-            ).stdout.strip():
+            array = [*words, f"--array=0-{min(200, jobs - start) - 1}"]
+            done = subprocess.run(array, check=True, capture_output=True, text=True)
+            queue = ["squeue", "--noheader", f"--jobs={done.stdout.strip()}"]
+            while subprocess.run(queue, check=False, capture_output=True).stdout.strip():
                 time.sleep(0.2)
     return range(jobs)
 
@@ -75,10 +63,9 @@ def slurm_peer(jobs: int) -> Iterable[int]:
 def by_engine(text: str) -> Callable[[int], Iterable[int]]:
     def run(jobs: int) -> Iterable[int]:
         with tempfile.TemporaryDirectory(dir=".") as folder:
-            # as they come: nothing is kept
-            for number, result in enumerate(
-                engine(text, folder if text == "slurm" else None).map(same, range(jobs))
-            ):
+            # one by one, to hold no results
+            results = engine(text, folder if text == "slurm" else None).map(same, range(jobs))
+            for number, result in enumerate(results):
                 assert result == number
         return range(jobs)
 
@@ -93,40 +80,33 @@ PEERS: dict[str, tuple[str, Callable[[int], Iterable[int]], str]] = {
 
 
 def one(name: str, who: str, jobs: int) -> None:
-    """What a new process measures: seconds, and the peak of its memory (MB)."""
+    """Measure in a new process: seconds, and the peak of its memory (MB)."""
     text, peer, _ = PEERS[name]
     run = by_engine(text) if who == "nooch" else peer
     if name == "ray":
         import ray
 
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=40,
-        )
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": 40}
+        ray.init(address="local", num_cpus=2, **quiet)
     seconds = []
-    # the quickest of several tells most, where several take no time
+    # the fastest of several, if they take little time
     for _ in range(1 if name == "slurm" else 5):
         started = time.perf_counter()
         assert list(run(jobs)) == list(range(jobs))
         seconds.append(time.perf_counter() - started)
     # in kilobytes, except on a Mac
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        1e6 if sys.platform == "darwin" else 1e3
-    )
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     print(json.dumps({"seconds": min(seconds), "peak_mb": peak}))
 
 
 def measured(name: str, who: str, jobs: int) -> dict[str, Any]:
     words = [sys.executable, __file__, "--one", name, who, str(jobs)]
-    done = subprocess.run(
-        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"  {name}, {who}, {jobs} jobs: {found}", file=sys.stderr, flush=True)
-    return found
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    done = subprocess.run(words, check=True, text=True, **streams)
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"  {name}, {who}, {jobs} jobs: {figures}", file=sys.stderr, flush=True)
+    return figures
 
 
 def compare(name: str, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
@@ -142,40 +122,29 @@ def compare(name: str, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
                 for jobs in sizes:
                     peaks[jobs].append(found[jobs]["peak_mb"])
     return {
-        "ms a job": {who: Spread.of(listed) for who, listed in each.items()},
+        "ms per job": {who: Spread.of(listed) for who, listed in each.items()},
         "ratio": ratios(each["nooch"], each["peer"]),
         "peak_mb": {jobs: Spread.of(listed) for jobs, listed in peaks.items()},
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--jobs", default="200,2000")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engines", default="local,ray")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    command = parser(__doc__, jobs="200,2000", rounds=3, engines="local,ray")
+    command.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    arguments = command.parse_args()
     if arguments.one:
         name, who, jobs = arguments.one
         one(name, who, int(jobs))
         return
     few, many = (int(number) for number in arguments.jobs.split(","))
-    facts = {
-        name: compare(name, (few, many), arguments.rounds) for name in arguments.engines.split(",")
-    }
+    names = arguments.engines.split(",")
+    facts = {name: compare(name, (few, many), arguments.rounds) for name in names}
     for name, found in facts.items():
-        times, peaks = found["ms a job"], found["peak_mb"]
-        print(
-            f"{name}: {times['nooch']} ms a job; {PEERS[name][2]}: {times['peer']} ms; ratio"
-            f" {found['ratio']}"
-        )
-        print(
-            "  peak memory of the driver: "
-            + ", ".join(f"{peak} MB for {jobs:,} jobs" for jobs, peak in peaks.items())
-        )
+        times, peaks = found["ms per job"], found["peak_mb"]
+        peer = f"{PEERS[name][2]}: {times['peer']} ms"
+        print(f"{name}: {times['nooch']} ms per job; {peer}; ratio {found['ratio']}")
+        listed = ", ".join(f"{peak} MB for {jobs:,} jobs" for jobs, peak in peaks.items())
+        print(f"  peak memory of the driver: {listed}")
     write_json(arguments.json, {"machine": machine(), **facts})
 
 

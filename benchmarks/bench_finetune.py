@@ -1,5 +1,4 @@
-"""Fine-tuning: one network and several that share batches, beside a plain PyTorch loop that decodes
-with Pillow as it goes.
+"""Fine-tuning one network, and several that share batches, against a plain PyTorch loop.
 
 The plain loop is what the paper's code does: float32, no cache, each JPEG opened, converted and
 resized in the main process whenever it is its turn, one network. Both train all weights of the same
@@ -10,8 +9,8 @@ rounding 40 times larger).
 
 On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile, and the fraction
 of the card's measured rate of bf16 matrix products that the network's operations come to (forward
-as torch counts them, three times that for a step). On a processor a small size, float32, not
-compiled: almost all of the time is the network's own, so the ratio is close to 1 there.
+as torch counts them, three times that for a step). On a CPU a small size, float32, not compiled:
+almost all of the time is the network's own, so the ratio is close to 1 there.
 
     python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
 """
@@ -31,7 +30,7 @@ import numpy as np
 import polars as pl
 import torch
 from bench_pixels import photographs
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
@@ -46,7 +45,7 @@ from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
 from nooch.training.targets import Target
 
-# what a GPU and a processor can do in a minute or two
+# what a GPU and a CPU can do in a minute or two
 SIZES = {"cuda": (321, "config:resnet-50", 32), "cpu": (96, "config:resnet-18", 8)}
 CHECKED = 1
 TOLERANCE = 1e-5
@@ -59,11 +58,8 @@ class Setup:
         self.device = device
         kind = device.partition(":")[0]
         size, source, batch = SIZES[kind]
-        self.size, self.source, self.batch = (
-            arguments.size or size,
-            arguments.backbone or source,
-            batch,
-        )
+        self.size, self.source = arguments.size or size, arguments.backbone or source
+        self.batch = batch
         self.steps = arguments.steps
         count = self.batch * self.steps
         files, self.origin = photographs(folder)
@@ -72,16 +68,15 @@ class Setup:
         for number in range(count):
             self.files.append(folder / "images" / f"{number:06d}.jpg")
             shutil.copyfile(files[number % len(files)], self.files[-1])
-        frame = pl.DataFrame(
-            {"image_id": range(count), "file_name": [file.name for file in self.files]}
+        names = [file.name for file in self.files]
+        frame, root = (
+            pl.DataFrame({"image_id": range(count), "file_name": names}),
+            folder / "images",
         )
-        self.data = Dataset.build(
-            frame, ["none"], csr_array((count, 1)), image_root=str(folder / "images")
-        )
-        # the same pixels as the plain loop sees
-        self.pixels: PixelCache = build_pixels(
-            self.data, folder / "pixels", size=self.size, codec="pil"
-        )
+        self.data = Dataset.build(frame, ["none"], csr_array((count, 1)), image_root=str(root))
+        # the same pixels as the plain loop has
+        options: dict[str, Any] = {"size": self.size, "codec": "pil"}
+        self.pixels: PixelCache = build_pixels(self.data, folder / "pixels", **options)
         self.labels = (np.random.default_rng(0).random(count) < 0.3).astype(np.float32)
         self.labels[:2] = 0, 1
 
@@ -112,7 +107,7 @@ class Shared:
 
     def __init__(self, setup: Setup, settings: TuneSettings, networks: int) -> None:
         rows = np.arange(len(setup.labels))
-        # one batch to validate on: what is timed are the steps
+        # one batch to validate on: only the steps are timed
         splits = {"train": rows, "valid": rows[: setup.batch]}
         self.setup, self.steps = setup, setup.steps
         hooks = BatchHooks(rows=lambda _epoch: setup.order(self.steps))
@@ -159,9 +154,8 @@ class Plain:
     def image(self, row: int) -> torch.Tensor:
         """An image, decoded now."""
         with Image.open(self.setup.files[row]) as image:
-            small = image.convert("RGB").resize(
-                (self.setup.size, self.setup.size), Image.Resampling.BILINEAR
-            )
+            size = (self.setup.size, self.setup.size)
+            small = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.asarray(small).copy()).permute(2, 0, 1).float() / 255
         return (pixels - self.mean) / self.std
 
@@ -180,9 +174,8 @@ class Plain:
 
     def weights(self) -> torch.Tensor:
         """All weights and statistics."""
-        return _flat(
-            [self.head.weight, self.head.bias, *self.body.parameters(), *self.body.buffers()]
-        )
+        body = [*self.body.parameters(), *self.body.buffers()]
+        return _flat([self.head.weight, self.head.bias, *body])
 
 
 def _flat(values: Any) -> torch.Tensor:
@@ -244,17 +237,13 @@ def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--networks", type=int, default=4, help="how many share batches")
-    parser.add_argument("--steps", type=int, default=40, help="steps that are timed")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--size", type=int, help="pixels; by default by the device")
-    parser.add_argument("--backbone", help="by default by the device")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    command = parser(__doc__, runs=3)
+    command.add_argument("--networks", type=int, default=4, help="how many share batches")
+    command.add_argument("--steps", type=int, default=40, help="steps that are timed")
+    command.add_argument("--size", type=int, help="pixels; by default by the device")
+    command.add_argument("--backbone", help="by default by the device")
+    command.add_argument("--device", default="auto")
+    arguments = command.parse_args()
     device = choose_device(arguments.device)
     with tempfile.TemporaryDirectory() as name:
         setup = Setup(Path(name), arguments, device)
@@ -274,12 +263,10 @@ def main() -> None:
             for who, runner in runners.items():
                 rates[who].append(rate(runner, setup))
         per_image = operations(setup)
-    card = torch.cuda.get_device_name(device) if device != "cpu" else "processor"
-    print(
-        f"{setup.source}, {setup.size} x {setup.size}, batches of {setup.batch}, {card};"
-        f" photographs: {setup.origin}"
-    )
-    print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP an image")
+    card = torch.cuda.get_device_name(device) if device != "cpu" else "CPU"
+    images = f"{setup.size} x {setup.size}, batches of {setup.batch}"
+    print(f"{setup.source}, {images}, {card}; photographs: {setup.origin}")
+    print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP per image")
     found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
     for who, values in rates.items():
         print(f"{who}: {Spread.of(values)} images/s")

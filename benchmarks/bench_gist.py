@@ -1,5 +1,4 @@
-"""Gist for all 171 tasks, in memory: prototypes, cosines and challenge sets, against NumPy one task
-after another.
+"""Gist for 171 tasks in memory: prototypes, cosines, challenge sets, against NumPy task by task.
 
 The peer takes the mean of the positives' embeddings, one matrix-vector product and one division for
 each task, in float64, as one would by hand. nooch gives supports that do not depend on the order of
@@ -11,14 +10,12 @@ checked, as are the hard images.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from bench_criteria import dataset, timed
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 from numpy.typing import NDArray
 
 import nooch
@@ -46,24 +43,17 @@ def check(data: Dataset, suite: nooch.Suite, peer: dict[str, NDArray[np.float64]
     """Stop if supports differ by more than 1e-12, or hard images farther than that from tau."""
     rows = {split: (data.images["split"] == split).to_numpy() for split in ("valid", "test")}
     for _, task, split in suite.keys:
-        one, theirs = suite.set("gist", task, split), peer[task][rows[split]]
-        assert one.support is not None
-        hard = np.where(one.labels, theirs < TAU, theirs > TAU)
-        wrong = (hard != (one.subset != 2)) & (np.abs(theirs - TAU) > 1e-12)
-        if np.abs(one.support - theirs).max() > 1e-12 or wrong.any():
+        challenge, theirs = suite.set("gist", task, split), peer[task][rows[split]]
+        assert challenge.support is not None
+        hard = np.where(challenge.labels, theirs < TAU, theirs > TAU)
+        wrong = (hard != (challenge.subset != 2)) & (np.abs(theirs - TAU) > 1e-12)
+        if np.abs(challenge.support - theirs).max() > 1e-12 or wrong.any():
             sys.exit(f"error: the two disagree on {task}")
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=123_287)
-    parser.add_argument("--dimensions", type=int, default=768)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, images=123_287, dimensions=768, runs=3).parse_args()
     data = dataset(arguments.images)
     random = np.random.default_rng(0)
     values = random.normal(size=(len(data), arguments.dimensions)) + 0.5
@@ -79,10 +69,8 @@ def main() -> None:
     for name, spread in seconds.items():
         print(f"{name}: {Spread.of(spread)} s")
     ratio = ratios(seconds["NumPy, one task after another"], seconds["nooch"])
-    print(
-        f"{len(suite.keys)} sets of {arguments.dimensions} dimensions, supports within 1e-12:"
-        f" {ratio} times as fast"
-    )
+    sets = f"{len(suite.keys)} sets of {arguments.dimensions} dimensions"
+    print(f"{sets}, supports within 1e-12: {ratio} times as fast")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 
 

@@ -1,5 +1,4 @@
-"""Import of things and stuff of COCO-Stuff's size against other readers and against reading the
-bytes, whole processes in turn.
+"""Import of things and stuff of COCO-Stuff's size against other readers, whole processes in turn.
 
 pycocotools and faster-coco-eval load both files with their ``COCO`` and sum areas by image and
 category. "The bytes" reads both files into memory and does nothing with them. nooch also hashes the
@@ -10,14 +9,13 @@ sources, checks ids and areas, and writes the dataset folder.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from measuring import Spread, alternate, machine, ratios, write_json
+from measuring import Spread, alternate, machine, nooch_command, parser, ratios, write_json
 
 HERE = Path(__file__).parent
-# the generator of annotations lies with the tests
+# the generator of annotations is with the tests
 sys.path.append(str(HERE.parent / "tests"))
 from generate_annotations import generate  # noqa: E402
 
@@ -51,73 +49,29 @@ def annotation_files(images: int) -> Path:
     return folder
 
 
-def loading(module: str) -> str:
-    """The program of a peer that has a ``COCO``."""
-    return PEER.replace("MODULE", module)
-
-
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=123_287)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, images=123_287, runs=5).parse_args()
     source = annotation_files(arguments.images)
     out = HERE / "data" / "dataset"
-    python = sys.executable
-    nooch = [
-        python,
-        "-m",
-        "nooch",
-        "import",
-        "coco",
-        "--things",
-        f"{source}/instances.json",
-        "--stuff",
-        f"{source}/stuff.json",
-    ]
-    commands = {
-        "nooch": [*nooch, "--split", "70/10/20", str(out)],
-        "pycocotools": [python, "-c", loading("pycocotools.coco"), str(source), "on"],
-        "pycocotools, garbage collector off": [
-            python,
-            "-c",
-            loading("pycocotools.coco"),
-            str(source),
-            "off",
-        ],
-        "faster-coco-eval": [python, "-c", loading("faster_coco_eval"), str(source), "on"],
-        "faster-coco-eval, garbage collector off": [
-            python,
-            "-c",
-            loading("faster_coco_eval"),
-            str(source),
-            "off",
-        ],
-        "the bytes": [python, "-c", BYTES, str(source)],
-    }
+    python = [sys.executable, "-c"]
+    files = [f"{source}/instances.json", "--stuff", f"{source}/stuff.json"]
+    commands = {"nooch": nooch_command("import coco --split 70/10/20 --things", *files, out)}
+    for peer, module in (("pycocotools", "pycocotools.coco"), ("faster-coco-eval",) * 2):
+        program = PEER.replace("MODULE", module.replace("-", "_"))
+        commands[peer] = [*python, program, str(source), "on"]
+        commands[f"{peer}, garbage collector off"] = [*python, program, str(source), "off"]
+    commands["the bytes"] = [*python, BYTES, str(source)]
     found, memory = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
     size = sum((source / f"{name}.json").stat().st_size for name in ("instances", "stuff")) / 1e9
     print(f"Import of {arguments.images:,} images, {size:.2f} GB")
-    figures: dict[str, object] = {
-        "machine": machine(),
-        "gigabytes": size,
-        "seconds": found,
-        "memory": memory,
-    }
+    figures: dict[str, object] = {"machine": machine(), "gigabytes": size}
+    figures |= {"seconds": found, "memory": memory}
     for name, seconds in found.items():
-        peak = memory[name]
-        print(
-            f"{name}: {Spread.of(seconds)} s; peak {peak.total_mb:,.0f} MB in all processes,"
-            f" {peak.largest_mb:,.0f} MB in one"
-        )
+        print(f"{name}: {Spread.of(seconds)} s; peak {memory[name]}")
     for name in list(commands)[1:]:
         ratio = ratios(found[name], found["nooch"])
-        # of reading the bytes, nobody can be faster: there it is how much longer the whole import
-        # takes
+        # nothing is faster than reading the bytes: there the ratio is how much longer it takes
         if name == "the bytes":
             ratio = ratios(found["nooch"], found[name])
         print(f"nooch against {name}: {ratio} times as {'long' if name == 'the bytes' else 'fast'}")

@@ -1,14 +1,12 @@
-"""Growth of import with size: COCO files of things, stuff and captions, of 1, 10 and 80 times as
-many images.
+"""Growth of import with size: COCO files of things, stuff and captions of 1, 10, 80 times the size.
 
     python benchmarks/bench_import_scale.py [--images 40000] [--factors 1,10] [--part 20000]
     [--processes 2] [--keep] [--json FILE]
 
-In several parts (``--part-size``) against in one, as typed in a shell, start included; and against
+Several parts (``--part-size``) against one part, as typed in a shell, start included; and against
 reading the bytes once. Files are made from one generated set: every copy has the ids ``factor * id
-+ copy``, so that the images of any part lie all over a file. Memory is the peak over all processes,
-looked at every 20 ms. Files are removed after use (10 times 40,000 images are 3.7 GB); 80 times are
-left to try by hand.
++ copy``, so that the images of any part are spread over a file. Memory is the peak over all
+processes, sampled every 20 ms. Files are removed after use (10 times 40,000 images are 3.7 GB).
 """
 
 from __future__ import annotations
@@ -17,16 +15,15 @@ import argparse
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from measuring import Memory, machine, watch, write_json
+from measuring import machine, measured, nooch_command, parser, write_json
 
 from nooch.data.dataset_folder import read_header
 
 HERE = Path(__file__).parent
-# the generator of annotations lies with the tests
+# the generator of annotations is with the tests
 sys.path.append(str(HERE.parent / "tests"))
 from generate_annotations import generate  # noqa: E402
 
@@ -77,52 +74,27 @@ def _renumbered(pattern: re.Pattern[bytes], text: bytes, factor: int, copy: int)
     return pattern.sub(other, text)
 
 
-def measured(command: list[str]) -> tuple[float, Memory]:
-    """Seconds and peak memory of a command."""
-    started = time.perf_counter()
-    memory = watch(command)
-    return time.perf_counter() - started, memory
-
-
 def annotations_of(images: int) -> int:
     """Annotations and captions in the generated files of one copy."""
     base = HERE / "data" / f"annotations-{images}"
-    return sum(
-        (base / f"{name}.json").read_bytes().count(b'"image_id": ') for name in ROLES.values()
-    )
+    files = [base / f"{name}.json" for name in ROLES.values()]
+    return sum(file.read_bytes().count(b'"image_id": ') for file in files)
 
 
 def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds and memory of each way of importing, and of reading."""
     files = {role: str(folder / f"{name}.json") for role, name in ROLES.items()}
     out = HERE / "data" / "import-scale-out"
-    words = [
-        sys.executable,
-        "-m",
-        "nooch",
-        "import",
-        "coco",
-        str(out),
-        "--split",
-        "70/10/20",
-        "--overwrite",
-    ]
-    words += [
-        "--engine",
-        f"local:{options.processes}",
-        *(w for role, file in files.items() for w in (f"--{role}", file)),
-    ]
-    found: dict[str, Any] = {
-        "gigabytes": sum(Path(file).stat().st_size for file in files.values()) / 1e9
-    }
-    ways = {"in several parts": ["--part-size", str(options.part)], "in one part": []}
+    words = nooch_command("import coco --split 70/10/20 --overwrite", out)
+    words += ["--engine", f"local:{options.processes}"]
+    words += [word for role, file in files.items() for word in (f"--{role}", file)]
+    found: dict[str, Any] = {}
+    found["gigabytes"] = sum(Path(file).stat().st_size for file in files.values()) / 1e9
+    ways = {"several parts": ["--part-size", str(options.part)], "one part": []}
     for way in options.ways.split(","):
         seconds, memory = measured([*words, *ways[way]])
-        found[way] = {
-            "seconds": seconds,
-            "memory": memory,
-            "fingerprint": read_header(out).fingerprint,
-        }
+        found[way] = {"seconds": seconds, "memory": memory}
+        found[way]["fingerprint"] = read_header(out).fingerprint
         found["images"] = read_header(out).n_images
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
@@ -132,17 +104,10 @@ def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=40_000)
-    parser.add_argument("--factors", default="1,10")
-    parser.add_argument("--part", type=int, default=20_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--ways", default="in several parts,in one part")
-    parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    choices = {"factors": "1,10", "ways": "several parts,one part"}
+    command = parser(__doc__, images=40_000, part=20_000, processes=2, **choices)
+    command.add_argument("--keep", action="store_true")
+    arguments = command.parse_args()
     figures = []
     for factor in map(int, arguments.factors.split(",")):
         folder = annotation_files(arguments.images, factor)
@@ -155,13 +120,9 @@ def main() -> None:
         )
         for way in arguments.ways.split(","):
             seconds, memory = found[way]["seconds"], found[way]["memory"]
-            print(
-                f"  {way}: {seconds:.1f} s, {1e6 * seconds / found['annotations']:.2f} s a million"
-                f" annotations, {seconds / found['reading']:.0f} times reading; peak memory"
-                f" {memory.total_mb:,.0f} MB of all processes, {memory.largest_mb:,.0f} MB of the"
-                " largest",
-                flush=True,
-            )
+            rate = f"{1e6 * seconds / found['annotations']:.2f} s per million annotations"
+            times = f"{seconds / found['reading']:.0f} times reading"
+            print(f"  {way}: {seconds:.1f} s, {rate}, {times}; peak memory {memory}", flush=True)
         if len({found[way]["fingerprint"] for way in arguments.ways.split(",")}) > 1:
             sys.exit("error: the ways give different datasets")
         if not arguments.keep:

@@ -1,5 +1,4 @@
-"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against loops over scikit-learn's and
-torchmetrics' functions.
+"""AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against scikit-learn and torchmetrics.
 
 The subsets are all, hard, easy and hard by the strongest cue alone. ``roc_auc_score`` gives the
 same values, which is checked to 1e-12; torchmetrics, whose results are float32, to 1e-6. Of nooch's
@@ -12,16 +11,14 @@ in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench_criteria import dataset, timed
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -38,61 +35,52 @@ Work = list[tuple[list[NDArray[np.bool_]], Parts, NDArray[np.float64]]]
 def suite_of_all_tasks(data: nooch.Dataset) -> nooch.Suite:
     """CE with the cues that alpha finds, and the strongest class as cue of tasks without any."""
     fitted: FittedCE = nooch.CE(0.05, 0.1).fit(data.select("train"))
-    alone = {
-        task: (
-            data.classes[
-                int(np.nanargmax(np.where(np.arange(len(data.classes)) == y, -np.inf, fitted.A[y])))
-            ],
-        )
-        for y, task in enumerate(data.classes)
-        if not fitted.cues(task)
-    }
+    alone = {}
+    for y, task in enumerate(data.classes):
+        if not fitted.cues(task):
+            others = np.where(np.arange(len(data.classes)) == y, -np.inf, fitted.A[y])
+            alone[task] = (data.classes[int(np.nanargmax(others))],)
     return nooch.find(data, {"ce": nooch.CE(0.05, 0.1, alone)}, splits=["test"])
 
 
 def predictions(suite: nooch.Suite) -> list[nooch.Predictions]:
-    """Logits of three seeds, float32 as models give them: noise, the label, and the context's pull."""
+    """Logits of three seeds, float32: noise, the label, and the effect of context."""
     random, runs = np.random.default_rng(0), []
     sets = [suite.set("ce", task, "test") for task in suite.tasks]
     for seed in range(SEEDS):
         columns = []
-        for one in sets:
-            pull = np.array([-1.0, 1.0, 0.0])[one.subset]
-            columns.append(
-                (random.normal(size=len(one)) + 2 * one.labels + pull - 2).astype(np.float32)
-            )
-        values = np.column_stack(columns)
-        runs.append(
-            nooch.Predictions.of(
-                values, sets[0].image_ids, suite.tasks, scale="logit", run=str(seed), seed=seed
-            )
-        )
+        for challenge in sets:
+            effect = np.array([-1.0, 1.0, 0.0])[challenge.subset]
+            noise = random.normal(size=len(challenge))
+            columns.append((noise + 2 * challenge.labels + effect - 2).astype(np.float32))
+        about: dict[str, Any] = {"scale": "logit", "run": str(seed), "seed": seed}
+        values, ids = np.column_stack(columns), sets[0].image_ids
+        runs.append(nooch.Predictions.of(values, ids, suite.tasks, **about))
     return runs
 
 
 def parts_of(suite: nooch.Suite, task: str) -> tuple[list[NDArray[np.bool_]], Parts]:
     """Four subsets of a task's images: as masks for the loop, and as nooch has them."""
-    one = suite.set("ce", task, "test")
-    hard = one.subset != SUBSETS.index("easy")
-    assert one.by_cue is not None
-    cue = (one.by_cue & np.uint64(1)).astype(bool)
+    challenge = suite.set("ce", task, "test")
+    hard = challenge.subset != SUBSETS.index("easy")
+    assert challenge.by_cue is not None
+    cue = (challenge.by_cue & np.uint64(1)).astype(bool)
     masks = [np.ones_like(hard), hard, ~hard, cue]
-    kept, atoms = np.unique(hard * 2 + cue, return_index=True, return_inverse=True)[1:]
-    members = np.array([mask[kept] for mask in masks])
-    return masks, Parts(
-        one.labels, atoms, members, np.zeros(len(kept), dtype=np.intp), np.empty((0, 1))
-    )
+    firsts, atoms = np.unique(hard * 2 + cue, return_index=True, return_inverse=True)[1:]
+    members = np.array([mask[firsts] for mask in masks])
+    strata = np.zeros(len(firsts), dtype=np.intp)
+    return masks, Parts(challenge.labels, atoms, members, strata, np.empty((0, 1)))
 
 
 def loop(
     labels: NDArray[np.bool_], values: NDArray[np.float64], masks: list[NDArray[np.bool_]]
 ) -> list[float]:
     """scikit-learn, one subset after another; NaN where a subset has one class."""
-    found = []
+    aucs = []
     for mask in masks:
         y = labels[mask]
-        found.append(float(roc_auc_score(y, values[mask])) if y.any() and not y.all() else np.nan)
-    return found
+        aucs.append(float(roc_auc_score(y, values[mask])) if y.any() and not y.all() else np.nan)
+    return aucs
 
 
 def torch_loop(
@@ -129,51 +117,40 @@ def evaluated_by_loop(
     """Every AUC of the table of ``nooch.evaluate``: all, hard, easy; the latter two by cue too."""
     values: dict[tuple[Any, ...], float] = {}
     for row, task in enumerate(suite.tasks):
-        one = suite.set("ce", task, "test")
-        assert one.by_cue is not None
-        hard = one.subset != SUBSETS.index("easy")
-        masks: dict[tuple[str, str | None], NDArray[np.bool_]] = {
-            ("all", None): np.ones_like(hard),
-            ("hard", None): hard,
-            ("easy", None): ~hard,
-        }
+        challenge = suite.set("ce", task, "test")
+        assert challenge.by_cue is not None
+        hard = challenge.subset != SUBSETS.index("easy")
+        masks: dict[tuple[str, str | None], NDArray[np.bool_]] = {}
+        masks |= {("all", None): np.ones_like(hard), ("hard", None): hard, ("easy", None): ~hard}
         cues = suite.header.criteria["ce"].cues[task]
         for bit, (cue, _) in enumerate(cues if len(cues) > 1 else []):
-            alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
+            alone = (challenge.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
             masks |= {("hard", cue): alone, ("easy", cue): ~alone}
         for run in runs:
-            found = loop(one.labels, run.values[row], list(masks.values()))
-            values |= {
-                (run.run, task, *name): value for name, value in zip(masks, found, strict=True)
-            }
+            aucs = loop(challenge.labels, run.values[row], list(masks.values()))
+            for name, value in zip(masks, aucs, strict=True):
+                values[run.run, task, *name] = value
     return values
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=123_287)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, images=123_287, runs=5).parse_args()
     suite = suite_of_all_tasks(dataset(arguments.images))
     runs = predictions(suite)
     divided = {task: parts_of(suite, task) for task in suite.tasks}
-    work: Work = [
-        (*divided[t], run.values[row]) for row, t in enumerate(suite.tasks) for run in runs
-    ]
+    pairs = [(row, task, run) for row, task in enumerate(suite.tasks) for run in runs]
+    work: Work = [(*divided[task], run.values[row]) for row, task, run in pairs]
+
+    def torch_values(*names: str) -> NDArray[np.float64]:
+        return np.array([torch_loop(p.labels, v, masks, names) for masks, p, v in work])
+
     ways: dict[str, Callable[[], Any]] = {
         "nooch, AUC": lambda: nooch_scores(work, ("auc",)),
         "nooch, all six metrics": lambda: nooch_scores(work, METRICS),
         "scikit-learn, AUC": lambda: np.array([loop(p.labels, v, masks) for masks, p, v in work]),
-        "torchmetrics, AUC": lambda: np.array(
-            [torch_loop(p.labels, v, masks, ("auc",)) for masks, p, v in work]
-        ),
-        "torchmetrics, AUC, AUPRC and ECE": lambda: np.array(
-            [torch_loop(p.labels, v, masks, ("auc", "auprc", "ece")) for masks, p, v in work]
-        ),
+        "torchmetrics, AUC": lambda: torch_values("auc"),
+        "torchmetrics, AUC, AUPRC and ECE": lambda: torch_values("auc", "auprc", "ece"),
         "nooch.evaluate, AUC": lambda: nooch.evaluate(suite, runs, metrics=["auc"]),
         "nooch.evaluate, all six metrics": lambda: nooch.evaluate(suite, runs),
         "scikit-learn, AUC of that table": lambda: evaluated_by_loop(suite, runs),
@@ -189,29 +166,22 @@ def main() -> None:
     print(f"{len(suite.tasks)} tasks, {len(runs[0].image_ids):,} images, {SEEDS} seeds")
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
-    found = {}
-    scores, tables = (
-        ("nooch, AUC", "nooch, all six metrics"),
-        ("nooch.evaluate, AUC", "nooch.evaluate, all six metrics"),
-    )
-    for peer, mine in (
-        ("scikit-learn, AUC", scores),
-        ("torchmetrics, AUC", scores),
-        ("torchmetrics, AUC, AUPRC and ECE", scores[1:]),
-        ("scikit-learn, AUC of that table", tables),
-    ):
-        for name in mine:
-            pair = f"{name} against {peer}, {len(results[peer]):,} x 4 subsets"
-            if isinstance(results[peer], dict):
-                pair = f"{name} against {peer}, {len(results[peer]):,} values"
-            found[pair] = ratios(seconds[peer], seconds[name])
-            print(f"{pair}: {found[pair]} times as fast")
+    faster = {}
+    scores = ("nooch, AUC", "nooch, all six metrics")
+    mine = {"scikit-learn, AUC": scores, "torchmetrics, AUC": scores}
+    mine["torchmetrics, AUC, AUPRC and ECE"] = scores[1:]
+    tables = ("nooch.evaluate, AUC", "nooch.evaluate, all six metrics")
+    mine["scikit-learn, AUC of that table"] = tables
+    for peer, names in mine.items():
+        unit = "values" if isinstance(results[peer], dict) else "x 4 subsets"
+        for name in names:
+            pair = f"{name} against {peer}, {len(results[peer]):,} {unit}"
+            faster[pair] = ratios(seconds[peer], seconds[name])
+            print(f"{pair}: {faster[pair]} times as fast")
     taken, _ = timed(lambda: nooch.evaluate(suite, runs[:1], tasks=NOOCH_TASKS, bootstrap=1000))
     print(f"1,000 resamples of 12 tasks, all metrics and subsets, one run: {taken:.1f} s")
-    write_json(
-        arguments.json,
-        {"machine": machine(), "seconds": seconds, "ratios": found, "bootstrap_seconds": taken},
-    )
+    figures = {"seconds": seconds, "ratios": faster, "bootstrap_seconds": taken}
+    write_json(arguments.json, {"machine": machine(), **figures})
 
 
 def check(results: dict[str, Any]) -> None:
@@ -219,17 +189,13 @@ def check(results: dict[str, Any]) -> None:
     ours, theirs = results["nooch, AUC"][:, :, 0], results["scikit-learn, AUC"]
     if not np.allclose(ours, theirs, rtol=0, atol=1e-12, equal_nan=True):
         sys.exit("error: the two disagree")
-    six = results["nooch, all six metrics"][
-        :, :, [METRICS.index(name) for name in ("auc", "auprc", "ece")]
-    ]
+    places = [METRICS.index(name) for name in ("auc", "auprc", "ece")]
     torch = results["torchmetrics, AUC, AUPRC and ECE"]
-    if not np.allclose(
-        np.where(np.isnan(torch), np.nan, six), torch, rtol=0, atol=1e-6, equal_nan=True
-    ):
+    three = np.where(np.isnan(torch), np.nan, results["nooch, all six metrics"][:, :, places])
+    if not np.allclose(three, torch, rtol=0, atol=1e-6, equal_nan=True):
         sys.exit("error: nooch and torchmetrics disagree")
-    rows = (
-        results["nooch.evaluate, AUC"].table.select("run", "task", "subset", "cue", "value").rows()
-    )
+    columns = ("run", "task", "subset", "cue", "value")
+    rows = results["nooch.evaluate, AUC"].table.select(columns).rows()
     table = {row[:4]: np.nan if row[4] is None else row[4] for row in rows}
     for key, value in results["scikit-learn, AUC of that table"].items():
         if not np.isclose(table[key], value, rtol=0, atol=1e-12, equal_nan=True):

@@ -1,14 +1,13 @@
-"""How much faster the pixel cache is built than by a plain loop with Pillow, how faithfully, and
-how fast it feeds batches.
+"""Building the pixel cache against a plain loop with Pillow: speed, fidelity, rate of batches.
 
     python benchmarks/bench_pixels.py --images 5760 --json pixels.json
 
 Both are whole processes, run in turns on the same JPEG files with the same number of workers, start
 included. The peer opens, converts and resizes with Pillow (bilinear, antialiased) and writes into a
-memory map; it neither checks nor hashes nor can go on after a kill. The photographs are COCO's from
-``shared/data`` beside the repository, each copied as often as needed; without them, generated ones
-of the same size. All files lie in memory where there is a folder for that (the disk would be the
-same for both). Feeding: random batches of 32 by one thread from a cache that memory holds.
+memory map; it neither checks nor hashes nor resumes after a kill. The photographs are COCO's from
+``shared/data`` next to the repository, each copied as often as needed; without them, generated ones
+of the same size. All files are in memory if there is a folder for that (the disk would be the same
+for both). Rate of batches: random ones of 32 by one thread from a cache in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from measuring import Spread, alternate, machine, ratios, write_json
+from measuring import Spread, alternate, machine, nooch_command, parser, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
@@ -32,24 +31,24 @@ from nooch.caches.pixels import SIZE, PixelCache
 from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.models.image_decoding import decode_images
 
-REAL = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "coco-real"
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco-real"
 CHUNK = 54
 
 
 def photographs(folder: Path) -> tuple[list[Path], str]:
     """JPEG files and where they come from."""
-    if found := sorted(REAL.rglob("*.jpg")):
-        return found, "COCO"
-    random, made = np.random.default_rng(0), []
+    if real := sorted(REAL.rglob("*.jpg")):
+        return real, "COCO"
+    random, files = np.random.default_rng(0), []
     for number in range(64):
         coarse = Image.fromarray(random.integers(0, 255, (60, 80, 3), dtype=np.uint8))
-        made.append(folder / f"generated-{number}.jpg")
-        coarse.resize((640, 480), Image.Resampling.BICUBIC).save(made[-1], quality=90)
-    return made, "generated"
+        files.append(folder / f"generated-{number}.jpg")
+        coarse.resize((640, 480), Image.Resampling.BICUBIC).save(files[-1], quality=90)
+    return files, "generated"
 
 
 def memory_folder() -> Path | None:
-    """A folder in memory, so that the disk is not what is measured; None takes the usual place."""
+    """A folder in memory, so that the disk is not measured; None for the usual place."""
     folder = Path("/dev/shm")
     return folder if folder.is_dir() and shutil.disk_usage(folder).free > 8e9 else None
 
@@ -69,30 +68,27 @@ def prepare(folder: Path, count: int) -> str:
 
 def plain(folder: Path, out: Path, processes: int) -> None:
     """The peer: Pillow in a pool of processes."""
-    files = [
-        str(folder / "images" / name)
-        for name in load_dataset(folder / "dataset").images["file_name"]
-    ]
+    names = load_dataset(folder / "dataset").images["file_name"]
+    files, file = [str(folder / "images" / name) for name in names], out / "pixels.npy"
     out.mkdir()
-    np.lib.format.open_memmap(
-        out / "pixels.npy", mode="w+", dtype=np.uint8, shape=(len(files), SIZE, SIZE, 3)
-    )
-    parts = [
-        (str(out / "pixels.npy"), start, files[start : start + CHUNK])
-        for start in range(0, len(files), CHUNK)
-    ]
+    np.lib.format.open_memmap(file, "w+", np.uint8, (len(files), SIZE, SIZE, 3))
+    starts = range(0, len(files), CHUNK)
+    parts = [(str(file), start, files[start : start + CHUNK]) for start in starts]
     with ProcessPoolExecutor(processes) as pool:
         list(pool.map(plain_part, parts))
+
+
+def plain_pixels(path: str | Path) -> np.ndarray:
+    with Image.open(path) as image:
+        small = image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+    return np.asarray(small)
 
 
 def plain_part(part: tuple[str, int, list[str]]) -> None:
     file, start, paths = part
     array = np.lib.format.open_memmap(file, mode="r+")
     for row, path in enumerate(paths, start):
-        with Image.open(path) as image:
-            array[row] = np.asarray(
-                image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
-            )
+        array[row] = plain_pixels(path)
 
 
 def alone(folder: Path, codec: str, count: int = 216, runs: int = 5) -> Spread:
@@ -106,9 +102,7 @@ def alone(folder: Path, codec: str, count: int = 216, runs: int = 5) -> Spread:
     for number in range(runs + 1):
         times = [time.process_time()]
         for row, path in enumerate(paths):
-            with Image.open(path) as image:
-                small = image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
-            array[row % CHUNK] = np.asarray(small)
+            array[row % CHUNK] = plain_pixels(path)
         times.append(time.process_time())
         for first in range(0, len(paths), CHUNK):
             decode_images(paths[first : first + CHUNK], (SIZE, SIZE), codec)
@@ -132,25 +126,11 @@ def feed(cache: PixelCache, batch: int = 32, epochs: int = 4) -> list[float]:
 
 
 def compare(folder: Path, runs: int, processes: int) -> dict[str, Any]:
-    """Times of both in turns, what lies between their pixels, and the rate of feeding."""
-    plain_command = [
-        sys.executable,
-        __file__,
-        "--plain",
-        str(folder),
-        "--processes",
-        str(processes),
-    ]
-    nooch = [
-        sys.executable,
-        "-m",
-        "nooch",
-        "pixels",
-        str(folder / "dataset"),
-        "--out",
-        str(folder / "nooch"),
-    ]
-    commands = {"Pillow": plain_command, "nooch": [*nooch, "--processes", str(processes)]}
+    """Times of both in turns, differences of their pixels, and the rate of batches."""
+    workers = ["--processes", str(processes)]
+    nooch = nooch_command("pixels", folder / "dataset", "--out", folder / "nooch", *workers)
+    pillow = [sys.executable, __file__, "--plain", str(folder), *workers]
+    commands = {"Pillow": pillow, "nooch": nooch}
     clear = {n: [sys.executable, "-c", _CLEAR, str(folder / n.lower())] for n in commands}
     seconds, memory = alternate(commands, runs, clear)
     cache = PixelCache.load(folder / "nooch", load_dataset(folder / "dataset"))
@@ -172,43 +152,28 @@ _CLEAR = "import shutil, sys; shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=5760, help="how many; each takes 0.8 MB")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--plain", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--folder", type=Path, default=memory_folder(), help="where the files lie meanwhile"
-    )
-    parser.add_argument("--json", type=Path, help="write the numbers here")
-    options = parser.parse_args()
+    command = parser(__doc__, runs=3, processes=2)
+    command.add_argument("--images", type=int, default=5760, help="how many; each takes 0.8 MB")
+    command.add_argument("--plain", type=Path, help=argparse.SUPPRESS)
+    command.add_argument("--folder", type=Path, default=memory_folder(), help="for the files")
+    options = command.parse_args()
     if options.plain:
         plain(options.plain, options.plain / "pillow", options.processes)
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         origin = prepare(Path(name), options.images)
         found = compare(Path(name), options.runs, options.processes)
-    print(
-        f"{options.images:,} photographs ({origin}), {SIZE} x {SIZE}, {options.processes} processes"
-    )
+    count, workers = options.images, f"{options.processes} processes"
+    print(f"{count:,} photographs ({origin}), {SIZE} x {SIZE}, {workers}")
     for who, seconds in found["seconds"].items():
-        spread, memory = Spread.of(seconds), found["memory"][who]
-        print(
-            f"{who:<8} {spread} s, {options.images / spread.median:,.0f} images/s,"
-            f" {memory.largest_mb:,.0f} MB a process"
-        )
+        spread, memory = Spread.of(seconds), f"{found['memory'][who].largest_mb:,.0f} MB"
+        print(f"{who:<8} {spread} s, {count / spread.median:,.0f} images/s, {memory} per process")
     print(f"built {found['ratio']} times as fast (codec {found['codec']})")
-    print(f"decoded and resized {found['alone']} times as fast in one thread's processor time")
-    print(
-        f"pixels differ by {found['mean_difference']:.3f} of 255 on average, by"
-        f" {found['most_difference']} at most"
-    )
-    print(f"fed {found['fed']} images/s by one thread, batches of 32")
-    write_json(
-        options.json, {"machine": machine(), "images": options.images, "origin": origin, **found}
-    )
+    print(f"decoded and resized {found['alone']} times as fast in one thread's CPU time")
+    mean, most = f"{found['mean_difference']:.3f} of 255", found["most_difference"]
+    print(f"pixels differ by {mean} on average, by {most} at most")
+    print(f"{found['fed']} images/s by one thread, batches of 32")
+    write_json(options.json, {"machine": machine(), "images": count, "origin": origin, **found})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""What bfloat16 gives and costs: seconds to embed captions, and the hard images that differ from
-float32's.
+"""bfloat16 against float32: seconds to embed captions, and the hard images that differ.
 
     python benchmarks/bench_precision.py
 
 MiniLM on the captions of COCO's val2017, with the labels and the split of the published sets, all
-from ``shared/data`` beside the repository. Prototypes come from the training images among the
+from ``shared/data`` next to the repository. Prototypes come from the training images among the
 5,000; for each of the paper's 12 tasks, split and side as many images are hard as CE has there.
 Seconds are CPU time of this process, in turns on the same captions, so that other work on the
 machine changes them little.
@@ -12,13 +11,13 @@ machine changes them little.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from measuring import Spread, parser, ratios
 from scipy.sparse import csr_array
 
 from nooch.challenge import HARD, load_suite, mark_by_matching
@@ -34,22 +33,20 @@ DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 def captioned() -> Dataset:
     """The 5,000 images with presence of the 12 classes."""
-    found = json.loads((DATA / "captions" / "captions_val2017.json").read_bytes())["annotations"]
-    captions = pl.DataFrame({name: [a[name] for a in found] for name in ("image_id", "caption")})
+    file = DATA / "captions" / "captions_val2017.json"
+    annotations = json.loads(file.read_bytes())["annotations"]
+    columns = ("image_id", "caption")
+    captions = pl.DataFrame({name: [a[name] for a in annotations] for name in columns})
     labels = read_labels(DATA / "coco-stats" / "derived_coco_thing_labels_123287x80.npz")
     rows = np.flatnonzero(np.isin(labels.image_ids, captions["image_id"].to_numpy()))
-    columns = np.array([labels.classes.index(task) for task in NOOCH_TASKS])
-    present = labels.present[np.ix_(rows, columns)]
+    classes = np.array([labels.classes.index(task) for task in NOOCH_TASKS])
+    present = labels.present[np.ix_(rows, classes)]
     where = present.nonzero()
     areas = csr_array((np.full(len(where[0]), np.nan), where), shape=present.shape)
     plan = SplitPlan(str(DATA / "nooch-published" / "cocostuff_split_image_ids.npz"))
     images = apply_split(pl.DataFrame({"image_id": labels.image_ids[rows]}), plan)
-    return Dataset.build(
-        images,
-        NOOCH_TASKS,
-        areas,
-        captions.filter(pl.col("image_id").is_in(labels.image_ids[rows])),
-    )
+    captions = captions.filter(pl.col("image_id").is_in(labels.image_ids[rows]))
+    return Dataset.build(images, NOOCH_TASKS, areas, captions)
 
 
 def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
@@ -68,38 +65,27 @@ def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=3)
-    runs = parser.parse_args().runs
+    command = parser(__doc__, runs=3)
+    runs = command.parse_args().runs
     if not DATA.is_dir():
-        parser.error(f"no real data at {DATA}")
+        command.error(f"no real data at {DATA}")
     data, hard = captioned(), {}
     seconds: dict[str, list[float]] = {precision: [] for precision in PRECISIONS}
     for _ in range(runs):
         for precision in PRECISIONS:
-            made = encoder("minilm", precision=precision, device="cpu")
-            made.encode(["to load the model"])
+            chosen = encoder("minilm", precision=precision, device="cpu")
+            chosen.encode(["to load the model"])
             start = time.process_time()
-            vectors = embed_captions(data, made)
+            vectors = embed_captions(data, chosen)
             seconds[precision].append(time.process_time() - start)
             hard[precision] = hard_ids(data.with_embedding(precision, vectors), precision)
     exact, half = (hard[precision] for precision in ("float32", "bf16"))
-    ratios = sorted(
-        slow / fast for slow, fast in zip(seconds["float32"], seconds["bf16"], strict=True)
-    )
     assert data.captions is not None
     print(f"{data.captions.height:,} captions of {len(data):,} images")
     for precision, taken in seconds.items():
-        print(
-            f"{precision}: {np.median(taken):.1f} ({min(taken):.1f} to {max(taken):.1f}) s of CPU"
-            " time"
-        )
-    print(
-        f"bf16 against float32: {np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) times"
-        " as fast"
-    )
+        print(f"{precision}: {Spread.of(taken)} s of CPU time")
+    ratio = ratios(seconds["float32"], seconds["bf16"])
+    print(f"bf16 against float32: {ratio} times as fast")
     differing = sum(len(exact[key] - half[key]) for key in exact)
     sets = sum(exact[key] != half[key] for key in exact)
     total = sum(len(ids) for ids in exact.values())

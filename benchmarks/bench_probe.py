@@ -1,10 +1,9 @@
-"""384 probe jobs (8 methods x 4 values x 12 seeds of initialisation) in one pass against one job
-after another.
+"""384 probe jobs (8 methods x 4 values x 12 seeds of initialization) in one pass and one by one.
 
 86,302 x 2,048 made-up features, batch 32, SGD with momentum and weight decay, the same order of
 rows. The peer is a plain PyTorch loop: one Linear, autograd on the objective, ``torch.optim.SGD``;
-it is timed on a part of an epoch for one job of each method, which is also how its jobs per hour
-are counted. Both train the same steps: the weights after that part are compared.
+it is timed on a fraction of an epoch for one job of each method, from which its jobs per hour are
+computed. Both train the same steps: the weights after that fraction are compared.
 
     python benchmarks/bench_probe.py [--images 86302] [--features 2048] [--runs 3] [--steps 200]
     [--json FILE]
@@ -12,16 +11,15 @@ are counted. Both train the same steps: the weights after that part are compared
 
 from __future__ import annotations
 
-import argparse
 import sys
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from bench_criteria import timed
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 
 from nooch.objectives import TrainingCounts
 from nooch.training.block_sgd import Descent, HeadState
@@ -41,8 +39,8 @@ VALUES = {
     "online-gdro": (0.001, 0.01, 0.05, 0.1),
 }
 SEEDS = 12
-# the plain loops beside it take features as they are
-# one epoch is trained; after its last one a pass has no heads in training
+# features are not standardized, as in the plain loops; one epoch is trained: after its last one a
+# pass has no heads in training
 SETTINGS = ProbeSettings(Descent(), "none", epochs=2)
 
 
@@ -72,10 +70,7 @@ def one_pass(data: TrainingData, listed: list[Job], part: int) -> HeadPass:
     """An epoch over the first ``part`` rows of the order, all jobs together."""
     train = data.rows["train"]
     order = np.random.default_rng([0, 0, 0]).permutation(len(train))[:part]
-    some = TrainingData(
-        data.inputs, {**data.rows, "train": train[order]}, data.labels, data.environments
-    )
-    trained = HeadPass(some, listed, SETTINGS)
+    trained = HeadPass(replace(data, rows={**data.rows, "train": train[order]}), listed, SETTINGS)
     trained.step()
     return trained
 
@@ -96,13 +91,9 @@ def alone(data: TrainingData, job: Job, rows: np.ndarray) -> torch.Tensor:
     with torch.no_grad():
         linear.weight.copy_(start.weights[:, :1].T)
         linear.bias.copy_(start.biases[:1])
-    optimiser = torch.optim.SGD(
-        linear.parameters(),
-        lr=descent.lr,
-        momentum=descent.momentum,
-        weight_decay=descent.weight_decay,
-    )
-    # one epoch of a pass permutes its rows anew
+    decay = descent.weight_decay
+    optimiser = torch.optim.SGD(linear.parameters(), descent.lr, descent.momentum, 0, decay)
+    # one epoch of a pass permutes its rows again
     order = torch.from_numpy(rows[np.random.default_rng([0, 0, 0]).permutation(len(rows))])
     for begin in range(0, len(order), SETTINGS.batch):
         batch = order[begin : begin + SETTINGS.batch]
@@ -115,15 +106,7 @@ def alone(data: TrainingData, job: Job, rows: np.ndarray) -> torch.Tensor:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=86_302)
-    parser.add_argument("--features", type=int, default=2048)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, images=86_302, features=2048, runs=3, steps=200).parse_args()
     data, listed = made_up(arguments.images, arguments.features), jobs()
     part = arguments.steps * SETTINGS.batch
     rows = data.rows["train"][np.random.default_rng([0, 0, 0]).permutation(arguments.images)[:part]]
@@ -144,13 +127,12 @@ def main() -> None:
 
 
 def check(trained: HeadPass, expected: dict[Job, torch.Tensor]) -> None:
-    """Stop where the weights differ by more than rounding."""
+    """Stop if the weights differ by more than rounding."""
     n = trained.state.n_heads
     for number, job in enumerate(trained.jobs):
         if job in expected:
-            ours = torch.cat(
-                [trained.state.weights[:, number], trained.state.biases[number : number + 1]]
-            )
+            bias = trained.state.biases[number : number + 1]
+            ours = torch.cat([trained.state.weights[:, number], bias])
             apart = float((ours - expected[job]).abs().max())
             if apart > 1e-5:
                 sys.exit(f"error: {job} differs by {apart} among {n}")

@@ -9,15 +9,13 @@ compared at these points.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from bench_criteria import dataset, timed
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 
 import nooch
 
@@ -36,14 +34,7 @@ def agree(sweep: nooch.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--images", type=int, default=123_287)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--points", type=int, default=8)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, images=123_287, runs=5, points=8).parse_args()
     data = dataset(arguments.images)
     alphas, betas = np.linspace(0, 0.2, 20).tolist(), np.linspace(0.01, 0.5, 20).tolist()
     random = np.random.default_rng(0)
@@ -63,10 +54,8 @@ def main() -> None:
     ratio = ratios(seconds["one point after another"], seconds["sweep"])
     for name, values in seconds.items():
         print(f"{name}: {Spread.of(values)} s")
-    print(
-        f"the grid of 400 points for {len(data.classes)} tasks against finding at each: {ratio}"
-        " times as fast"
-    )
+    grid = f"the grid of 400 points for {len(data.classes)} tasks"
+    print(f"{grid} against finding at each: {ratio} times as fast")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 
 

@@ -1,11 +1,10 @@
-"""Growth of the import of a long table with size: rows of (image, class, area), of 1 and 10 times
-as many images.
+"""Growth of the import of a long table with its size: rows of (image, class, area).
 
     python benchmarks/bench_table_import.py [--rows 2000000] [--factors 1,10] [--part 50000]
     [--processes 2] [--kinds parquet,csv] [--json FILE]
 
-In parts (``--part-size``) against in one part, as typed in a shell, start included. There are ten
-rows an image, anywhere in the file. Memory is the peak over all processes, looked at every 20 ms.
+Several parts (``--part-size``) against one part, as typed in a shell, start included. There are ten
+rows per image, anywhere in the file. Memory is the peak over all processes, sampled every 20 ms.
 Files are removed after use.
 """
 
@@ -15,13 +14,12 @@ import argparse
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from measuring import Memory, machine, watch, write_json
+from measuring import machine, measured, nooch_command, parser, write_json
 
 from nooch.data.dataset_folder import read_header
 
@@ -59,34 +57,13 @@ def _block(images: int, rows: int, seed: int) -> pl.DataFrame:
     )
 
 
-def measured(command: list[str]) -> tuple[float, Memory]:
-    """Seconds and peak memory of a command."""
-    started = time.perf_counter()
-    memory = watch(command)
-    return time.perf_counter() - started, memory
-
-
 def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds and memory of an import in parts and in one."""
+    """Seconds and memory of an import with several parts and with one."""
     out = HERE / "data" / "table-import-out"
-    words = [
-        sys.executable,
-        "-m",
-        "nooch",
-        "import",
-        "table",
-        str(file),
-        str(out),
-        "--id",
-        "id",
-        "--class",
-        "class",
-    ]
-    words += ["--area", "area", "--split", "70/10/20", "--overwrite"]
-    ways = {
-        "in parts": ["--part-size", str(options.part), "--engine", f"local:{options.processes}"],
-        "in one part": [],
-    }
+    columns = "--id id --class class --area area --split 70/10/20"
+    words = nooch_command(f"import table {columns} --overwrite", file, out)
+    engine = ["--engine", f"local:{options.processes}"]
+    ways = {"several parts": ["--part-size", str(options.part), *engine], "one part": []}
     found: dict[str, Any] = {"file": file.name, "gigabytes": file.stat().st_size / 1e9}
     for way in options.ways.split(","):
         try:
@@ -94,11 +71,8 @@ def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
         except subprocess.CalledProcessError as error:
             found[way] = {"failed": error.returncode}
             continue
-        found[way] = {
-            "seconds": seconds,
-            "memory": memory,
-            "fingerprint": read_header(out).fingerprint,
-        }
+        fingerprint = read_header(out).fingerprint
+        found[way] = {"seconds": seconds, "memory": memory, "fingerprint": fingerprint}
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
     return found
@@ -106,17 +80,8 @@ def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--factors", default="1,10")
-    parser.add_argument("--part", type=int, default=50_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--kinds", default="parquet,csv")
-    parser.add_argument("--ways", default="in parts,in one part")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    choices = {"kinds": "parquet,csv", "ways": "several parts,one part", "factors": "1,10"}
+    options = parser(__doc__, rows=2_000_000, part=50_000, processes=2, **choices).parse_args()
     figures = []
     for kind in options.kinds.split(","):
         for factor in map(int, options.factors.split(",")):
@@ -129,12 +94,8 @@ def main() -> None:
                 if "failed" in found[way]:
                     print(f"  {way}: failed ({found[way]['failed']})", flush=True)
                     continue
-                memory = found[way]["memory"]
-                print(
-                    f"  {way}: {found[way]['seconds']:.1f} s, peak memory {memory.total_mb:,.0f} MB"
-                    f" of all processes, {memory.largest_mb:,.0f} MB of the largest",
-                    flush=True,
-                )
+                seconds, memory = found[way]["seconds"], found[way]["memory"]
+                print(f"  {way}: {seconds:.1f} s, peak memory {memory}", flush=True)
             if len({found[way].get("fingerprint") for way in options.ways.split(",")} - {None}) > 1:
                 sys.exit("error: the ways give different datasets")
     write_json(options.json, {"machine": machine(), "growth": figures})

@@ -1,20 +1,18 @@
-"""Images a second on a GPU: frozen features, and fine-tuning of ResNet-50 at 321 px, beside a plain
-PyTorch loop.
+"""Images per second on a GPU: frozen features and fine-tuning, against a plain PyTorch loop.
 
     python benchmarks/gpu.py [--seconds 60] [--steps 40] [--networks 4] [--device cuda] [--json
     FILE]
 
 The plain loop computes in float32, decodes each JPEG with Pillow in the main process when it is its
 turn, and trains one network (see ``bench_finetune.py``, whose parts are used here). nooch reads a
-cache of pixels and computes in bf16 with channels_last; compiled, where torch.compile works.
-Weights are random, from a configuration; without photographs at hand, generated ones of 640 x 480
-are taken. Each part gets ``--seconds``, after a warm-up: 60 keeps one call under 10 minutes. On a
-processor the sizes are small: a rehearsal.
+cache of pixels and computes in bf16 with channels_last, compiled if torch.compile works. Weights
+are random, from a configuration (ResNet-50 at 321 px); without photographs, generated ones of 640 x
+480 are used. Each part gets ``--seconds``, after a warm-up: 60 keeps one call under 10 minutes. On
+a CPU the sizes are small: a rehearsal.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -24,7 +22,7 @@ from pathlib import Path
 
 import torch
 from bench_finetune import Plain, Setup, Shared, rate
-from measuring import Spread, machine, ratios, write_json
+from measuring import Spread, machine, parser, ratios, write_json
 
 from nooch.caches.features import FeatureOptions, extract_features
 from nooch.models.backbones import choose_device, load_backbone
@@ -50,7 +48,7 @@ class PlainFeatures:
         return len(setup.files) / (time.perf_counter() - started)
 
 
-class Features:
+class CachedFeatures:
     """The same by ``extract_features``, from the cache of pixels."""
 
     def __init__(self, setup: Setup, folder: Path, *, fast: bool) -> None:
@@ -62,29 +60,23 @@ class Features:
     def __call__(self) -> float:
         """Images a second, hashing and writing included."""
         batch, started = _FEATURE_BATCH[self.setup.device.partition(":")[0]], time.perf_counter()
-        extract_features(
-            self.setup.data,
-            self.backbone,
-            self.folder,
-            FeatureOptions(batch=batch),
-            pixels=self.setup.pixels,
-            overwrite=True,
-        )
+        inputs = (self.setup.data, self.backbone, self.folder, FeatureOptions(batch=batch))
+        extract_features(*inputs, pixels=self.setup.pixels, overwrite=True)
         return len(self.setup.files) / (time.perf_counter() - started)
 
 
 def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
     """Rates of consecutive runs until the time is over, without the warm-up; at least one."""
     run()
-    found: list[float] = []
+    rates: list[float] = []
     started = time.perf_counter()
-    while not found or time.perf_counter() - started < seconds:
-        found.append(run())
-    return found
+    while not rates or time.perf_counter() - started < seconds:
+        rates.append(run())
+    return rates
 
 
 def compiles(device: str) -> str:
-    """Why torch.compile does not work here; empty where it does."""
+    """Why torch.compile does not work here; empty if it does."""
     try:
         torch.compile(lambda x: torch.sin(x) + 1)(torch.ones(8, device=device))
     except Exception as error:  # noqa: BLE001 - compilation fails with errors of several packages
@@ -93,7 +85,7 @@ def compiles(device: str) -> str:
 
 
 def trainings(setup: Setup, networks: int, *, fast: bool) -> dict[str, Callable[[], float]]:
-    """What is timed of fine-tuning, by name; a network is made when its turn comes."""
+    """Timed runs of fine-tuning by name; a network is made at its first run."""
     settings = replace(setup.settings(fast=fast), compile=False)
     made: dict[str, Callable[[], Shared | Plain]] = {
         "plain loop": lambda: Plain(setup),
@@ -127,8 +119,8 @@ def report(
         found[name] = rates_of(run, seconds)
         first, peer = next(iter(found)), next(iter(found.values()))
         n = min(len(peer), len(found[name]))
-        beside = "" if name == first else f", {ratios(found[name][:n], peer[:n])} times the {first}"
-        print(f"  {name}: {Spread.of(found[name])} images/s{beside}", flush=True)
+        ratio = "" if name == first else f", {ratios(found[name][:n], peer[:n])} times the {first}"
+        print(f"  {name}: {Spread.of(found[name])} images/s{ratio}", flush=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     return found
@@ -136,31 +128,25 @@ def report(
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seconds", type=float, default=60, help="of each part, after a warm-up")
-    parser.add_argument("--networks", type=int, default=4, help="how many share batches")
-    parser.add_argument("--steps", type=int, default=40, help="steps of a run")
-    parser.add_argument("--size", type=int, help="pixels; by default by the device")
-    parser.add_argument("--backbone", help="by default by the device")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    command = parser(__doc__)
+    command.add_argument("--seconds", type=float, default=60, help="of each part, after a warm-up")
+    command.add_argument("--networks", type=int, default=4, help="how many share batches")
+    command.add_argument("--steps", type=int, default=40, help="steps of a run")
+    command.add_argument("--size", type=int, help="pixels; by default by the device")
+    command.add_argument("--backbone", help="by default by the device")
+    command.add_argument("--device", default="auto")
+    arguments = command.parse_args()
     device, started = choose_device(arguments.device), time.perf_counter()
     is_gpu = device != "cpu"
     with tempfile.TemporaryDirectory() as name:
         setup = Setup(Path(name), arguments, device)
-        card = torch.cuda.get_device_name(device) if is_gpu else "processor"
-        print(
-            f"{setup.source}, {setup.size} x {setup.size}, {len(setup.files)} images"
-            f" ({setup.origin}), {card}, torch {torch.__version__}",
-            flush=True,
-        )
+        card = torch.cuda.get_device_name(device) if is_gpu else "CPU"
+        images = f"{setup.size} x {setup.size}, {len(setup.files)} images ({setup.origin})"
+        print(f"{setup.source}, {images}, {card}, torch {torch.__version__}", flush=True)
         features: dict[str, Callable[[], float]] = {
             "plain loop": PlainFeatures(setup),
-            "nooch, float32": Features(setup, Path(name) / "f32", fast=False),
-            "nooch, bf16 and channels_last": Features(setup, Path(name) / "bf16", fast=True),
+            "nooch, float32": CachedFeatures(setup, Path(name) / "f32", fast=False),
+            "nooch, bf16 and channels_last": CachedFeatures(setup, Path(name) / "bf16", fast=True),
         }
         of_features = report("frozen features", features, arguments.seconds)
         features.clear()

@@ -1,7 +1,8 @@
-"""Whole processes in turn, A B A B: wall time, and peak memory of everything that a command starts."""
+"""Whole processes in turn, A B A B: wall time, and peak memory of all that a command starts."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["Memory", "Spread", "alternate", "machine", "ratios", "watch", "write_json"]
+__all__ = [
+    "Memory", "Spread", "alternate", "machine", "measured", "nooch_command", "parser", "ratios",
+    "watch", "write_json",
+]  # fmt: skip
 
 _TICK = 0.02
+_NONE = subprocess.DEVNULL
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,10 @@ class Memory:
 
     total_mb: float
     largest_mb: float
+
+    def __str__(self) -> str:
+        largest = f"{self.largest_mb:,.0f} MB of the largest"
+        return f"{self.total_mb:,.0f} MB of all processes, {largest}"
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,8 @@ def alternate(
 ) -> tuple[dict[str, list[float]], dict[str, Memory]]:
     """Run the commands in turn; ``before`` is run, unmeasured, ahead of a command.
 
-    The first round warms up and measures memory, by looking at all processes every 20 ms; only the
-    rounds after it, in which nobody looks, are timed.
+    The first round warms up and samples the memory of all processes every 20 ms; only the rounds
+    after it, without sampling, are timed.
     """
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     memory: dict[str, Memory] = {}
@@ -62,26 +71,25 @@ def alternate(
                 subprocess.run(before[name], check=True)
             started = time.perf_counter()
             if number:
-                subprocess.run(
-                    command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
+                subprocess.run(command, check=True, stdout=_NONE, stderr=_NONE)
                 seconds[name].append(time.perf_counter() - started)
             else:
                 memory[name] = watch(command)
-            taken = time.perf_counter() - started
-            print(
-                f"  {name}: {taken:.2f} s{'' if number else ' (warm-up)'}",
-                file=sys.stderr,
-                flush=True,
-            )
+            taken, note = time.perf_counter() - started, "" if number else " (warm-up)"
+            print(f"  {name}: {taken:.2f} s{note}", file=sys.stderr, flush=True)
     return seconds, memory
 
 
+def measured(command: Sequence[str]) -> tuple[float, Memory]:
+    """Seconds and peak memory of a command. Raises CalledProcessError if it fails."""
+    started = time.perf_counter()
+    memory = watch(command)
+    return time.perf_counter() - started, memory
+
+
 def watch(command: Sequence[str]) -> Memory:
-    """Run a command and give its peak memory. Raises CalledProcessError where it fails."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    """Run a command and return its peak memory. Raises CalledProcessError if it fails."""
+    process = subprocess.Popen(command, stdout=_NONE, stderr=_NONE, start_new_session=True)
     total = largest = 0.0
     while process.poll() is None:
         sizes = _resident(process.pid)
@@ -93,7 +101,7 @@ def watch(command: Sequence[str]) -> Memory:
 
 
 def _resident(session: int) -> list[float]:
-    """Resident memory (MB) of every process of a session; empty where there is no /proc."""
+    """Resident memory (MB) of every process of a session; empty without /proc."""
     sizes = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -111,20 +119,29 @@ def ratios(slow: Sequence[float], fast: Sequence[float]) -> Spread:
 
 
 def machine() -> dict[str, str]:
-    """What the figures were taken on."""
-    packages = {
-        name: version(name) for name in ("numpy", "scipy", "polars", "msgspec", "pycocotools")
-    }
+    """CPUs, architecture and versions behind the figures."""
+    names = ("numpy", "scipy", "polars", "msgspec", "pycocotools")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "processors": str(cores),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        **packages,
-    }
+    python = {"machine": platform.machine(), "python": platform.python_version()}
+    return {"CPUs": str(cores), **python, **{name: version(name) for name in names}}
+
+
+def parser(description: str | None, **defaults: int | str) -> argparse.ArgumentParser:
+    """A parser with ``--json FILE`` and an option for each default, of the default's type."""
+    plain = argparse.RawDescriptionHelpFormatter
+    options = argparse.ArgumentParser(description=description, formatter_class=plain)
+    for name, value in defaults.items():
+        options.add_argument(f"--{name}", type=type(value), default=value)
+    options.add_argument("--json", type=Path)
+    return options
+
+
+def nooch_command(words: str, *more: object) -> list[str]:
+    """``python -m nooch`` with these words."""
+    return [sys.executable, "-m", "nooch", *words.split(), *map(str, more)]
 
 
 def write_json(path: Path | None, content: object) -> None:
-    """Write the figures where asked for."""
+    """Write the figures if a file is given."""
     if path is not None:
         path.write_text(json.dumps(content, indent=1, default=lambda o: o.__dict__) + "\n")

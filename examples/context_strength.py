@@ -1,14 +1,12 @@
-"""How much harder hard images are, by how strongly scenes hold their objects together: one network
-for each strength.
+"""How much harder hard images are, by strength of context: one network for each strength.
 
     python examples/context_strength.py OUT [--images 6000] [--strengths 0,0.25,0.5,0.75,0.9,0.95]
     [--seeds 2]
 
 Writes ``gaps.csv`` (a row for each strength and seed) and ``gaps.svg``. Cues are given by hand, so
-that tasks have challenge sets without any co-occurrence too; with a strength of 1 nothing is out of
-context, and there is no hard positive. What is compared is AUC on easy images less AUC on hard
-ones, the mean over the paper's twelve tasks: losses would change with the share of positives, which
-a strength changes too.
+that tasks have challenge sets even without co-occurrence; with a strength of 1 nothing is out of
+context, and there is no hard positive. The gap is AUC on easy images minus AUC on hard ones, the
+mean over the paper's twelve tasks: losses would also change with the share of positives.
 """
 
 from __future__ import annotations
@@ -48,13 +46,8 @@ def main() -> None:
     for strength in map(float, arguments.strengths.split(",")):
         for seed in range(arguments.seeds):
             if not any((row["strength"], row["seed"]) == (strength, seed) for row in rows):
-                rows.append(
-                    {
-                        "strength": strength,
-                        "seed": seed,
-                        **gap(out, arguments.images, strength, seed),
-                    }
-                )
+                aucs = gap(out, arguments.images, strength, seed)
+                rows.append({"strength": strength, "seed": seed, **aucs})
                 pl.DataFrame(rows).sort("strength", "seed").write_csv(table)
                 print(rows[-1], flush=True)
     draw(pl.read_csv(table), out / "gaps.svg")
@@ -65,12 +58,10 @@ def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
     world, folder = load_world(None), out / f"{strength:g}-{seed}"
     if not folder.exists():
         generate(ScenesPlan(images, 96, seed, strength, world), folder, map=LocalEngine().map)
-    made = folder / "annotations"
-    data = nooch.read_coco(
-        things=[made / "instances_scenes.json"],
-        stuff=[made / "stuff_scenes.json"],
-        images=folder / "images",
+    things, stuff = (
+        [folder / "annotations" / f"{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
+    data = nooch.read_coco(things=things, stuff=stuff, images=folder / "images")
     data = nooch.with_split(data, nooch.SplitPlan("70/10/20", seed=seed))
     cues = {name: [task.top_context] for name, task in paper_tasks().items()}
     suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=list(NOOCH_TASKS))
@@ -85,18 +76,13 @@ def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
         overwrite=True,
     )
     predictions = pl.read_parquet(folder / "classes" / "predictions.parquet")
-    mine = predictions.filter(pl.col("task").is_in(NOOCH_TASKS), split="test").select(
-        "image_id", "task", "logit"
-    )
-    scores = nooch.evaluate(suite, mine, split="test")
-    found = {
-        s: [scores.value("auc", s, criterion="ce", task=task) for task in NOOCH_TASKS]
-        for s in ("hard", "easy")
-    }
-    return {
-        subset: float(np.mean([value for value in values if value is not None]))
-        for subset, values in found.items()
-    }
+    mine = predictions.filter(pl.col("task").is_in(NOOCH_TASKS), split="test")
+    scores = nooch.evaluate(suite, mine.select("image_id", "task", "logit"), split="test")
+    means = {}
+    for subset in ("hard", "easy"):
+        aucs = [scores.value("auc", subset, criterion="ce", task=task) for task in NOOCH_TASKS]
+        means[subset] = float(np.mean([auc for auc in aucs if auc is not None]))
+    return means
 
 
 def draw(gaps: pl.DataFrame, file: Path) -> None:
@@ -107,11 +93,8 @@ def draw(gaps: pl.DataFrame, file: Path) -> None:
     axes.axhline(0, color="0.6", linewidth=1, linestyle="--")
     axes.plot(means["strength"], means["gap"], color=BLUE, marker="o")
     axes.scatter(shown["strength"], shown["gap"], color=BLUE, s=10, alpha=0.5, linewidths=0)
-    axes.set(
-        xlabel="context strength",
-        ylabel="AUC easy - AUC hard",
-        title="ERM's gap grows with the context",
-    )
+    labels = {"xlabel": "context strength", "ylabel": "AUC easy - AUC hard"}
+    axes.set(title="ERM's gap grows with the context", **labels)
     file.write_bytes(svg(figure))
 
 

@@ -1,5 +1,4 @@
-"""The main job end to end on generated scenes: draw, import, find, explain, train, choose, compare,
-show. No download of data.
+"""The main workflow on generated scenes, from images to the report, without a download of data.
 
     python examples/demo.py [--out demo-out] [--images 6000] [--full]
 
@@ -57,16 +56,16 @@ def main() -> None:
     heads(out, images)
     fine_tuning(out, full=arguments.full)
     conclusions(out, full=arguments.full)
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Everything lies in {out}/:")
+    print(f"\nDone in {time.monotonic() - started:.0f} s. All outputs are in {out}/:")
     for what, path in {
         "open it in a browser": "site/index.html",
-        "what the sets look like": "sheet.jpg",
+        "examples of the sets": "sheet.jpg",
         "challenge sets": "suite",
         "runs, records, predictions": "runs",
         "scores and chosen settings": "scores",
         "the paper's tables from these runs": "tables.md",
         "loss on hard images against loss on all, of all classes (Fig. 3)": "losses/losses.svg",
-        "the tasks that the paper's rule takes of all classes": "suite-chosen",
+        "the tasks that the paper's rule selects from all classes": "suite-chosen",
     }.items():
         print(f"  {out / path}: {what}")
     print("Your own data: nooch import --help. The paper's: nooch download coco-stuff --help")
@@ -76,42 +75,34 @@ def challenge_sets(out: Path, images: int) -> None:
     """Scenes, dataset, suite."""
     say("Scenes whose context is known, in COCO's format")
     run(f"nooch scenes {out}/scenes --images {images} --size 128 --seed 0")
-    made = f"{out}/scenes/annotations"
+    annotations = f"{out}/scenes/annotations"
     say("Import: things, stuff and captions joined by image, split 70/10/20")
     run(
-        f"nooch import coco --things {made}/instances_scenes.json --stuff {made}/stuff_scenes.json"
-        f" --captions {made}/captions_scenes.json --images {out}/scenes/images --split 70/10/20"
-        f" --seed 0 {out}/dataset"
+        f"nooch import coco --things {annotations}/instances_scenes.json"
+        f" --stuff {annotations}/stuff_scenes.json --captions {annotations}/captions_scenes.json"
+        f" --images {out}/scenes/images --split 70/10/20 --seed 0 {out}/dataset"
     )
-    say(
-        "Find: images without the usual context (hard positives), and with it but without the"
-        " object (hard negatives)"
-    )
+    say("Find: images without the usual context, and images with it but without the object")
     run(
         f"nooch find {out}/dataset --criterion ce --criterion gist --encoder minilm --match ce"
         f" --tasks {TASKS} --out {out}/suite"
     )
     suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
-    nooch.contact_sheet(
-        suite, data, ["car", "cup", "surfboard", "cow"], out / "sheet.jpg", per_row=4
-    )
+    tasks = ["car", "cup", "surfboard", "cow"]
+    nooch.contact_sheet(suite, data, tasks, out / "sheet.jpg", per_row=4)
     print(f"  {out}/sheet.jpg shows some of them")
     say("Explain: why one image is hard, in words")
     for subset in ("hard_positive", "hard_negative"):
-        run(
-            f"nooch explain {out}/suite --task car --image"
-            f" {suite.set('ce', 'car', 'test').ids(subset)[0]}"
-        )
-    say("Do the criteria find what was drawn against its context?")
-    run(
-        f"nooch find-score {out}/suite {out}/scenes/truth.parquet --split test --out"
-        f" {out}/truth-scores.csv"
-    )
+        image = suite.set("ce", "car", "test").ids(subset)[0]
+        run(f"nooch explain {out}/suite --task car --image {image}")
+    say("Do the criteria find objects that are against context?")
+    truth = f"{out}/suite {out}/scenes/truth.parquet"
+    run(f"nooch find-score {truth} --split test --out {out}/truth-scores.csv")
 
 
 def heads(out: Path, images: int) -> None:
     """A small network for all classes, and the paper's methods on its features in one pass."""
-    say("One small network for all classes, from scratch: what does it lose on hard images?")
+    say("One small network for all classes, from scratch: its loss on hard images")
     run(f"nooch pixels {out}/dataset --size 64 --out {out}/pixels")
     run(
         f"nooch classes {out}/dataset --pixels {out}/pixels --backbone"
@@ -123,10 +114,7 @@ def heads(out: Path, images: int) -> None:
         f" ce --bootstrap 200 --out {out}/network.parquet"
     )
     select_tasks(out, images)
-    say(
-        "The paper's nine methods with the values of its Table 8, three seeds, twelve tasks: heads"
-        " on that network's features"
-    )
+    say("The paper's nine methods with the values of Table 8, as heads on that network's features")
     run(
         f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels"
         f" --size 64 --out {out}/features"
@@ -139,7 +127,7 @@ def select_tasks(out: Path, images: int) -> None:
     """Losses of all classes, and tasks by the paper's rule, with a bound for fewer images."""
     least = max(images // 600, 1)
     say(
-        "Which of all classes make a benchmark? Those whose hard images lose most. The paper asks"
+        "Which classes make a benchmark? Those with the highest loss on hard images. The paper asks"
         f" for 50 hard positives and 50 hard negatives among 24,657 test images; here {least} and"
         f" {least} among {images // 5:,}"
     )
@@ -178,17 +166,13 @@ def conclusions(out: Path, *, full: bool) -> None:
         shown=False,
     )
     run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
-    say("A site to look at it all")
-    run(
-        f"nooch report {out}/suite --dataset {out}/dataset --runs {out}/runs --bootstrap 200 --out"
-        f" {out}/site"
-    )
+    say("The report, a static site")
+    inputs = f"{out}/suite --dataset {out}/dataset --runs {out}/runs"
+    run(f"nooch report {inputs} --bootstrap 200 --out {out}/site")
     say("Hard and easy images: the mean over tasks, settings chosen on the validation split")
-    for name, folder in (
-        ("Heads on frozen features", "scores"),
-        ("Fine-tuned" if full else "Fine-tuned, cow", "tuned-scores"),
-    ):
-        print_summary(name, out / folder, out / "suite")
+    print_summary("Heads on frozen features", out / "scores", out / "suite")
+    tuned = "Fine-tuned" if full else "Fine-tuned, cow"
+    print_summary(tuned, out / "tuned-scores", out / "suite")
 
 
 def print_summary(name: str, scores: Path, suite: Path) -> None:
@@ -201,15 +185,11 @@ def print_summary(name: str, scores: Path, suite: Path) -> None:
     for criterion in ("ce", "gist"):
         for method in cells["method"].unique(maintain_order=True):
             mine = cells.filter(method=method, criterion=criterion)
-            values = [
-                mine.filter(metric=metric, subset=subset)["mean"]
-                for metric, subset in COLUMNS.values()
-            ]
-            table.add_row(
-                method,
-                criterion,
-                *("–" if not len(v) or v[0] is None else f"{v[0]:.3f}" for v in values),
-            )
+            shown = []
+            for metric, subset in COLUMNS.values():
+                means = mine.filter(metric=metric, subset=subset)["mean"].drop_nulls()
+                shown.append(f"{means[0]:.3f}" if len(means) else "–")
+            table.add_row(method, criterion, *shown)
     Console(width=126).print(table)
 
 
@@ -222,16 +202,12 @@ def say(title: str) -> None:
 
 
 def run(command: str, *, shown: bool = True, lines: int | None = None) -> None:
-    """Print a command and run it with this interpreter's nooch; stop where it fails."""
+    """Print a command and run it with this interpreter's nooch; stop if it fails."""
     print(f"$ {command}", flush=True)
-    quiet = not shown or lines is not None
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command)],
-        check=False,
-        stdout=subprocess.PIPE if quiet else None,
-        text=True,
-        env={**os.environ, "COLUMNS": os.environ.get("COLUMNS", "160")},
-    )
+    words = [sys.executable, "-m", *shlex.split(command)]
+    out = subprocess.PIPE if lines is not None or not shown else None
+    columns = {"COLUMNS": os.environ.get("COLUMNS", "160")}
+    done = subprocess.run(words, check=False, stdout=out, text=True, env={**os.environ, **columns})
     if done.returncode:
         sys.exit(done.returncode)
     if lines is not None:
@@ -239,7 +215,7 @@ def run(command: str, *, shown: bool = True, lines: int | None = None) -> None:
 
 
 def quietly(command: str) -> None:
-    """Run a command whose tables are shown later."""
+    """Run a command whose tables are printed later."""
     run(command, shown=False)
 
 

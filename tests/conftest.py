@@ -102,14 +102,9 @@ def run_cli(
     ) -> Ran:
         words = [*shlex.split(command), *map(str, more)]
         if separate:
-            done = subprocess.run(
-                [sys.executable, "-m", "nooch", *words],
-                check=False,
-                capture_output=True,
-                cwd=cwd,
-                env={**os.environ, **(env or {})},
-                timeout=300,
-            )
+            process = {"cwd": cwd, "env": {**os.environ, **(env or {})}, "timeout": 300}
+            program = [sys.executable, "-m", "nooch", *words]
+            done = subprocess.run(program, check=False, capture_output=True, **process)
             return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["nooch", *words])

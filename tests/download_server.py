@@ -16,10 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from nooch.download import Remote
+from nooch.download import Downloaded, Remote
 
 SIZE = 3_000_000
 BODY = random.Random(0).randbytes(SIZE)
+PARTIAL, SIDECAR = ".file.bin.partial", ".file.bin.partial.json"
+UNKNOWN = {"size": None, "sha256": None}
 
 Act = Callable[["Handler", "File"], None]
 
@@ -229,3 +231,21 @@ def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> by
         for name, text in files.items():
             archive.writestr(name, text)
     return content.getvalue()
+
+
+FILES = {"annotations/a.json": b"a" * 1000, "annotations/b.json": b"b" * 99}
+ZIP = zipped(FILES)
+MARK = ".some.zip.unpacked.json"
+
+
+def remote_zip(*urls: str, body: bytes = ZIP, known: bool = True, **more: Any) -> Remote:
+    """A zip that is unpacked to ``annotations``, its hash perhaps unknown."""
+    facts = {"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6}
+    if not known:
+        facts |= {"size": None, "sha256": None, "about": len(body)}
+    return remote(*urls, body=body, **(facts | more))
+
+
+def hows(result: Downloaded) -> list[str]:
+    """How each file was obtained."""
+    return [file.how for file in result.files]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import pytest
 
-from nooch.errors import InputError
+from nooch.errors import InputError, ParameterError
 
 
 def fails(act, *parts, kind=InputError, helps=True):
@@ -22,3 +23,6 @@ def fails(act, *parts, kind=InputError, helps=True):
     assert not helps or "allowed:" in text or "remedy:" in text, text
     assert str(pickle.loads(pickle.dumps(caught.value))) == text
     return text
+
+
+refused = partial(fails, kind=ParameterError)

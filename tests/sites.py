@@ -26,15 +26,13 @@ TASKS = ["car", "cow", "lamp"]
 _DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
 
-def site_data(
-    folder: Path, *, n=240, ids=None, classes=CLASSES, captions=True, pictures=True, seed=0
-) -> Dataset:
+def site_data(folder: Path, *, classes=CLASSES, captions=True, pictures=True, seed=0) -> Dataset:
     """Cars on roads with persons, cows on grass, lamps without context.
 
     Areas are on a grid, so that many are equal to thresholds. The first test image is large, the
     second is no image, the third is missing, the fourth has a hostile file name.
     """
-    random = np.random.default_rng(seed)
+    random, n = np.random.default_rng(seed), 240
     car, cow, lamp, road, person, grass, tree = classes
     images = []
     for _ in range(n):
@@ -54,7 +52,7 @@ def site_data(
             image[tree] = random.integers(1, 8) / 20
         images.append(image)
     splits = [("train", "valid", "test")[0 if i < n // 2 else 1 + (i % 4 > 0)] for i in range(n)]
-    plain = dataset_of(images, list(classes), splits, ids)
+    plain = dataset_of(images, list(classes), splits)
     files = [f"im{i:03d}.jpg" for i in range(n)]
     test = [i for i in range(n) if splits[i] == "test"]
     files[test[3]] = 'a"><script>hacked=1<script>.jpg'.replace("/", "")

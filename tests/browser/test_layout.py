@@ -25,15 +25,8 @@ VIEWS = [
 VIEWS += [("runs", width, "light") for width in (900, 1000, 1600)]
 RUN = "resnet50_supervised_imagenet1k_v2_finetuned_321px_environment-undersample_seed0_best"
 # lamp has no context: it stands first, so that Explore has to look for a task with a set
-CLASSES = [
-    "baseball_glove",
-    "sports_ball",
-    "fire_hydrant",
-    "structural-other",
-    "person",
-    "playingfield",
-    "ground-other",
-]
+CLASSES = ["baseball_glove", "sports_ball", "fire_hydrant", "structural-other", "person"]
+CLASSES += ["playingfield", "ground-other"]
 TASKS = ["fire_hydrant", "baseball_glove", "sports_ball"]
 SETTINGS = {
     "erm": [()],
@@ -57,15 +50,9 @@ def sites(tmp_path_factory):
     suite = site_suite(data, tasks=TASKS)
     runs = made_runs(folder / "runs", suite, tasks=TASKS[1:], settings=SETTINGS)
     predictions = [_predictions(suite)]
-    write_report(
-        suite,
-        folder / "runs-site",
-        data=data,
-        runs=[runs.path],
-        predictions=predictions,
-        bootstrap=20,
-    )
-    write_report(suite, folder / "alone-site", data=data, predictions=predictions, bootstrap=20)
+    options = {"data": data, "predictions": predictions, "bootstrap": 20}
+    write_report(suite, folder / "runs-site", runs=[runs.path], **options)
+    write_report(suite, folder / "alone-site", **options)
     return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
 
 

@@ -125,26 +125,25 @@ def test_the_very_images_are_those_of_find(made, page, alpha, beta):
                     continue
                 one, ids = found.set(*key), data.select(split).images["image_id"].to_list()
                 marks = np.array(got["marks"])
-                assert [i for i, m in zip(ids, marks, strict=True) if m == 0] == one.ids(
-                    "hard_positive"
-                )
-                assert [i for i, m in zip(ids, marks, strict=True) if m == 1] == one.ids(
-                    "hard_negative"
-                )
+                for code, subset in enumerate(("hard_positive", "hard_negative")):
+                    hard = [i for i, mark in zip(ids, marks, strict=True) if mark == code]
+                    assert hard == one.ids(subset)
                 assert (marks == 255).sum() == sum(one.excluded)
-                assert got["thresholds"] == pytest.approx(
-                    [one.positive.threshold, one.negative.threshold], rel=1e-12
-                )
+                thresholds = [one.positive.threshold, one.negative.threshold]
+                assert got["thresholds"] == pytest.approx(thresholds, rel=1e-12)
 
 
 WORDS = """async ([name, split]) => {
   const site = await nooch.load("site"), task = nooch.marks.open(await nooch.load(name));
   const about = await nooch.load(`images-${split}-0`);
-  const own = (one) => ({ alpha: one.alpha, beta: one.beta, tau: one.tau, mode: one.match ? "matched" : "marks" });
+  const mode = (one) => (one.match ? "matched" : "marks");
+  const own = (one) => ({ alpha: one.alpha, beta: one.beta, tau: one.tau, mode: mode(one) });
   const settings = Object.fromEntries(site.criteria.map((one) => [one.name, own(one)]));
   return site.criteria.map((one) => {
     const found = nooch.marks.apply(task, site.criteria, one.name, settings);
-    return Array.from({ length: task.n }, (_, row) => nooch.inWords.verdict(task, one, found, row, settings, about.captions[row]));
+    const words = (row) =>
+      nooch.inWords.verdict(task, one, found, row, settings, about.captions[row]);
+    return Array.from({ length: task.n }, (_, row) => words(row));
   });
 }"""
 
@@ -164,28 +163,11 @@ def test_explanations_are_those_of_nooch_explain(made, page):
 def test_numbers_are_written_as_python_writes_them(made, page):
     open_page(page, made[0].path)
     random = np.random.default_rng(0)
-    values = [
-        0.0,
-        1.0,
-        -2.5,
-        0.03125,
-        0.28125,
-        1 / 3,
-        999.5,
-        1000.0,
-        12345.0,
-        1e-5,
-        0.00012345,
-        99.95,
-        0.1,
-        9.995,
-        *random.normal(size=200) * 10.0 ** random.integers(-7, 7, 200),
-    ]
-    values += [k / 1024 for k in range(0, 1024, 7)]
-    values = [float(v) for v in values]
-    assert page.evaluate("(values) => values.map(nooch.short)", values) == [
-        f"{v:.3g}" for v in values
-    ]
+    values = [0.0, 1.0, -2.5, 0.03125, 0.28125, 1 / 3, 999.5, 1000.0, 12345.0]
+    values += [1e-5, 0.00012345, 99.95, 0.1, 9.995, *(k / 1024 for k in range(0, 1024, 7))]
+    values += (random.normal(size=200) * 10.0 ** random.integers(-7, 7, 200)).tolist()
+    shown = page.evaluate("(values) => values.map(nooch.short)", values)
+    assert shown == [f"{v:.3g}" for v in values]
 
 
 def _shown(page):
@@ -200,9 +182,8 @@ def test_sorting_filters_and_the_link(made, page):
     open_page(page, done.path, task="cow", criterion="ce", show="hard_negative", sort="support")
     one = suite.set("ce", "cow", "test")
     rows = np.flatnonzero(one.subset == 1)
-    expected = [
-        str(one.image_ids[int(r)]) for r in rows[np.argsort(-one.support[rows], kind="stable")]
-    ]
+    ordered = rows[np.argsort(-one.support[rows], kind="stable")]
+    expected = [str(one.image_ids[int(row)]) for row in ordered]
     assert _shown(page) == expected[: len(_shown(page))]
     page.locator("#sort").select_option("id")
     assert _shown(page) == sorted(expected, key=int)[: len(_shown(page))]
@@ -212,10 +193,8 @@ def test_sorting_filters_and_the_link(made, page):
     assert expected[0] in _shown(page)
     page.locator("#filter").fill("plain CAPTION")
     page.wait_for_timeout(300)
-    with_it = set(
-        data.captions.filter(pl.col("caption").str.contains("plain"))["image_id"].to_list()
-    )
-    assert set(map(int, _shown(page))) == {int(i) for i in expected} & with_it
+    plain = data.captions.filter(pl.col("caption").str.contains("plain"))
+    assert set(map(int, _shown(page))) == {int(i) for i in expected} & set(plain["image_id"])
     page.locator("#filter").fill("")
     page.locator("#drawn").check()
     assert page.locator(".card .no-picture").count() == 0
@@ -276,23 +255,16 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
         open_page(page, tmp_path / "site", name)
         page.wait_for_timeout(300)
         assert page.locator("main img[src='x']").count() == 0
-    open_page(
-        page,
-        tmp_path / "site",
-        task=classes[0],
-        image=str(data.select("test").images["image_id"][3]),
-    )
+    image = str(data.select("test").images["image_id"][3])
+    open_page(page, tmp_path / "site", task=classes[0], image=image)
     page.wait_for_selector("dialog[open] .captions li")
     words = page.locator("dialog").inner_text()
     assert "<img src=x onerror='hacked=1'>" in words
     assert "\u202e" not in words
     assert 'a"><script>hacked=1<script>.jpg' in words
     texts = " ".join(page.locator(".captions").all_inner_texts())
-    assert (
-        HOSTILE.split("\u2028", maxsplit=1)[0] in texts
-        or "characters)" in texts
-        or "plain caption" in texts
-    )
+    known = (HOSTILE.split("\u2028", maxsplit=1)[0], "characters)", "plain caption")
+    assert any(text in texts for text in known)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
@@ -328,61 +300,49 @@ def _large(n=24657, tasks=12):
     dense[:, tasks + 4 :] *= 0.3
     splits = ["train"] * 4000 + ["test"] * n
     frame = pl.DataFrame({"image_id": np.arange(total), "split": splits})
-    data = Dataset.build(
-        frame,
-        [f"class{i}" for i in range(30)],
-        csr_array(dense),
-        embeddings={"words": random.normal(size=(total, 8))},
-    )
-    return data, find(
-        data,
-        {"ce": CE(0.05, 0.1), "gist": Gist("words")},
-        tasks=[f"class{i}" for i in range(tasks)],
-        match="ce",
-    )
+    classes = [f"class{i}" for i in range(30)]
+    embeddings = {"words": random.normal(size=(total, 8))}
+    data = Dataset.build(frame, classes, csr_array(dense), embeddings=embeddings)
+    criteria = {"ce": CE(0.05, 0.1), "gist": Gist("words")}
+    return data, find(data, criteria, tasks=classes[:tasks], match="ce")
+
+
+SWITCH = """(task) => new Promise((done) => {
+  const from = performance.now(), select = document.getElementById("task");
+  const ready = () =>
+    document.body.dataset.ready.startsWith(`${task} `) && done(performance.now() - from);
+  new MutationObserver(ready).observe(document.body, { attributeFilter: ["data-ready"] });
+  select.value = task;
+  select.dispatchEvent(new Event("change"));
+})"""
+SLIDE = """() => new Promise((done) => {
+  const slide = document.getElementById("slide-beta"), from = performance.now();
+  const finish = () => requestAnimationFrame(() => done(performance.now() - from));
+  slide.value = "0.4";
+  slide.dispatchEvent(new Event("input"));
+  requestAnimationFrame(finish);
+})"""
 
 
 def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
     data, suite = _large()
     part, random = data.select("test"), np.random.default_rng(1)
-    runs = [
-        Predictions.of(
-            random.normal(size=(len(part), 12)),
-            part.image_ids,
-            suite.tasks,
-            scale="logit",
-            run=f"model {i}",
-        )
-        for i in range(9)
-    ]
+    runs = []
+    for number in range(9):
+        about = {"scale": "logit", "run": f"model {number}"}
+        values = random.normal(size=(len(part), 12))
+        runs.append(Predictions.of(values, part.image_ids, suite.tasks, **about))
     # the pages are what is tested, and a thousand resamples of nine runs take minutes
     write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=5)
-    began = time.perf_counter()
+    start = time.perf_counter()
     open_page(page, tmp_path / "site", task="class0", criterion="ce")
-    first = time.perf_counter() - began
+    first = time.perf_counter() - start
     spans, slides = [], []
     for number in range(1, 6):
         page.locator("#reset").click()
-        took = page.evaluate(
-            """(task) => new Promise((done) => {
-              const from = performance.now(), select = document.getElementById("task");
-              const ready = () => document.body.dataset.ready.startsWith(`${task} `) && done(performance.now() - from);
-              new MutationObserver(ready).observe(document.body, { attributeFilter: ["data-ready"] });
-              select.value = task;
-              select.dispatchEvent(new Event("change"));
-            })""",
-            f"class{number}",
-        )
-        spans.append(took)
+        spans.append(page.evaluate(SWITCH, f"class{number}"))
         assert _counts(page) == _hard(suite, "ce", f"class{number}")
-        slides.append(
-            page.evaluate("""() => new Promise((done) => {
-                  const slide = document.getElementById("slide-beta"), from = performance.now();
-                  slide.value = "0.4";
-                  slide.dispatchEvent(new Event("input"));
-                  requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - from)));
-                })""")
-        )
+        slides.append(page.evaluate(SLIDE))
     switch, slide = (f"{min(values):.0f} to {max(values):.0f} ms" for values in (spans, slides))
     with capsys.disabled():
         sys.stdout.write(
@@ -400,12 +360,8 @@ def test_cues_alone_are_those_of_the_suite(made, page):
         )
         for bit, ((cue, strength), row) in enumerate(zip(cues, rows, strict=True)):
             alone = (one.by_cue >> np.uint64(bit) & np.uint64(1)).astype(bool)
-            assert row == [
-                cue,
-                f"{strength:.3g}",
-                str((alone & one.labels).sum()),
-                str((alone & ~one.labels).sum()),
-            ]
+            counts = [str((alone & side).sum()) for side in (one.labels, ~one.labels)]
+            assert row == [cue, f"{strength:.3g}", *counts]
         words = page.locator("#cue-panel").inner_text()
         assert "NLL of gdro" in words
         assert "null" not in words

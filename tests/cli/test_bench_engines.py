@@ -45,8 +45,8 @@ def flag(request, monkeypatch):
     """What ``--engine`` is given."""
     for module, name, value in (
         (base, "WAIT", 0.01),
-        (slurm_engine, "_LOOK", 0.5),
-        (slurm_engine, "_PATIENCE", 1.0),
+        (slurm_engine, "LOOK", 0.5),
+        (slurm_engine, "PATIENCE", 1.0),
     ):
         monkeypatch.setattr(module, name, value)
     if request.param == "ray":

@@ -154,16 +154,14 @@ def test_statements(world, run_cli):
     mine = run_cli("statements runs --suite suite --only cvar-worst-calibrated --format json")
     (finding,) = mine.json
     assert (finding["verdict"], finding["scope"], finding["paper"]) == (
-        "cannot be said",
+        "inconclusive",
         "ce alone",
-        "cannot be said",
+        "inconclusive",
     )
     assert "no average of cvar" in finding["checks"][0]["numbers"]
     markdown = run_cli("statements paper --format markdown").out
     assert markdown.startswith("**Statements: the paper's tables**")
-    assert (
-        "| CVaR is worst calibrated on easy images. | cannot be said | cannot be said |" in markdown
-    )
+    assert "| CVaR is worst calibrated on easy images. | inconclusive | inconclusive |" in markdown
     run_cli("statements paper --only gist-is-easier").refused("did you mean gist-is-harder")
 
 
@@ -200,20 +198,20 @@ def test_statements_over_a_setting(rates, run_cli):
         assert set(row["verdicts"]) == {"0.001", "0.1"}
         assert row["verdicts"]["0.1"] == single["verdict"]
         first, second = row["verdicts"]["0.001"], row["verdicts"]["0.1"]
-        # what cannot be said at any value is no verdict that survives
-        assert row["survives"] == (None if first == second == "cannot be said" else first == second)
+        # inconclusive at every value: no verdict survives
+        assert row["survives"] == (None if first == second == "inconclusive" else first == second)
     said = [row["survives"] for row in facts["statements"]]
     assert None in said
     assert (
         f"{said.count(True)} of {len(said) - said.count(None)} verdicts survive; {said.count(None)}"
-        " cannot be said" in words(done.out)
+        " inconclusive" in words(done.out)
     )
     assert "| survives |" in run_cli(f"{command} --format markdown").out
 
 
 def test_results_over_a_setting(rates, run_cli, tmp_path):
     done = run_cli(
-        "results slow fast --suite suite --over lr --like table3,16 --out {tmp_path}/tables.csv"
+        f"results slow fast --suite suite --over lr --like table3,16 --out {tmp_path}/tables.csv"
     ).ok()
     # titles are folded above narrow tables
     titles = [words(text)[:200] for text in done.out.split("Table ")[1:]]

@@ -1,10 +1,12 @@
 """A server, and patience that does not wait."""
 
 import pytest
-from download_server import serving
+from download_server import BODY, ZIP, left, remote, remote_zip, serving
+from refusals import fails
 from waiting import HANGS
 
 from nooch.download import Collection, Patience, download
+from nooch.errors import DownloadError
 
 
 @pytest.fixture
@@ -51,3 +53,50 @@ def fetched(root, patience):
         return download(wanted, root, **{"patience": patience} | more)
 
     return run
+
+
+@pytest.fixture
+def served(server):
+    """Serve ``BODY`` by these acts; its description."""
+
+    def put(*acts, always=None, body=BODY, **facts):
+        return remote(server.put("/file.bin", body, *acts, always=always), **facts)
+
+    return put
+
+
+@pytest.fixture
+def arrives(fetched, root):
+    """Fetch a file: it has the right bytes, and nothing is next to it."""
+
+    def run(files, **more):
+        result = fetched(files, **more)
+        assert (root / "file.bin").read_bytes() == BODY
+        assert left(root) == ["file.bin"]
+        return result
+
+    return run
+
+
+@pytest.fixture
+def refused(fetched, root):
+    """Fetch a file: one error, which names every mirror, and nothing under the final name."""
+
+    def run(files, *parts):
+        parts = ("cannot be downloaded", *files.urls, *parts)
+        text = fails(lambda: fetched(files), *parts, kind=DownloadError)
+        assert "`source`" in text
+        assert not (root / "file.bin").exists()
+        return text
+
+    return run
+
+
+@pytest.fixture
+def served_zip(server):
+    """Serve a zip by these acts; its description."""
+
+    def put(body=ZIP, *acts, always=None, **more):
+        return remote_zip(server.put("/some.zip", body, *acts, always=always), body=body, **more)
+
+    return put

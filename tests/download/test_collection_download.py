@@ -3,42 +3,28 @@
 import hashlib
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 
-import filelock
 import msgspec
 import pytest
-from download_server import BODY, SIZE, cut, endless, left, remote, slowly, status, zipped
+from download_server import (
+    BODY,
+    FILES,
+    MARK,
+    SIZE,
+    ZIP,
+    cut,
+    hows,
+    left,
+    remote,
+    remote_zip,
+    status,
+    zipped,
+)
 from refusals import fails
-from waiting import HANGS, until
 
-from nooch.download import COLLECTIONS, Collection, collection, download
+from nooch.download import COLLECTIONS, collection, download
 from nooch.download.file_checks import RECORD
 from nooch.errors import DownloadError, OutputError, ParameterError
-
-FILES = {"annotations/a.json": b"a" * 1000, "annotations/b.json": b"b" * 99}
-ZIP = zipped(FILES)
-MARK = ".some.zip.unpacked.json"
-
-
-def _zip(*urls, body=ZIP, known=True, **more):
-    facts = {"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6}
-    if not known:
-        facts |= {"size": None, "sha256": None, "about": len(body)}
-    return remote(*urls, body=body, **(facts | more))
-
-
-@pytest.fixture
-def served(server):
-    """Serve a zip by these acts; its description."""
-
-    def put(body=ZIP, *acts, always=None, **more):
-        return _zip(server.put("/some.zip", body, *acts, always=always), body=body, **more)
-
-    return put
 
 
 @pytest.fixture
@@ -50,10 +36,6 @@ def set_free(root, monkeypatch):
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size))
 
     return free
-
-
-def _hows(result):
-    return [file.how for file in result.files]
 
 
 # the catalogue
@@ -98,37 +80,37 @@ def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, 
 
     # by their hashes, without a network
     result = download("nooch-published", tmp_path, source=shared_data)
-    assert _hows(result) == ["taken"] * 98
+    assert hows(result) == ["taken"] * 98
     published = read_published(tmp_path)
     assert len(published.sets) == 96
     sizes = {name: len(ids) for name, ids in published.splits.items()}
     assert sizes == {"train": 86302, "valid": 12328, "test": 24657}
     assert left(tmp_path) == sorted(file.name for file in collection("nooch-published").files)
-    assert _hows(download("nooch-published", tmp_path)) == ["there"] * 98
+    assert hows(download("nooch-published", tmp_path)) == ["there"] * 98
 
 
 # zips
 
 
-def test_a_zip_is_fetched_unpacked_and_recognized(server, served, fetched, root):
-    files = served()
-    assert _hows(fetched(files)) == ["downloaded"]
+def test_a_zip_is_fetched_unpacked_and_recognized(server, served_zip, fetched, root):
+    files = served_zip()
+    assert hows(fetched(files)) == ["downloaded"]
     assert left(root) == [MARK, "annotations", "some.zip"]
     assert (root / "annotations" / "a.json").read_bytes() == b"a" * 1000
     before = (root / "annotations" / "a.json").stat().st_ino
-    assert _hows(fetched(files)) == ["unpacked"]
+    assert hows(fetched(files)) == ["unpacked"]
     # nor is the zip needed any more
     (root / "some.zip").unlink()
-    assert _hows(fetched(files)) == ["unpacked"]
+    assert hows(fetched(files)) == ["unpacked"]
     assert (root / "annotations" / "a.json").stat().st_ino == before
     assert len(server.requests) == 1
 
 
-def test_without_its_zip(server, served, fetched, root):
-    files = served()
+def test_without_its_zip(server, served_zip, fetched, root):
+    files = served_zip()
     fetched(files, keep_zips=False)
     assert left(root) == [MARK, "annotations"]
-    assert _hows(fetched(files, keep_zips=False)) == ["unpacked"]
+    assert hows(fetched(files, keep_zips=False)) == ["unpacked"]
     assert len(server.requests) == 1
     # a zip that was kept goes later
     shutil.rmtree(root)
@@ -141,8 +123,8 @@ HARMS = ["a file is gone", "a file is short", "another zip", "another folder", "
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_what_is_no_longer_whole_is_unpacked_again(server, served, fetched, root, harm):
-    files = served()
+def test_what_is_no_longer_whole_is_unpacked_again(server, served_zip, fetched, root, harm):
+    files = served_zip()
     fetched(files)
     file = root / "annotations" / "b.json"
     if harm == "a file is gone":
@@ -160,29 +142,29 @@ def test_what_is_no_longer_whole_is_unpacked_again(server, served, fetched, root
         files = msgspec.structs.replace(files, into="other")
     else:
         (root / MARK).write_bytes(b"\xff")
-    assert _hows(fetched(files)) == ["there"]
+    assert hows(fetched(files)) == ["there"]
     assert sorted(p.name for p in (root / files.into).iterdir()) == ["a.json", "b.json"]
-    assert _hows(fetched(files)) == ["unpacked"]
+    assert hows(fetched(files)) == ["unpacked"]
     assert len(server.requests) == 1
 
 
-def test_a_folder_unpacked_by_hand_is_taken_over(served, fetched, root):
+def test_a_folder_unpacked_by_hand_is_taken_over(served_zip, fetched, root):
     (root / "annotations").mkdir(parents=True)
     (root / "annotations" / "a.json").write_bytes(b"a" * 1000)
     (root / "annotations" / "mine.json").write_text("mine")
-    fetched(served())
+    fetched(served_zip())
     assert left(root / "annotations") == ["a.json", "b.json", "mine.json"]
 
 
-def test_a_hostile_zip_is_refused_even_with_the_right_checksum(served, fetched, root):
-    files = served(zipped({"../evil": b"1"}))
+def test_a_hostile_zip_is_refused_even_with_the_right_checksum(served_zip, fetched, root):
+    files = served_zip(zipped({"../evil": b"1"}))
     fails(lambda: fetched(files), "has an unsafe name", "some.zip")
     assert left(root) == ["some.zip"]
     assert left(root.parent) == ["root"]
 
 
-def test_room_counts_zips_twice(server, served, fetched, set_free):
-    files = served()
+def test_room_counts_zips_twice(server, served_zip, fetched, set_free):
+    files = served_zip()
     set_free(2 * len(ZIP) - 1)
     fails(lambda: fetched(files), "downloading and unpacking needs 2.7 kB", kind=OutputError)
     assert server.requests == []
@@ -191,13 +173,15 @@ def test_room_counts_zips_twice(server, served, fetched, set_free):
 
 
 def test_room_is_less_without_zips(server, fetched, set_free):
-    files = [_zip(server.put(f"/{i}.zip", ZIP), name=f"{i}.zip", into=f"{i}") for i in range(2)]
+    files = [
+        remote_zip(server.put(f"/{i}.zip", ZIP), name=f"{i}.zip", into=f"{i}") for i in range(2)
+    ]
     set_free(3 * len(ZIP))
     fails(lambda: fetched(*files), "needs", kind=OutputError)
     fetched(*files, keep_zips=False)
     # what is unpacked needs no room
     set_free(0)
-    assert _hows(fetched(*files)) == ["unpacked", "unpacked"]
+    assert hows(fetched(*files)) == ["unpacked", "unpacked"]
 
 
 # a file that nobody has published a hash of
@@ -205,9 +189,9 @@ def test_room_is_less_without_zips(server, fetched, set_free):
 
 def _with_mirror(server, first, second):
     """A file with a checksum, and a mirror of another name that has none."""
-    mirror = _zip(server.put("/other.zip", second), known=False, name="other.zip")
+    mirror = remote_zip(server.put("/other.zip", second), known=False, name="other.zip")
     sha1 = hashlib.sha1(ZIP).hexdigest()
-    return _zip(server.put("/some.zip", first), sha256=None, sha1=sha1, mirror=mirror)
+    return remote_zip(server.put("/some.zip", first), sha256=None, sha1=sha1, mirror=mirror)
 
 
 def test_the_mirror_is_asked_only_where_the_first_source_fails(server, fetched):
@@ -229,7 +213,7 @@ def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
     assert (root / "annotations" / "a.json").read_bytes() == FILES["annotations/a.json"]
     # what is unpacked is used from then on, and nothing is asked for
     before = len(server.requests)
-    assert _hows(fetched(files)) == ["unpacked"]
+    assert hows(fetched(files)) == ["unpacked"]
     assert len(server.requests) == before
 
 
@@ -247,8 +231,8 @@ def test_where_the_mirror_fails_too_it_is_one_error(server, fetched, root):
     assert left(root) == []
 
 
-def test_the_first_download_is_recorded_and_binds_later_ones(server, served, fetched, root):
-    files = served(known=False)
+def test_the_first_download_is_recorded_and_binds_later_ones(server, served_zip, fetched, root):
+    files = served_zip(known=False)
     (file,) = fetched(files).files
     sha256 = hashlib.sha256(ZIP).hexdigest()
     expected = {"size": len(ZIP), "sha256": sha256, "source": files.urls[0]}
@@ -275,27 +259,27 @@ def test_the_first_download_is_recorded_and_binds_later_ones(server, served, fet
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"some.zip": {"size": "1"}}', b"\xff"])
-def test_a_record_that_cannot_be_read(served, fetched, root, content):
+def test_a_record_that_cannot_be_read(served_zip, fetched, root, content):
     root.mkdir()
     (root / RECORD).write_bytes(content)
-    fails(lambda: fetched(served()), "cannot be read", RECORD)
+    fails(lambda: fetched(served_zip()), "cannot be read", RECORD)
 
 
-def test_of_unknown_hash_only_whole_zips_get_a_name(server, served, fetched, root):
+def test_of_unknown_hash_only_whole_zips_get_a_name(server, served_zip, fetched, root):
     # a server that says that a part is the whole; one that changes a byte; a page
     broken = ZIP.replace(b"b" * 99, b"b" * 98 + b"?")
     problem = "gives a file that is no zip, or a damaged one"
     for body, words in ((ZIP[:-30], "damaged"), (broken, "Bad CRC-32"), (b"<html>", "damaged")):
-        files = _zip(server.put("/some.zip", body), known=False)
+        files = remote_zip(server.put("/some.zip", body), known=False)
         fails(lambda files=files: fetched(files), problem, words, kind=DownloadError)
         assert left(root) == []
-    files = _zip(server.url("/some.zip"), server.put("/mirror", ZIP), known=False)
+    files = remote_zip(server.url("/some.zip"), server.put("/mirror", ZIP), known=False)
     fetched(files)
     assert left(root) == [MARK, "annotations", RECORD, "some.zip"]
 
 
-def test_of_unknown_hash_it_is_resumed_with_a_validator(server, served, fetched):
-    files = served(ZIP, cut(600), always=status(503), known=False)
+def test_of_unknown_hash_it_is_resumed_with_a_validator(server, served_zip, fetched):
+    files = served_zip(ZIP, cut(600), always=status(503), known=False)
     fails(lambda: fetched(files), "503", kind=DownloadError)
     server.put("/some.zip", ZIP)
     fetched(files)
@@ -305,14 +289,14 @@ def test_of_unknown_hash_it_is_resumed_with_a_validator(server, served, fetched)
 
 def test_of_unknown_hash_nothing_is_resumed_from_another_mirror(server, fetched):
     first = server.put("/a.zip", ZIP, cut(600), always=status(404))
-    fetched(_zip(first, server.put("/b.zip", ZIP), known=False))
+    fetched(remote_zip(first, server.put("/b.zip", ZIP), known=False))
     assert server.ranges() == [None, "bytes=600-", None]
 
 
 def test_of_unknown_hash_what_lies_there_is_recorded(fetched, root):
     root.mkdir()
     (root / "some.zip").write_bytes(ZIP)
-    assert _hows(fetched(_zip("http://127.0.0.1:9/some.zip", known=False))) == ["there"]
+    assert hows(fetched(remote_zip("http://127.0.0.1:9/some.zip", known=False))) == ["there"]
     assert json.loads((root / RECORD).read_text())["some.zip"]["size"] == len(ZIP)
 
 
@@ -325,9 +309,9 @@ def test_files_of_a_folder_are_used(server, fetched, root, tmp_path):
     (place / "some.zip").write_bytes(ZIP)
     (place / "some.zip").chmod(0o444)
     before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in place.iterdir()}
-    files = [_zip(server.url("/some.zip")), remote(server.put("/file.bin", BODY))]
+    files = [remote_zip(server.url("/some.zip")), remote(server.put("/file.bin", BODY))]
     result = fetched(*files, source=tmp_path / "elsewhere")
-    assert _hows(result) == ["taken", "downloaded"]
+    assert hows(result) == ["taken", "downloaded"]
     assert result.files[0].source == str(place / "some.zip")
     assert (root / "some.zip").samefile(place / "some.zip")
     assert [path for path, _ in server.requests] == ["/file.bin"]
@@ -344,7 +328,7 @@ def test_files_of_another_disk_are_copied(fetched, root, tmp_path, monkeypatch):
     source = tmp_path / "elsewhere"
     source.mkdir()
     (source / "file.bin").write_bytes(BODY)
-    assert _hows(fetched(remote(), source=source)) == ["taken"]
+    assert hows(fetched(remote(), source=source)) == ["taken"]
     assert not (root / "file.bin").samefile(source / "file.bin")
     assert left(root) == ["file.bin"]
 
@@ -360,7 +344,7 @@ def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, t
     add("b").write_bytes(bytes(SIZE))
     add("c").symlink_to("nowhere")
     result = fetched(remote(server.put("/file.bin", BODY)), source=source)
-    assert _hows(result) == ["downloaded"]
+    assert hows(result) == ["downloaded"]
     assert len(result.notes) == 3
     for words in ("has 2,999,999 bytes", "has sha256", "cannot be read: No such file"):
         assert sum(words in note and "it is not used" in note for note in result.notes) == 1
@@ -368,177 +352,10 @@ def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, t
     # the right one is found among them
     shutil.rmtree(root)
     add("d").write_bytes(BODY)
-    assert _hows(fetched(remote(), source=source)) == ["taken"]
+    assert hows(fetched(remote(), source=source)) == ["taken"]
 
 
 def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
     fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
     same = "names the folder of downloads itself"
     fails(lambda: fetched(remote(), source=root), same, kind=ParameterError)
-
-
-# at once, and killed
-
-SCRIPT = """
-import sys
-import msgspec
-import nooch.download.catalogue as catalogue
-from nooch.download import Collection, Patience
-import nooch.download.collection_download as downloading
-
-wanted = msgspec.json.decode(sys.argv[1].encode(), type=Collection)
-downloading.collection = lambda *_, **__: wanted
-if len(sys.argv) > 3:
-    # in the middle of unpacking
-    import pathlib, time
-    import nooch.download.zip_extraction as unpacking
-    ready = pathlib.Path(sys.argv[3])
-    def wait():
-        ready.touch()
-        time.sleep(300)
-    unpacking.os.sync = wait
-sys.argv = ["nooch", "download", "coco-stuff", sys.argv[2]]
-from nooch.cli import main
-main()
-"""
-
-
-@pytest.fixture
-def started(root):
-    """Start ``nooch download`` of these files in a process of its own."""
-    running = []
-
-    def start(*files, more=()):
-        wanted = msgspec.json.encode(Collection(name="made-up", files=files)).decode()
-        command = [sys.executable, "-c", SCRIPT, wanted, str(root), *more]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        running.append(process)
-        return process
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-def _until(condition, process):
-    until(condition, while_=lambda: process.poll() is None)
-    assert condition(), process.stderr.read().decode()
-
-
-FIRST_BYTES = SIZE // 2
-
-
-@pytest.fixture
-def held():
-    """An act that sends the first half, and the rest when ``held.event`` is set."""
-    event = threading.Event()
-
-    def act(handler, file):
-        body = handler.begin(file)
-        handler.send(body[:FIRST_BYTES])
-        event.wait(HANGS)
-        handler.send(body[FIRST_BYTES:])
-
-    act.event = event
-    yield act
-    event.set()
-
-
-CODES = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}
-
-
-@pytest.mark.parametrize("number", CODES)
-def test_a_killed_download_continues_where_it_was(server, started, fetched, root, number, held):
-    files = remote(server.put("/file.bin", BODY, held))
-    process = started(files)
-    partial = root / ".file.bin.partial"
-    _until(lambda: partial.is_file() and partial.stat().st_size > 1_000_000, process)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=HANGS)
-    assert process.returncode == CODES[number]
-    assert (out, b"Traceback" in err) == (b"", False)
-    assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
-    had = partial.stat().st_size
-    process = started(files)
-    out, err = process.communicate(timeout=HANGS)
-    assert process.returncode == 0, err
-    assert (root / "file.bin").read_bytes() == BODY
-    assert left(root) == ["file.bin"]
-    assert server.ranges() == [None, f"bytes={had}-"]
-    assert server.requests[1][1]["if-range"] == '"v1"'
-    # the second request sent the rest and nothing more
-    assert server.sent <= FIRST_BYTES + SIZE - had
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_kill_while_unpacking_leaves_nothing_half(server, served, started, fetched, root, number):
-    files = served()
-    process = started(files, more=[str(root.parent / "ready")])
-    _until((root.parent / "ready").exists, process)
-    process.send_signal(number)
-    process.communicate(timeout=HANGS)
-    # an interruption has tidied up, a kill could not
-    assert left(root) == [".some.zip.unpacking"] * (number == signal.SIGKILL) + ["some.zip"]
-    assert _hows(fetched(files)) == ["there"]
-    assert left(root) == [MARK, "annotations", "some.zip"]
-    assert len(server.requests) == 1
-
-
-def test_two_processes_at_once(server, started, fetched, root, held):
-    files = remote(server.put("/file.bin", BODY, held))
-    first = started(files)
-    _until((root / ".file.bin.partial").is_file, first)
-    second = started(files)
-    _, err = second.communicate(timeout=HANGS)
-    assert second.returncode == 2
-    assert err.decode().startswith("error: ")
-    assert "another process is downloading into this folder" in err.decode()
-    parts = ("another process is downloading", "wait until it has ended")
-    fails(lambda: fetched(files), *parts, kind=OutputError)
-    held.event.set()
-    first.communicate(timeout=HANGS)
-    assert first.returncode == 0
-    assert (root / "file.bin").read_bytes() == BODY
-    assert _hows(fetched(files)) == ["there"]
-
-
-def test_two_threads_at_once(server, fetched, root):
-    files = remote(server.put("/file.bin", BODY, slowly(300_000, 0.02)))
-    outcomes = []
-
-    def act():
-        try:
-            outcomes.append(_hows(fetched(files))[0])
-        except OutputError as error:
-            outcomes.append(error.problem)
-
-    threads = [threading.Thread(target=act) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    refused = "another process is downloading into this folder"
-    assert sorted(outcomes) == [refused, refused, "downloaded"]
-    assert (root / "file.bin").read_bytes() == BODY
-
-
-NO_LOCKS = [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]
-
-
-@pytest.mark.parametrize("error", NO_LOCKS)
-def test_a_folder_that_cannot_be_locked(server, fetched, monkeypatch, error):
-    def refuse(self, *_, **__):
-        raise error
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    files = remote(server.put("/file.bin", BODY))
-    fails(lambda: fetched(files), "cannot be locked", kind=OutputError)
-    assert server.requests == []
-
-
-def test_an_error_lets_go_of_the_folder(server, fetched, root):
-    files = remote(server.put("/file.bin", BODY, always=endless))
-    for _ in range(2):
-        fails(lambda: fetched(files), "sends more than", kind=DownloadError)
-    assert left(root) == []

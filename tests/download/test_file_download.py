@@ -3,59 +3,29 @@
 import gzip
 import hashlib
 import shutil
-import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import download_server as acts
 import pytest
-from download_server import BODY, SIZE, cut, good, left, remote, says, status, zipped
+from download_server import (
+    BODY,
+    PARTIAL,
+    SIDECAR,
+    SIZE,
+    UNKNOWN,
+    cut,
+    good,
+    left,
+    remote,
+    says,
+    status,
+)
 from refusals import fails
 
 from nooch.download import download
-from nooch.errors import DownloadError, OutputError, ParameterError
-
-PARTIAL = ".file.bin.partial"
-SIDECAR = ".file.bin.partial.json"
-UNKNOWN = {"size": None, "sha256": None}
-
-
-@pytest.fixture
-def served(server):
-    """Serve ``BODY`` by these acts; its description."""
-
-    def put(*acts, always=None, body=BODY, **facts):
-        return remote(server.put("/file.bin", body, *acts, always=always), **facts)
-
-    return put
-
-
-@pytest.fixture
-def arrives(fetched, root):
-    """Fetch a file: it has the right bytes, and nothing is next to it."""
-
-    def run(files, **more):
-        result = fetched(files, **more)
-        assert (root / "file.bin").read_bytes() == BODY
-        assert left(root) == ["file.bin"]
-        return result
-
-    return run
-
-
-@pytest.fixture
-def refused(fetched, root):
-    """Fetch a file: one error, which names every mirror, and nothing under the final name."""
-
-    def run(files, *parts):
-        parts = ("cannot be downloaded", *files.urls, *parts)
-        text = fails(lambda: fetched(files), *parts, kind=DownloadError)
-        assert "`source`" in text
-        assert not (root / "file.bin").exists()
-        return text
-
-    return run
+from nooch.errors import OutputError, ParameterError
 
 
 def test_a_good_server_is_asked_once(server, served, arrives, root, waits):
@@ -84,72 +54,6 @@ def test_connections_are_kept(server, fetched, root):
     fetched(*(remote(server.put(f"/{n}", n.encode(), act), name=n, body=n.encode()) for n in names))
     assert left(root) == names
     assert len(ports) == 1
-
-
-# cut and stalled
-
-
-@pytest.mark.parametrize("etag", ['"v1"', 'W/"v1"', None])
-@pytest.mark.parametrize("modified", ["Wed, 21 Oct 2015 07:28:00 GMT", None])
-def test_a_cut_is_resumed_by_range(server, arrives, waits, etag, modified):
-    url = server.put("/file.bin", BODY, cut(2_000_000), cut(500_000), etag=etag, modified=modified)
-    arrives(remote(url))
-    assert server.ranges() == [None, "bytes=2000000-", "bytes=2500000-"]
-    validator = etag if etag == '"v1"' else modified
-    asked = [headers.get("if-range") for _, headers in server.requests]
-    assert asked == [None, validator, validator]
-    assert server.sent == SIZE
-    assert waits == [1, 1]
-
-
-def silent(handler, file):
-    handler.server.over.wait(20)
-
-
-STALLS = {"stalls": cut(2_000_000, wait=20), "trickles": acts.trickle(0.05), "no answer": silent}
-
-
-@pytest.mark.parametrize("act", STALLS)
-def test_a_stall_is_not_waited_for(server, served, arrives, act, hasty):
-    arrives(served(STALLS[act]), patience=hasty)
-    # on a busy machine a good answer may seem to stall, too
-    assert len(server.requests) >= 2
-
-
-def test_cuts_that_gain_something_are_not_counted_as_failures(server, served, fetched, root):
-    # 12 of them, where 3 are allowed in a row
-    body = BODY * 5
-    fetched(remote(server.put("/file.bin", body, *[cut(1_200_000)] * 12), body=body))
-    assert (root / "file.bin").read_bytes() == body
-    assert server.sent == len(body)
-
-
-def test_cuts_that_gain_nothing_new_come_to_an_end(server, served, refused):
-    # each time from the first byte: bytes come, but no end
-    act = says(200, BODY[:2_000_000], length=SIZE)
-    refused(served(always=act), "(tried 3 times)", "Connection broken")
-    assert len(server.requests) == 4
-
-
-def test_an_error_keeps_what_has_come_for_the_next_time(server, served, arrives, refused, root):
-    files = served(cut(1_000_000), always=status(503))
-    refused(files, "answers 503 Service Unavailable (tried 3 times)")
-    assert left(root) == [PARTIAL, SIDECAR]
-    arrives(served())
-    assert server.sent == SIZE
-
-
-def test_nobody_answers(refused, root, waits):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    files = remote(f"http://127.0.0.1:{port}/file.bin")
-    refused(files, "Connection refused", "(tried 3 times)")
-    assert waits == [1, 2]
-    assert left(root) == []
-
-
-def test_no_such_host(refused):
-    refused(remote("http://no.such.host.invalid/file.bin"), "cannot be resolved")
 
 
 # lies about length
@@ -268,89 +172,6 @@ def test_an_encoded_body_is_refused(served, refused):
     refused(served(always=act), "encoded as 'gzip'")
 
 
-# ranges
-
-
-def test_a_server_that_ignores_ranges_starts_again(server, served, arrives):
-    arrives(served(cut(1_000_000), acts.ignore_range))
-    assert server.ranges() == [None, "bytes=1000000-"]
-    assert server.sent == SIZE + 1_000_000
-
-
-WRONG_RANGES = [
-    f"bytes 0-{SIZE - 1}/{SIZE}", f"bytes 1000001-{SIZE - 1}/{SIZE}", "bytes 1000000-5/6", "",
-    "pages 1-2/3", "bytes */9",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("content_range", WRONG_RANGES)
-def test_a_wrong_range_is_never_stitched(server, served, arrives, content_range):
-    act = says(206, BODY, length=SIZE, Content_Range=content_range)
-    arrives(served(cut(1_000_000), act))
-    assert server.ranges() == [None, "bytes=1000000-", None]
-
-
-def test_a_mirror_that_knows_ranges_is_preferred_to_a_restart(server, arrives):
-    first = server.put("/first", BODY, cut(2_000_000), always=says(206, BODY, length=SIZE))
-    arrives(remote(first, server.put("/second", BODY)))
-    assert server.sent <= 2_000_000 + SIZE + 1_000_000
-    assert server.ranges() == [None, "bytes=2000000-", "bytes=2000000-"]
-    # the second never said what the first's version is
-    assert "if-range" not in server.requests[2][1]
-
-
-def test_a_range_of_another_size(served, refused, root):
-    span = f"bytes 1000000-{SIZE - 1}/{SIZE + 5}"
-    act = says(206, BODY[1_000_000:], length=SIZE - 1_000_000, Content_Range=span)
-    refused(served(cut(1_000_000), act), f"offers {SIZE + 5:,} bytes")
-    assert (root / PARTIAL).stat().st_size == 1_000_000
-
-
-def test_a_range_that_was_not_asked_for(served, refused):
-    act = says(206, BODY, length=SIZE, Content_Range=f"bytes 0-{SIZE - 1}/{SIZE}")
-    refused(served(always=act), "instead of bytes 0 onwards")
-
-
-def test_416_starts_again(server, served, arrives):
-    arrives(served(cut(1_000_000), status(416)))
-    assert server.ranges() == [None, "bytes=1000000-", None]
-
-
-def test_416_forever(server, served, refused):
-    refused(served(always=status(416)), "answers 416")
-    assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["with checksum", "without"])
-def test_a_file_that_changed_is_not_stitched_together(server, fetched, refused, root, known):
-    old, new = zipped({"a": b"old" * 9000}), zipped({"a": b"new" * 9000})
-    facts = {} if known else {**UNKNOWN, "about": 10**6, "unpacked_at_most": 10**6}
-    url = server.put("/file.bin", old, cut(20_000), always=status(403))
-    files = remote(url, body=new, **facts)
-    refused(files, "answers 403 Forbidden")
-    server.put("/file.bin", new, etag='"v2"')
-    fetched(files)
-    assert (root / "file.bin").read_bytes() == new
-    assert server.requests[-1][1]["if-range"] == '"v1"'
-    assert len(server.requests) == 3
-
-
-def test_a_server_that_ignores_if_range_is_found_out_by_its_etag(server, served, arrives):
-    rest = bytes(SIZE - 1_000_000)
-    span = f"bytes 1000000-{SIZE - 1}/{SIZE}"
-    other = says(206, rest, length=len(rest), Content_Range=span, ETag='"v2"')
-    arrives(served(cut(1_000_000), other))
-    assert server.ranges() == [None, "bytes=1000000-", None]
-
-
-def test_without_checksum_and_validator_nothing_is_resumed(server, fetched, root):
-    body = zipped({"a": b"new" * 9000})
-    url = server.put("/file.bin", body, cut(20_000), etag=None)
-    fetched(remote(url, body=body, about=10**6, unpacked_at_most=10**6, **UNKNOWN))
-    assert (root / "file.bin").read_bytes() == body
-    assert server.ranges() == [None, None]
-
-
 # refusals, redirects, waiting
 
 
@@ -404,11 +225,11 @@ def test_redirects_that_are_refused(server, served, refused, location):
 
 
 def test_a_redirect_from_https_to_http_is_refused():
-    from nooch.download.http_requests import MirrorError, _redirected
+    from nooch.download.http_requests import MirrorError, redirected
 
-    assert _redirected("http://a/x", "https://b/y") == "https://b/y"
+    assert redirected("http://a/x", "https://b/y") == "https://b/y"
     with pytest.raises(MirrorError, match="from https to http"):
-        _redirected("https://a/x", "http://b/y")
+        redirected("https://a/x", "http://b/y")
 
 
 def test_a_web_page_does_not_replace_what_has_come(served, refused, root):
@@ -488,14 +309,14 @@ def test_room_is_checked_before(server, served, fetched, arrives, root, monkeypa
 
 
 def test_a_disk_that_is_full_after_all(served, fetched, arrives, monkeypatch):
-    from nooch.download.partial_files import Partial
+    from nooch.download.partial_files import PartialFile
 
     def full(self):
         return Path("/dev/full").open("r+b", buffering=0)
 
     files = served()
     with monkeypatch.context() as patch:
-        patch.setattr(Partial, "open", full)
+        patch.setattr(PartialFile, "open", full)
         fails(lambda: fetched(files), "No space left on device", PARTIAL, kind=OutputError)
     arrives(files)
 
@@ -510,7 +331,7 @@ def test_folders_that_cannot_be_used(served, fetched, root, tmp_path, monkeypatc
 
 
 def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):
-    monkeypatch.setattr("nooch.download.collection_download._LARGE", 1000)
+    monkeypatch.setattr("nooch.download.collection_download.LARGE", 1000)
     calls = []
     fetched(served(cut(2_000_000)), progress=lambda *what: calls.append(what))
     assert calls[0] == ("files", 0, 1)

@@ -187,7 +187,7 @@ def test_a_unicode_path_field_never_leads_out(folder, tmp_path):
 def test_the_path_that_is_written_is_checked_too(folder, tmp_path, monkeypatch):
     # as if the checks of names had overlooked it
     path = _made(folder, ("good", b"1"), ("../../evil", b"2"))
-    monkeypatch.setattr("nooch.download.zip_extraction._unsafe", lambda _: False)
+    monkeypatch.setattr("nooch.download.zip_extraction.is_unsafe", lambda _: False)
     _refused_once(path, "'../../evil' leads out of the folder")
     assert left(tmp_path) == ["folder"]
 

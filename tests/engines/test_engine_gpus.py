@@ -52,7 +52,7 @@ def test_gpus_of_the_machine(monkeypatch, tmp_path):
     assert visible_gpus() == ["MIG-7a", "MIG-7b", "1"]
     # a program without its driver; then the files of the driver itself
     program(tmp_path / "bin", "nvidia-smi", "NVIDIA-SMI has failed", code=9)
-    monkeypatch.setattr(gpus, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(gpus, "PROC", tmp_path / "proc")
     assert visible_gpus() == []
     for name in ("0000:17:00.0", "0000:65:00.0"):
         (tmp_path / "proc" / name).mkdir(parents=True)

@@ -63,8 +63,8 @@ def first_job():
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    monkeypatch.setattr(slurm, "_LOOK", 0.5)
-    monkeypatch.setattr(slurm, "_PATIENCE", 2.0)
+    monkeypatch.setattr(slurm, "LOOK", 0.5)
+    monkeypatch.setattr(slurm, "PATIENCE", 2.0)
 
 
 @pytest.fixture(scope="module")

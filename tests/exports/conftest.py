@@ -1,6 +1,4 @@
-"""A small suite on COCO files that are made up, and a stand-in for FiftyOne that keeps everything
-in memory.
-"""
+"""A small suite on generated COCO files, and a stand-in for FiftyOne in memory."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ import polars as pl
 import pytest
 from coco_files import STUFF, document, image, write
 from PIL import Image
+from scipy.sparse import csr_array
 
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
 from nooch.criteria import CE, Combination
@@ -29,9 +28,7 @@ N = 40
 
 @dataclass(frozen=True)
 class Made:
-    """Annotation files, images, and what was made of them: in memory, and as folders ``dataset``
-    and ``suite``.
-    """
+    """Annotation files and images, their dataset and suite, also as folders of these names."""
 
     folder: Path
     data: Dataset
@@ -44,9 +41,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory) -> Made:
-    """Cars and fire hydrants with and without road, in 40 images of 10 x 10 pixels; three criteria,
-    three tasks.
-    """
+    """Cars and fire hydrants with and without road, in 40 images of 10 x 10 pixels."""
     folder = tmp_path_factory.mktemp("exports")
     images = [
         image(i, 10, 10, license=1, coco_url=f"https://example.org/{i}.jpg")
@@ -56,10 +51,8 @@ def made(tmp_path_factory) -> Made:
     things += [_annotation(i, 11, 5) for i in range(1, N + 1) if i % 5 == 0]
     stuff = [_annotation(i, 149, 8 * (i % 4)) for i in range(1, N + 1) if i % 4]
     write(folder / "things.json", document(images, things))
-    write(
-        folder / "stuff.json",
-        document(images, [{"id": 1000 + n, **a} for n, a in enumerate(stuff)], STUFF),
-    )
+    stuff = [{"id": 1000 + n, **annotation} for n, annotation in enumerate(stuff)]
+    write(folder / "stuff.json", document(images, stuff, STUFF))
     (folder / "images").mkdir()
     for i in range(1, N + 1):
         Image.new("L" if i % 2 else "RGB", (10, 10), i).save(folder / "images" / f"{i:012d}.jpg")
@@ -67,9 +60,8 @@ def made(tmp_path_factory) -> Made:
     data = with_split(read, SplitPlan("40/30/30"))
     cues = {"car": ("road",), "fire_hydrant": ("road", "car")}
     criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
-    suite = find(
-        data, criteria, tasks=["car", "fire_hydrant"], splits=["valid", "test"], path="../dataset"
-    )
+    splits = ["valid", "test"]
+    suite = find(data, criteria, tasks=["car", "fire_hydrant"], splits=splits, path="../dataset")
     save_dataset(data, folder / "dataset")
     save_suite(suite, folder / "suite")
     return Made(folder, data, suite)
@@ -78,26 +70,16 @@ def made(tmp_path_factory) -> Made:
 def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
     side = float(area)
     shape = [[0.0, 0.0, side, 0.0, side, 1.0, 0.0, 1.0]]
-    return {
-        "image_id": image_id,
-        "category_id": category,
-        "area": side,
-        "iscrowd": 0,
-        "segmentation": shape,
-    }
+    about = {"image_id": image_id, "category_id": category, "area": side}
+    return {**about, "iscrowd": 0, "segmentation": shape}
 
 
 @pytest.fixture
 def published(made) -> Suite:
-    """The same images as others would publish them: no support, no fitted criterion, no dataset, no
-    licence.
-    """
-    sets = {}
-    for key in made.suite.keys:
-        if key[0] == "ce":
-            sets[key] = replace(made.suite.set(*key), support=None)
+    """The same images without support, fitted criterion, dataset or licence."""
+    keys = [key for key in made.suite.keys if key[0] == "ce"]
     return Suite.of(
-        sets,
+        {key: replace(made.suite.set(*key), support=None) for key in keys},
         dataset=DatasetRecord("published-0", N, {"valid": 12, "test": 12}),
         criteria={"ce": CriterionRecord("ce", {})},
         skipped=[],
@@ -109,26 +91,18 @@ def published(made) -> Suite:
 def suite_of(
     names: dict[str, list[str]], ids: list[int] | list[str], split: str = "test", **record: Any
 ) -> Suite:
-    """A suite by hand: criterion -> tasks; of the images the even ones are positive, the first and
-    the last two are hard.
-    """
+    """Criterion -> tasks; of the images the even ones are positive, the first and last two hard."""
     n = len(ids)
     labels = np.arange(n) % 2 == 0
     codes = np.zeros(n, np.int8)
     codes[[0, n - 2, n - 1]] = 1
     frame = pl.DataFrame({"image_id": ids, "split": [split] * n})
-    from scipy.sparse import csr_array
-
     tasks = list(dict.fromkeys(task for listed in names.values() for task in listed))
     present = csr_array(np.repeat(labels[:, None].astype(float), len(tasks), axis=1))
     data = Dataset.build(frame, tasks, present)
-    sets = {
-        (criterion, task, split): ChallengeSet.from_mark(
-            criterion, task, split, Mark(codes), data.images["image_id"], data.labels(task)
-        )
-        for criterion, listed in names.items()
-        for task in listed
-    }
+    keys = [(criterion, task, split) for criterion, listed in names.items() for task in listed]
+    rows = data.images["image_id"]
+    sets = {k: ChallengeSet.from_mark(*k, Mark(codes), rows, data.labels(k[1])) for k in keys}
     return Suite.of(
         sets,
         dataset=DatasetRecord(data.fingerprint, n, data.splits, **record),
@@ -141,6 +115,7 @@ def suite_of(
 
 @pytest.fixture
 def make_suite():
+    """A function that makes a suite by hand."""
     return suite_of
 
 
@@ -171,9 +146,7 @@ class FakeDataset(FakeView):
     """What the export uses of FiftyOne's datasets."""
 
     def __init__(self, samples: list[dict[str, Any]]) -> None:
-        self.samples = [
-            {"id": f"s{n}", "tags": set(), **sample} for n, sample in enumerate(samples)
-        ]
+        self.samples = [{"id": f"s{n}", "tags": set(), **s} for n, s in enumerate(samples)]
         self.views: dict[str, FakeView] = {}
         self.info: dict[str, Any] = {}
         self.saved = 0
@@ -189,18 +162,15 @@ class FakeDataset(FakeView):
         return FakeView(self, [s["id"] for s in self.samples if tag in s["tags"]])
 
     def count_sample_tags(self):
-        return {
-            tag: len(self.match_tags(tag).values("id")) for s in self.samples for tag in s["tags"]
-        }
+        tags = {tag for sample in self.samples for tag in sample["tags"]}
+        return {tag: len(self.match_tags(tag).values("id")) for tag in tags}
 
     def has_saved_view(self, name):
         return name in self.views
 
     def save_view(self, name, view):
-        # as FiftyOne: what is no letter or digit does not tell views apart
-        if re.sub("[^a-z0-9]+", "-", name.lower()) in {
-            re.sub("[^a-z0-9]+", "-", v.lower()) for v in self.views
-        }:
+        # as FiftyOne: views are distinguished by letters and digits alone
+        if _slug(name) in map(_slug, self.views):
             raise ValueError("there is a view of that name")
         self.views[name] = view
 
@@ -214,6 +184,10 @@ class FakeDataset(FakeView):
     def state(self):
         """Everything that an export may change."""
         return [sorted(s["tags"]) for s in self.samples], sorted(self.views), dict(self.info)
+
+
+def _slug(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", name.lower())
 
 
 class FakeFiftyOne:
@@ -234,13 +208,9 @@ class FakeFiftyOne:
 
 @pytest.fixture
 def fiftyone(monkeypatch, made) -> FakeFiftyOne:
-    """FiftyOne's stand-in, with a dataset ``photos`` of all images and a sample that is none of
-    them.
-    """
+    """FiftyOne's stand-in, with a dataset ``photos`` of all images and of another one."""
     fake = FakeFiftyOne()
-    paths = [f"/photos/{name}" for name in made.data.images["file_name"]]
-    fake.datasets["photos"] = FakeDataset(
-        [{"filepath": path} for path in [*paths, "/photos/other.jpg"]]
-    )
+    names = [*made.data.images["file_name"], "other.jpg"]
+    fake.datasets["photos"] = FakeDataset([{"filepath": f"/photos/{name}"} for name in names])
     monkeypatch.setitem(sys.modules, "fiftyone", fake)
     return fake

@@ -3,13 +3,15 @@ refused.
 """
 
 import json
+from functools import partial
+from operator import itemgetter
 
 import pytest
 from coco_files import document, image, write
 from pycocotools.coco import COCO
-from refusals import fails
+from refusals import fails, refused
 
-from nooch.errors import ParameterError
+from nooch.criteria import CE
 from nooch.exports.export_suite import export
 from nooch.finding.suite_builder import find
 from nooch.readers.coco.coco_reader import read_coco
@@ -27,14 +29,8 @@ def contents(path):
 
 
 def test_pycocotools_loads_exactly_the_hard_images(made, tmp_path):
-    export(
-        made.suite,
-        "coco",
-        tmp_path / "out",
-        data=made.data,
-        criteria=["ce"],
-        annotations=made.annotations,
-    )
+    options = {"criteria": ["ce"], "annotations": made.annotations}
+    export(made.suite, "coco", tmp_path / "out", data=made.data, **options)
     for split in ("valid", "test"):
         found = loaded(tmp_path / "out" / f"{split}.json")
         hard = {task: made.suite.set("ce", task, split) for task in ("car", "fire_hydrant")}
@@ -61,10 +57,9 @@ def test_images_and_annotations_are_what_the_source_says(made, tmp_path):
             assert entry.pop("nooch")
             assert entry == originals[entry["id"]]
             assert entry["license"] == 1
-        kept = [a for source in sources for a in source["annotations"] if a["image_id"] in set(ids)]
-        assert sorted(found["annotations"], key=lambda a: a["id"]) == sorted(
-            kept, key=lambda a: a["id"]
-        )
+        expected = [a for s in sources for a in s["annotations"] if a["image_id"] in set(ids)]
+        by_id = itemgetter("id")
+        assert sorted(found["annotations"], key=by_id) == sorted(expected, key=by_id)
         assert found["categories"] == [c for source in sources for c in source["categories"]]
         assert found["licenses"] == sources[0]["licenses"]
         assert found["info"] == sources[0]["info"]
@@ -72,25 +67,20 @@ def test_images_and_annotations_are_what_the_source_says(made, tmp_path):
 
 
 def test_other_subsets_can_be_asked_for(made, tmp_path):
-    export(
-        made.suite, "coco", tmp_path / "out", criteria=["ce"], tasks=["car"], annotations=made.annotations,
-        subsets=["easy", "hard_positive"],
-    )  # fmt: skip
+    options = {"criteria": ["ce"], "tasks": ["car"], "subsets": ["easy", "hard_positive"]}
+    export(made.suite, "coco", tmp_path / "out", annotations=made.annotations, **options)
     one = made.suite.set("ce", "car", "test")
-    assert [entry["id"] for entry in contents(tmp_path / "out" / "test.json")["images"]] == sorted(
-        one.ids("easy") + one.ids("hard_positive")
-    )
+    ids = [entry["id"] for entry in contents(tmp_path / "out" / "test.json")["images"]]
+    assert ids == sorted(one.ids("easy") + one.ids("hard_positive"))
     for subsets in (["hard"], []):
-        fails(
-            lambda subsets=subsets: export(made.suite, "coco", tmp_path / "b", no_annotations=True, subsets=subsets),
-            "subset", "easy", kind=ParameterError,
-        )  # fmt: skip
+        options = {"no_annotations": True, "subsets": subsets}
+        write = partial(export, made.suite, "coco", tmp_path / "b", **options)
+        refused(write, "subset", "easy")
 
 
 def test_without_annotation_files_images_and_categories_come_from_the_dataset(made, tmp_path):
-    export(
-        made.suite, "coco", tmp_path / "out", data=made.data, no_annotations=True, licences=["Mine"]
-    )
+    options = {"no_annotations": True, "licences": ["Mine"]}
+    export(made.suite, "coco", tmp_path / "out", data=made.data, **options)
     found = contents(tmp_path / "out" / "test.json")
     assert found["annotations"] == []
     assert [c["name"] for c in found["categories"]] == list(made.data.classes)
@@ -108,19 +98,20 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):
-    text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data),
-        "`no_annotations`",
-        kind=ParameterError,
+    text = refused(
+        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "`no_annotations`"
     )
     assert "things.json, stuff.json" in text
-    fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", annotations=made.annotations, no_annotations=True),
-        "exclude", kind=ParameterError, helps=False,
-    )  # fmt: skip
+    refused(
+        lambda: export(
+            made.suite, "coco", tmp_path / "out", annotations=made.annotations, no_annotations=True
+        ),
+        "exclude",
+        helps=False,
+    )
 
 
-def refused(made, tmp_path, annotations, *parts, data=None):
+def unusable(made, tmp_path, annotations, *parts, data=None):
     text = fails(
         lambda: export(made.suite, "coco", tmp_path / "out", data=data, annotations=annotations),
         *parts,
@@ -133,7 +124,7 @@ def test_a_file_that_was_altered_is_refused_and_a_strange_one_noted(made, tmp_pa
     things = contents(made.annotations[0])
     things["annotations"].pop()
     altered = write(tmp_path / "things.json", things)
-    refused(made, tmp_path, [altered], "things.json", "is not the file", "BLAKE3", data=made.data)
+    unusable(made, tmp_path, [altered], "things.json", "is not the file", "BLAKE3", data=made.data)
     # without the dataset nobody can know
     export(made.suite, "coco", tmp_path / "unknown", annotations=[altered])
     other = write(tmp_path / "other.json", things)
@@ -147,13 +138,13 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     things["images"] = [entry for entry in things["images"] if entry["id"] != hard[0]]
     things["annotations"] = [a for a in things["annotations"] if a["image_id"] != hard[0]]
     part = write(tmp_path / "part.json", things)
-    refused(
+    unusable(
         made,
         tmp_path,
         [part],
         f"1 images of the sets are in none of the annotation files: {hard[0]}",
     )
-    text = refused(made, tmp_path, [part], "things.json", data=made.data)
+    text = unusable(made, tmp_path, [part], "things.json", data=made.data)
     assert "remedy: give all files" in text
 
 
@@ -174,7 +165,7 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
         ),
     ],
 )
-def test_what_is_no_annotation_file_is_refused(made, tmp_path, content, words):
+def test_what_is_no_annotation_file_is_unusable(made, tmp_path, content, words):
     bad = write(tmp_path / "bad.json", content)
     text = fails(
         lambda: export(made.suite, "coco", tmp_path / "out", annotations=[bad]),
@@ -186,25 +177,20 @@ def test_what_is_no_annotation_file_is_refused(made, tmp_path, content, words):
 
 
 def test_a_file_that_is_not_there_or_comes_twice(made, tmp_path):
-    fails(
-        lambda: export(
-            made.suite, "coco", tmp_path / "out", annotations=[tmp_path / "nowhere.json"]
-        ),
-        "nowhere.json",
-        helps=False,
-    )
-    refused(made, tmp_path, [made.annotations[0], made.annotations[0]], "given twice")
+    nowhere = partial(export, annotations=[tmp_path / "nowhere.json"])
+    fails(lambda: nowhere(made.suite, "coco", tmp_path / "out"), "nowhere.json", helps=False)
+    unusable(made, tmp_path, [made.annotations[0], made.annotations[0]], "given twice")
 
 
 @pytest.mark.parametrize("what", ["category", "licence"])
-def test_files_that_disagree_are_refused(made, tmp_path, what):
+def test_files_that_disagree_are_unusable(made, tmp_path, what):
     stuff = contents(made.annotations[1])
     if what == "category":
         stuff["categories"][0] = {"id": 1, "name": "tree"}
     else:
         stuff["licenses"][0]["name"] = "another"
     other = write(tmp_path / "other.json", stuff)
-    refused(made, tmp_path, [made.annotations[0], other], f"{what} 1 is another one", "other.json")
+    unusable(made, tmp_path, [made.annotations[0], other], f"{what} 1 is another one", "other.json")
 
 
 def test_annotation_ids_become_unique(made, tmp_path):
@@ -252,8 +238,6 @@ def test_licences_of_the_annotation_files_count_where_no_others_are_recorded(
 
 def test_genuine_annotations(shared_data, tmp_path):
     """80 real images with polygons and crowds: masks have the official areas."""
-    from nooch.criteria import CE
-
     file = shared_data / "coco-real" / "coco-tiny" / "annotations" / "instances_train2017.json"
     data = read_coco([file])
     suite = find(data, {"ce": CE(cues={"cup": ("person", "dining_table")})}, tasks=["cup"])
@@ -261,10 +245,9 @@ def test_genuine_annotations(shared_data, tmp_path):
     found = loaded(tmp_path / "out" / "all.json")
     assert sorted(found.getImgIds()) == suite.set("ce", "cup", "all").ids("hard") != []
     source = loaded(file)
-    kept = [a for a in source.anns.values() if a["image_id"] in found.imgs]
-    assert sorted(found.anns) == sorted(a["id"] for a in kept)
-    for annotation in kept:
+    expected = [a for a in source.anns.values() if a["image_id"] in found.imgs]
+    assert sorted(found.anns) == sorted(a["id"] for a in expected)
+    for annotation in expected:
         assert (found.annToMask(found.anns[annotation["id"]]) == source.annToMask(annotation)).all()
-    assert [licence["name"] for licence in done.licences] == [
-        e["name"] for e in contents(file).get("licenses", [])
-    ]
+    licences = [entry["name"] for entry in contents(file).get("licenses", [])]
+    assert [licence["name"] for licence in done.licences] == licences

@@ -5,13 +5,14 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from refusals import fails
+from refusals import fails, refused
 
 import nooch
-from nooch.errors import InputError, ParameterError
+from nooch.errors import InputError
 
 torch_data = pytest.importorskip("torch.utils.data", reason="torch is not installed (nooch[train])")
 CHOICE = {"criterion": "ce", "task": "car", "split": "test"}
@@ -22,17 +23,12 @@ def test_items_are_the_set(made):
     assert isinstance(items, torch_data.Dataset)
     one = made.suite.set("ce", "car", "test")
     assert len(items) == len(one) > 0
-    for position, (image, label, subset, image_id) in enumerate(
-        items[i] for i in range(len(items))
-    ):
-        assert (label, subset, image_id) == (
-            one.labels[position],
-            one.subset[position],
-            one.image_ids[position],
-        )
+    for k in range(len(items)):
+        image, label, subset, image_id = items[k]
+        assert (label, subset, image_id) == (one.labels[k], one.subset[k], one.image_ids[k])
         assert [type(value) for value in (label, subset, image_id)] == [int, int, int]
         assert (image.mode, image.size) == ("RGB", (10, 10))
-        # the made images are of the colour of their number
+        # the made images are of the color of their number
         assert abs(int(np.asarray(image)[0, 0, 0]) - image_id) <= 3
     with pytest.raises(IndexError):
         items[len(items)]
@@ -49,34 +45,35 @@ def test_a_loader_takes_it_with_processes_too(made):
     items = nooch.torch_dataset(made.suite, made.data, **CHOICE, transform=_tensor)
     assert len(pickle.loads(pickle.dumps(items))) == len(items)
     batches = list(torch_data.DataLoader(items, batch_size=4))
-    assert [int(i) for batch in batches for i in batch[3]] == made.suite.set(
-        "ce", "car", "test"
-    ).image_ids.to_list()
+    ids = made.suite.set("ce", "car", "test").image_ids.to_list()
+    assert [int(i) for batch in batches for i in batch[3]] == ids
     assert batches[0][0].shape == (4,)
 
 
 def test_a_set_that_is_not_there(made):
-    fails(
-        lambda: nooch.torch_dataset(made.suite, made.data, criterion="ce", task="cow", split="test"),
-        "'cow' is no task", kind=ParameterError,
-    )  # fmt: skip
+    choice = {**CHOICE, "task": "cow"}
+    refused(lambda: nooch.torch_dataset(made.suite, made.data, **choice), "'cow' is no task")
 
 
-def test_images_that_are_missing_are_named_at_once(made, tmp_path):
+@pytest.fixture
+def first(made, tmp_path):
+    """The set's first image; all others are linked into the folder ``inside``."""
     first = made.suite.set("ce", "car", "test").image_ids[0]
+    (tmp_path / "inside").mkdir()
     for entry in (made.folder / "images").iterdir():
         if f"{first:012d}" not in entry.name:
-            (tmp_path / entry.name).write_bytes(entry.read_bytes())
-    fails(
-        lambda: nooch.torch_dataset(made.suite, made.data, **CHOICE, image_root=tmp_path),
-        f"1 of {len(made.suite.set('ce', 'car', 'test'))} images are not there: {first} ({first:012d}.jpg)", "image_root",
-    )  # fmt: skip
-    fails(
-        lambda: nooch.torch_dataset(made.suite, replace(made.data, image_root=None), **CHOICE),
-        "no folder of images",
-    )
+            os.link(entry, tmp_path / "inside" / entry.name)
+    return first
+
+
+def test_images_that_are_missing_are_named_at_once(made, tmp_path, first):
+    items = partial(nooch.torch_dataset, made.suite, **CHOICE)
+    n = len(made.suite.set("ce", "car", "test"))
+    missing = f"1 of {n} images are not there: {first} ({first:012d}.jpg)"
+    fails(lambda: items(made.data, image_root=tmp_path / "inside"), missing, "image_root")
+    fails(lambda: items(replace(made.data, image_root=None)), "no folder of images")
     gone = replace(made.data, image_root=str(tmp_path / "gone"))
-    fails(lambda: nooch.torch_dataset(made.suite, gone, **CHOICE), "no such folder", helps=False)
+    fails(lambda: items(gone), "no such folder", helps=False)
 
 
 def test_an_image_that_the_dataset_does_not_name(made, make_suite):
@@ -84,27 +81,15 @@ def test_an_image_that_the_dataset_does_not_name(made, make_suite):
     fails(lambda: nooch.torch_dataset(suite, made.data, **CHOICE), "1 of 4", "999 (no file name)")
 
 
-def test_no_file_outside_the_folder_is_opened(made, tmp_path):
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    first = made.suite.set("ce", "car", "test").image_ids[0]
-    for entry in (made.folder / "images").iterdir():
-        if f"{first:012d}" not in entry.name:
-            os.link(entry, inside / entry.name)
-    (tmp_path / "secret.jpg").write_bytes(
-        (made.folder / "images" / f"{first:012d}.jpg").read_bytes()
-    )
-    (inside / f"{first:012d}.jpg").symlink_to(tmp_path / "secret.jpg")
-    fails(lambda: nooch.torch_dataset(made.suite, made.data, **CHOICE, image_root=inside), "1 of")
-    names = made.data.images["file_name"].to_list()
-    names[made.data.row(first)] = "../secret.jpg"
-    from polars import Series
-
-    climbing = replace(made.data, images=made.data.images.with_columns(Series("file_name", names)))
-    fails(
-        lambda: nooch.torch_dataset(made.suite, climbing, **CHOICE, image_root=inside),
-        "../secret.jpg",
-    )
+def test_no_file_outside_the_folder_is_opened(made, tmp_path, first):
+    items = partial(nooch.torch_dataset, made.suite, **CHOICE, image_root=tmp_path / "inside")
+    name = f"{first:012d}.jpg"
+    (tmp_path / "secret.jpg").write_bytes((made.folder / "images" / name).read_bytes())
+    (tmp_path / "inside" / name).symlink_to(tmp_path / "secret.jpg")
+    fails(lambda: items(made.data), "1 of")
+    names = made.data.images["file_name"].replace(name, "../secret.jpg")
+    climbing = replace(made.data, images=made.data.images.with_columns(file_name=names))
+    fails(lambda: items(climbing), "../secret.jpg")
 
 
 def test_a_file_that_is_no_image_is_named(made, tmp_path):

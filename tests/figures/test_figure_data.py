@@ -1,9 +1,11 @@
-"""Data of figures, held to loops over the records, and the drawings of it."""
+"""Data of figures, compared with loops over the records, and their drawings."""
 
 import io
+import itertools
 import math
 import statistics
 import warnings
+from functools import partial
 from xml.etree import ElementTree as ET
 
 import hypothesis.strategies as st
@@ -13,13 +15,13 @@ import pytest
 from hypothesis import given
 from made_runs import made_runs
 from PIL import Image
-from refusals import fails
+from refusals import fails, refused
 from scored import logits, small_data, small_suite
 
 import nooch
 from nooch import plot
 from nooch.challenge import POOLED
-from nooch.errors import ParameterError, UndefinedError
+from nooch.errors import UndefinedError
 from nooch.evaluation import Predictions, class_losses
 from nooch.evaluation.hard_losses import hard_sums
 from nooch.finding.loss_sweep import sweep_losses
@@ -57,10 +59,8 @@ def test_points_of_fig_3(suite):
     ]
     logit = {(i, t): v for i, t, v in logits(suite).rows()}
     for row in points.iter_rows(named=True):
-        challenge, sign = (
-            suite.set(row["criterion"], row["task"], "test"),
-            row["side"] == "positive",
-        )
+        challenge = suite.set(row["criterion"], row["task"], "test")
+        sign = row["side"] == "positive"
         hard = set(challenge.ids(f"hard_{row['side']}"))
         every = {
             i: math.log1p(math.exp(-(1 if y else -1) * logit[i, row["task"]]))
@@ -84,42 +84,30 @@ def test_points_of_figs_4_to_7_of_runs(suite, metric, tmp_path):
     points = level_points(found.cells, metric)
     assert set(points["subset"]) == set(LEVELS[metric])
     for row in points.iter_rows(named=True):
-        cells = found.cells.filter(
-            pl.col("task") != "average",
-            criterion=row["criterion"],
-            metric=metric,
-            subset=row["subset"],
-            method=row["method"],
-        )
+        keys = {key: row[key] for key in ("criterion", "subset", "method")}
+        cells = found.cells.filter(pl.col("task") != "average", metric=metric, **keys)
         sd = math.sqrt(sum(s**2 for s in cells["std"])) / cells.height
         assert row["value"] == pytest.approx(cells["mean"].mean())
-        assert (row["low"], row["high"]) == (
-            pytest.approx(row["value"] - sd),
-            pytest.approx(row["value"] + sd),
-        )
+        assert row["low"] == pytest.approx(row["value"] - sd)
+        assert row["high"] == pytest.approx(row["value"] + sd)
         assert (row["tasks"], row["seeds"], row["bar"]) == (2, 3, "sd over seeds")
 
 
 @pytest.mark.parametrize("tasks", [["car"], ["car", "fire_hydrant"]])
 def test_points_of_figs_4_to_7_of_scores(suite, tasks):
-    scores = nooch.evaluate(
-        suite, {"a": logits(suite), "b": logits(suite, seed=3)}, tasks=tasks, bootstrap=20
-    )
+    runs = {"a": logits(suite), "b": logits(suite, seed=3)}
+    scores = nooch.evaluate(suite, runs, tasks=tasks, bootstrap=20)
     points = points_of_scores(scores, "nll")
     assert points.height == 2 * 2 * 4
     for row in points.iter_rows(named=True):
         task = "average" if len(tasks) > 1 else tasks[0]
-        value = scores.value(
-            "nll", row["subset"], run=row["method"], criterion=row["criterion"], task=task
-        )
+        of = {"run": row["method"], "criterion": row["criterion"], "task": task}
+        value = scores.value("nll", row["subset"], **of)
         assert row["value"] == value
         # a few images that are alike have no interval
         assert row["low"] is None or row["low"] < value < row["high"]
-        assert (row["tasks"], row["of_tasks"], row["averaged_tasks"]) == (
-            len(tasks),
-            len(tasks),
-            ", ".join(tasks),
-        )
+        assert row["tasks"] == row["of_tasks"] == len(tasks)
+        assert row["averaged_tasks"] == ", ".join(tasks)
     assert points.drop_nulls("low").height
 
 
@@ -149,9 +137,8 @@ def test_bands_of_fig_11():
     for row in bands.iter_rows(named=True):
         rows = sweep.tau.filter(pl.col("task") != POOLED, split="valid", tau=row["tau"])
         values = rows[f"hard_{row['side']}s"].to_list()
-        assert (row["low"], row["median"], row["high"]) == pytest.approx(
-            np.percentile(values, [25, 50, 75]).tolist()
-        )
+        quartiles = np.percentile(values, [25, 50, 75]).tolist()
+        assert (row["low"], row["median"], row["high"]) == pytest.approx(quartiles)
         assert row["tasks"] == len(values)
 
 
@@ -176,99 +163,78 @@ def test_sums_over_thresholds_are_those_of_loops(rows, thresholds):
 def _mean_losses(data, runs, task, ids):
     """Mean over images of the mean over runs, by loops."""
     y = dict(zip(data.image_ids.tolist(), data.labels(task).tolist(), strict=True))
-    values = [
-        statistics.fmean(
-            math.log1p(
-                math.exp(
-                    -(1 if y[i] else -1)
-                    * run.values[run.tasks.index(task), run.image_ids.index_of(i)]
-                )
-            )
-            for run in runs
-        )
-        for i in ids
-    ]
+    values = []
+    for i in ids:
+        sign = -1 if y[i] else 1
+        logits = [r.values[r.tasks.index(task), r.image_ids.index_of(i)] for r in runs]
+        values.append(statistics.fmean(math.log1p(math.exp(sign * logit)) for logit in logits))
     return len(values), sum(values)
 
 
+def _check_losses(row, side, n, lost):
+    assert row[f"hard_{side}s"] == n
+    assert row[f"loss_{side}"] == (pytest.approx(lost / n) if n else None)
+
+
 def test_losses_over_alpha_and_beta_are_those_of_found_sets():
-    data = small_data()
+    data, tasks = small_data(), ["fire_hydrant", "cow"]
     runs = [outputs(data), outputs(data, seed=1)]
     grid = sweep_losses(data, runs, alpha=ALPHAS, beta=BETAS).grid
-    assert grid["task"].unique(maintain_order=True).to_list() == ["fire_hydrant", "cow", POOLED]
+    assert grid["task"].unique(maintain_order=True).to_list() == [*tasks, POOLED]
     n_hard = 0
-    for alpha in ALPHAS:
-        for beta in BETAS:
-            suite = nooch.find(
-                data, {"ce": nooch.CE(alpha, beta)}, tasks=["fire_hydrant", "cow"], splits=["test"]
-            )
-            total = {"positive": [0, 0.0], "negative": [0, 0.0]}
-            for task in ("fire_hydrant", "cow"):
-                row = grid.filter(task=task, alpha=alpha, beta=beta, split="test").row(
-                    0, named=True
-                )
-                for side, sums in total.items():
-                    there = ("ce", task, "test") in suite.keys
-                    ids = suite.set("ce", task, "test").ids(f"hard_{side}") if there else []
-                    n, lost = _mean_losses(data, runs, task, ids)
-                    assert row[f"hard_{side}s"] == n
-                    assert row[f"loss_{side}"] == (pytest.approx(lost / n) if n else None)
-                    sums[0], sums[1] = sums[0] + n, sums[1] + lost
-                    n_hard += n
-            pooled = grid.filter(task=POOLED, alpha=alpha, beta=beta).row(0, named=True)
-            for side, (n, lost) in total.items():
-                assert pooled[f"hard_{side}s"] == n
-                assert pooled[f"loss_{side}"] == (pytest.approx(lost / n) if n else None)
+    for alpha, beta in itertools.product(ALPHAS, BETAS):
+        suite = nooch.find(data, {"ce": nooch.CE(alpha, beta)}, tasks=tasks, splits=["test"])
+        of_grid = grid.filter(alpha=alpha, beta=beta, split="test")
+        pooled = of_grid.row(by_predicate=pl.col("task") == POOLED, named=True)
+        for side in ("positive", "negative"):
+            total = np.zeros(2)
+            for task in tasks:
+                row = of_grid.row(by_predicate=pl.col("task") == task, named=True)
+                there = ("ce", task, "test") in suite.keys
+                ids = suite.set("ce", task, "test").ids(f"hard_{side}") if there else []
+                n, lost = _mean_losses(data, runs, task, ids)
+                _check_losses(row, side, n, lost)
+                total += n, lost
+            _check_losses(pooled, side, *total)
+            n_hard += total[0]
     assert n_hard > 50
 
 
 def test_losses_over_tau_are_those_of_found_sets():
-    data = embedded()
+    data, tasks = embedded(), ["fire_hydrant", "cow"]
     run = outputs(data)
     tau = sweep_losses(data, run, tau=TAUS, embedding="e", split="valid").tau
-    for value in TAUS:
-        suite = nooch.find(
-            data, {"gist": nooch.Gist("e", value)}, tasks=["fire_hydrant", "cow"], splits=["valid"]
-        )
-        for task in ("fire_hydrant", "cow"):
-            row = tau.filter(task=task, tau=value).row(0, named=True)
-            for side in ("positive", "negative"):
-                n, lost = _mean_losses(
-                    data, [run], task, suite.set("gist", task, "valid").ids(f"hard_{side}")
-                )
-                assert (row[f"hard_{side}s"], row["split"]) == (n, "valid")
-                assert row[f"loss_{side}"] == (pytest.approx(lost / n) if n else None)
+    assert tau["split"].unique().to_list() == ["valid"]
+    for value, task in itertools.product(TAUS, tasks):
+        suite = nooch.find(data, {"gist": nooch.Gist("e", value)}, tasks=tasks, splits=["valid"])
+        row = tau.filter(task=task, tau=value).row(0, named=True)
+        for side in ("positive", "negative"):
+            ids = suite.set("gist", task, "valid").ids(f"hard_{side}")
+            _check_losses(row, side, *_mean_losses(data, [run], task, ids))
 
 
-def test_what_losses_cannot_be_swept():
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "nothing to sweep"),
+        ({"alpha": [0.1]}, "alpha together with beta"),
+        ({"tau": [0.1]}, "embedding"),
+        ({"tau": [0.1], "embedding": "f"}, "'f'"),
+        ({"tau": [0.1], "embedding": "e", "split": "tset"}, "did you mean test"),
+    ],
+)
+def test_losses_that_cannot_be_swept(options, words):
     data = embedded()
-    run = outputs(data)
-    fails(lambda: sweep_losses(data, run), "nothing to sweep", kind=ParameterError)
-    fails(
-        lambda: sweep_losses(data, run, alpha=[0.1]),
-        "alpha together with beta",
-        kind=ParameterError,
-    )
-    fails(lambda: sweep_losses(data, run, tau=[0.1]), "embedding", kind=ParameterError)
-    fails(lambda: sweep_losses(data, run, tau=[0.1], embedding="f"), "'f'", kind=ParameterError)
-    fails(
-        lambda: sweep_losses(data, run, tau=[0.1], embedding="e", split="tset"),
-        "did you mean test",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: sweep_losses(data, run, alpha=[0.1], beta=[0.1], tasks=["road"]),
-        "no predictions for road",
-    )
-    fails(
-        lambda: sweep_losses(data, outputs(data, ("sky",)), alpha=[0.1], beta=[0.1]),
-        "no class of the dataset",
-        "sky",
-    )
+    refused(lambda: sweep_losses(data, outputs(data), **options), words)
+
+
+def test_predictions_whose_losses_cannot_be_swept():
+    data = embedded()
+    sweep = partial(sweep_losses, data, alpha=[0.1], beta=[0.1])
+    fails(lambda: sweep(outputs(data), tasks=["road"]), "no predictions for road")
+    fails(lambda: sweep(outputs(data, ("sky",))), "no class of the dataset", "sky")
     few = outputs(data.select("train"))
-    fails(
-        lambda: sweep_losses(data, few, alpha=[0.1], beta=[0.1]), "have no prediction", "split test"
-    )
+    fails(lambda: sweep(few), "have no prediction", "split test")
 
 
 def drawings(suite):
@@ -313,18 +279,17 @@ def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite):
 
 def test_lines_say_what_the_data_say(suite):
     _, (ax,) = canvas(1)
-    counts = cue_counts(nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS).cues)
-    plot.cues(nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS), ax=ax)
+    sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+    counts = cue_counts(sweep.cues)
+    plot.cues(sweep, ax=ax)
     for k, line in enumerate(ax.lines, 1):
         assert line.get_xdata().tolist() == counts.filter(cues=k)["alpha"].to_list()
         assert line.get_ydata().tolist() == counts.filter(cues=k)["tasks"].to_list()
     challenge = suite.set("ce", "car", "test")
     _, (ax,) = canvas(1)
     plot.support(challenge, ax=ax)
-    assert [line.get_xdata()[0] for line in ax.lines] == [
-        challenge.positive.threshold,
-        challenge.negative.threshold,
-    ]
+    thresholds = [challenge.positive.threshold, challenge.negative.threshold]
+    assert [line.get_xdata()[0] for line in ax.lines] == thresholds
     # either side adds up to one
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(2)
 
@@ -337,37 +302,34 @@ def test_what_cannot_be_plotted(suite):
         "gives no support",
         kind=UndefinedError,
     )
-    fails(lambda: plot.levels(scores, "ap"), "'ap' is no metric", kind=ParameterError)
-    fails(lambda: plot.levels(scores), "which criterion", "ce, ~ce", kind=ParameterError)
-    fails(lambda: plot.levels(scores, "auc", "gist"), "'gist'", kind=ParameterError)
+    refused(lambda: plot.levels(scores, "ap"), "'ap' is no metric")
+    refused(lambda: plot.levels(scores), "which criterion", "ce, ~ce")
+    refused(lambda: plot.levels(scores, "auc", "gist"), "'gist'")
     fails(
         lambda: plot.levels(nooch.evaluate(suite, logits(suite), metrics=["nll"])),
         "no value of auc",
         kind=UndefinedError,
     )
-    fails(lambda: plot.shares(sweep), "which split", "valid, test", kind=ParameterError)
-    fails(lambda: plot.shares(sweep, "both", "test"), "'both' is no side", kind=ParameterError)
-    fails(
-        lambda: plot.shares(sweep, split="test", task="cra"),
-        "did you mean car",
-        kind=ParameterError,
-    )
+    refused(lambda: plot.shares(sweep), "which split", "valid, test")
+    refused(lambda: plot.shares(sweep, "both", "test"), "'both' is no side")
+    refused(lambda: plot.shares(sweep, split="test", task="cra"), "did you mean car")
     fails(lambda: plot.hard_by_tau(sweep), "tau was not swept", kind=UndefinedError)
     swept = sweep_losses(small_data(), outputs(small_data()), alpha=ALPHAS, beta=BETAS)
     fails(lambda: plot.losses_by_tau(swept), "tau was not swept", kind=UndefinedError)
-    fails(lambda: plot.losses_by_area(swept, task="dog"), "'dog'", kind=ParameterError)
+    refused(lambda: plot.losses_by_area(swept, task="dog"), "'dog'")
 
 
 @pytest.mark.parametrize(
     "name", ["$x_1$ $", "<script>&\"'", "a\x00b\nc", "\u202eright to left", "字字", "y" * 10_000]
 )
 def test_hostile_names_are_drawn_as_text(name):
-    points = pl.DataFrame(
-        {
-            "source": ["here"] * 2, "criterion": [name] * 2, "metric": ["auc"] * 2, "subset": ["hard", "easy"], "method": [name] * 2,
-            "value": [0.5, 0.9], "low": [0.4, None], "high": [0.6, None], "bar": ["sd"] * 2, "tasks": [1, 1], "of_tasks": [1, 1], "seeds": [3, 3],
-        }
-    )  # fmt: skip
+    about = {"source": "here", "criterion": name, "metric": "auc", "method": name, "bar": "sd"}
+    about |= {"tasks": 1, "of_tasks": 1, "seeds": 3}
+    rows = [
+        {**about, "subset": "hard", "value": 0.5, "low": 0.4, "high": 0.6},
+        {**about, "subset": "easy", "value": 0.9, "low": None, "high": None},
+    ]
+    points = pl.DataFrame(rows)
     for ending in FORMATS:
         assert encoded(draw_levels(points), ending, dpi=50)
     root = ET.fromstring(encoded(draw_levels(points), "svg"))
@@ -381,11 +343,7 @@ def test_the_same_figure_gives_the_same_bytes_in_every_format(suite):
     )
     for ending in FORMATS:
         assert encoded(draw_losses(losses), ending) == encoded(draw_losses(losses), ending)
-    fails(
-        lambda: encoded(draw_losses(losses), "gif"),
-        "'gif' is no figure format",
-        kind=ParameterError,
-    )
+    refused(lambda: encoded(draw_losses(losses), "gif"), "'gif' is no figure format")
 
 
 def test_png_has_the_size_that_dpi_says():

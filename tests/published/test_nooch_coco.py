@@ -1,6 +1,4 @@
-"""The suite nooch-coco, which comes with the package: the paper's counts, and row for row what the
-published files say.
-"""
+"""The suite nooch-coco of the package: the paper's counts, and the published files row for row."""
 
 import importlib.util
 import sys
@@ -31,12 +29,11 @@ def test_its_counts_are_table_2(suite):
     assert suite.header.dataset.splits == {"train": 86302, "valid": 12328, "test": 24657}
     for task in paper_tasks().values():
         for criterion in ("ce", "gist"):
-            found = suite.set(criterion, task.task, "test").counts
-            assert (found.hard_positives, found.hard_negatives) == (
-                task.hard_positives,
-                task.hard_negatives,
-            )
-            assert (found.positives, found.positives + found.negatives) == (task.positives, 24657)
+            counts = suite.set(criterion, task.task, "test").counts
+            hard = (counts.hard_positives, counts.hard_negatives)
+            assert hard == (task.hard_positives, task.hard_negatives)
+            sides = (counts.positives, counts.negatives)
+            assert sides == (task.positives, 24657 - task.positives)
             assert len(suite.set(criterion, task.task, "valid")) == 12328
 
 
@@ -44,15 +41,12 @@ def test_it_is_what_import_suite_gives_row_for_row(suite, shared_data):
     archive = shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz"
     with np.load(archive) as arrays:
         # all 12 are things: the 80 classes decide every label
-        assert {str(name).replace(" ", "_") for name in arrays["category_names"]} >= set(
-            NOOCH_TASKS
-        )
-    expected = published_suite(
-        read_published(shared_data / "nooch-published"), read_labels(archive)
-    )
-    dataset = msgspec.structs.replace(
-        suite.header.dataset, licenses=expected.header.dataset.licenses
-    )
+        names = {str(name).replace(" ", "_") for name in arrays["category_names"]}
+    assert names >= set(NOOCH_TASKS)
+    published = read_published(shared_data / "nooch-published")
+    expected = published_suite(published, read_labels(archive))
+    licenses = expected.header.dataset.licenses
+    dataset = msgspec.structs.replace(suite.header.dataset, licenses=licenses)
     assert msgspec.structs.replace(suite.header, dataset=dataset) == expected.header
     for key in expected.keys:
         one, other = suite.set(*key), expected.set(*key)
@@ -69,55 +63,45 @@ def test_the_script_makes_it(shared_data, tmp_path, monkeypatch):
     spec.loader.exec_module(made)
     monkeypatch.setattr(sys, "argv", [script.name, str(shared_data), "--out", str(tmp_path)])
     made.main()
-    assert (tmp_path / f"{NAME}.NOTICE.txt").read_bytes() == (
-        FOLDER / f"{NAME}.NOTICE.txt"
-    ).read_bytes()
+    notices = [(folder / f"{NAME}.NOTICE.txt").read_bytes() for folder in (tmp_path, FOLDER)]
+    assert notices[0] == notices[1]
     # zlib may compress otherwise elsewhere: what the file says is compared
     new, old = (made.unpacked(folder / f"{NAME}.suite") for folder in (tmp_path, FOLDER))
     assert new == old
 
 
-def test_it_is_small_and_has_its_licences(suite):
+def test_it_is_small_and_has_its_licenses(suite):
     assert (FOLDER / f"{NAME}.suite").stat().st_size < 600_000
     notice = (FOLDER / f"{NAME}.NOTICE.txt").read_text(encoding="utf-8")
-    for text in (
-        "BSD 3-Clause License",
-        "Copyright (c) 2021, dmadras",
-        "THIS SOFTWARE IS PROVIDED",
-        "Attribution 4.0",
-    ):
+    texts = ("BSD 3-Clause License", "Copyright (c) 2021, dmadras", "THIS SOFTWARE IS PROVIDED")
+    for text in (*texts, "Attribution 4.0"):
         assert text in " ".join(notice.split())
-    assert [record["name"].split()[0] for record in suite.header.dataset.licenses] == [
-        "BSD-3-Clause",
-        "CC",
-    ]
+    names = [record["name"].split()[0] for record in suite.header.dataset.licenses]
+    assert names == ["BSD-3-Clause", "CC"]
 
 
 def test_commands_take_its_name(suite, run_cli, tmp_path):
     """In a folder without anything of that name."""
     ids, random = suite.set("ce", "car", "test").image_ids, np.random.default_rng(0)
     truth = np.array([suite.set("ce", task, "test").labels for task in suite.tasks])
-    columns = {
-        task: random.normal(size=len(ids)) + y for task, y in zip(suite.tasks, truth, strict=True)
-    }
+    noise = random.normal(size=truth.shape)
+    columns = dict(zip(suite.tasks, truth + noise, strict=True))
     pl.DataFrame({"image_id": ids, **columns}).write_csv(tmp_path / "predictions.csv")
-    scored = run_cli(
-        f"evaluate {NAME} predictions.csv --scale logit --out scores.parquet", cwd=tmp_path
-    )
+    options = "--scale logit --out scores.parquet"
+    scored = run_cli(f"evaluate {NAME} predictions.csv {options}", cwd=tmp_path)
     assert scored.code == 0, scored.err
-    scores = pl.read_parquet(tmp_path / "scores.parquet").filter(
-        metric="auc", task="average", subset="hard"
-    )
+    scores = pl.read_parquet(tmp_path / "scores.parquet")
+    scores = scores.filter(metric="auc", task="average", subset="hard")
     # two normals one apart: AUC is Phi(1 / sqrt(2)) = 0.760
     assert scores["value"].to_list() == pytest.approx([0.760, 0.760], abs=0.01)
     shown = run_cli(f"show {NAME} --format json", cwd=tmp_path)
     assert len(shown.json["sets"]) == 48
     hard = suite.set("ce", "car", "test").ids("hard_positive")[0]
-    told = run_cli(f"explain {NAME} --task car --image {hard}", cwd=tmp_path)
-    assert told.code == 0, told.err
-    assert "car is present" in told.out
-    assert "ce: hard positive" in told.out
-    assert "not named by the suite" in told.err
+    explained = run_cli(f"explain {NAME} --task car --image {hard}", cwd=tmp_path)
+    assert explained.code == 0, explained.err
+    assert "car is present" in explained.out
+    assert "ce: hard positive" in explained.out
+    assert "not named by the suite" in explained.err
     assert run_cli(f"export {NAME} --to npy out", cwd=tmp_path).code == 0
     assert len(nooch.read_published(tmp_path / "out").sets) == 96
     report = run_cli(f"report {NAME} --out site", cwd=tmp_path)

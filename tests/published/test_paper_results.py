@@ -1,6 +1,4 @@
-"""The paper's numbers are carried right: every block, every average, and what its text prints
-twice.
-"""
+"""The paper's numbers: every block, every average, and what its text prints twice."""
 
 import math
 import re
@@ -13,9 +11,9 @@ from polars.testing import assert_frame_equal
 
 from nooch.evaluation.score_summaries import with_best
 from nooch.published import paper_tasks
-from nooch.published.compare_paper import beside_paper
+from nooch.published.compare_paper import next_to_paper
 from nooch.published.published_results import PAPER_NAMES, PAPER_TABLES, paper_results
-from nooch.training.methods import METHODS, PAPER_METHODS
+from nooch.training.methods import PAPER_METHODS
 
 HERE = Path(__file__).parent
 BLOCK = ["table", "criterion", "metric", "subset"]
@@ -38,34 +36,29 @@ def text(shared_data):
 
 
 def test_all_tables_are_there(paper):
-    assert set(PAPER_NAMES.values()) == set(PAPER_METHODS)
-    blocks = set(paper.select("criterion", "metric", "subset").unique().rows())
-    shown = {
-        (p.criterion, p.metric, p.subset) for table in PAPER_TABLES.values() for p in table.panels
+    assert set(PAPER_NAMES.values()) == set(PAPER_METHODS) == set(paper["method"])
+    panels = {
+        name: {(p.criterion, p.metric, p.subset) for p in table.panels}
+        for name, table in PAPER_TABLES.items()
     }
-    assert shown == blocks
-    assert list(PAPER_TABLES) == [f"table{n}" for n in (3, 4, 5, *range(9, 19))]
+    assert list(panels) == [f"table{n}" for n in (3, 4, 5, *range(9, 19))]
+    blocks = paper.select("criterion", "metric", "subset").unique().rows()
+    assert set.union(*panels.values()) == set(blocks)
     # 12 tasks and their average, 9 methods; Waterbirds is one task
-    assert set(paper.filter(pl.col("table") > 5).group_by(BLOCK).len()["len"]) == {13 * 9}
+    main = paper.filter(pl.col("table") > 5)
+    assert set(main.group_by(BLOCK).len()["len"]) == {13 * 9}
     assert set(paper.filter(table=5).group_by(BLOCK).len()["len"]) == {2 * 9}
-    assert set(paper.filter(pl.col("table") > 5)["task"]) == {*paper_tasks(), "average"}
-    for number, criterion, metric, subset in (
-        paper.filter(pl.col("table") > 5).select(BLOCK).unique().rows()
-    ):
-        assert (criterion, metric, subset) in {
-            (p.criterion, p.metric, p.subset) for p in PAPER_TABLES[f"table{number}"].panels
-        }
-    assert set(paper["method"]) <= set(METHODS)
+    assert set(main["task"]) == {*paper_tasks(), "average"}
+    for number, *panel in main.select(BLOCK).unique().rows():
+        assert tuple(panel) in panels[f"table{number}"]
 
 
 def test_no_two_blocks_are_identical(paper):
-    blocks = paper.filter(pl.col("table") > 5).partition_by(
-        BLOCK, as_dict=True, maintain_order=True
-    )
+    blocks = paper.filter(pl.col("table") > 5).partition_by(BLOCK, maintain_order=True)
     assert len(blocks) == 20
-    for (one, first), (other, second) in combinations(blocks.items(), 2):
+    for first, second in combinations(blocks, 2):
         assert first["task"].equals(second["task"])
-        assert not first["mean"].equals(second["mean"]), (one, other)
+        assert not first["mean"].equals(second["mean"])
 
 
 def test_averages_and_their_deviations_follow_from_the_rows(paper):
@@ -89,11 +82,8 @@ def test_tables_3_and_4_are_the_means_of_table_9(paper):
         index=["table", "task"], variable_name="method", value_name="printed"
     )
     assert printed.height == 2 * 13 * 9
-    ninth = paper.filter(table=9).with_columns(
-        pl.col("criterion")
-        .replace_strict({"ce": 3, "gist": 4}, return_dtype=pl.Int64)
-        .alias("table")
-    )
+    number = pl.col("criterion").replace_strict({"ce": 3, "gist": 4}, return_dtype=pl.Int64)
+    ninth = paper.filter(table=9).with_columns(table=number)
     named = printed.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
     both = named.join(ninth, on=["table", "task", "method"], validate="1:1")
     assert both.height == printed.height
@@ -103,8 +93,8 @@ def test_tables_3_and_4_are_the_means_of_table_9(paper):
 
 
 def test_every_number_is_the_texts(paper, text):
-    """Every row of every results table of the text, read anew, with the caption's number."""
-    rows, block, found = [], [], 0
+    """Every row of every results table of the text, read again, with the caption's number."""
+    rows, block, compared = [], [], 0
     for line in text:
         if line.startswith("Task ERM"):
             block = []
@@ -117,10 +107,8 @@ def test_every_number_is_the_texts(paper, text):
             block.append((match[1].lower().replace("-", "_"), cells))
     places = [(3, "ce"), (4, "gist"), *((n, c) for n in range(9, 19) for c in ("ce", "gist"))]
     assert len(rows) == len(places)
-    of = {
-        (r["table"], r["criterion"], r["task"], r["method"]): (r["mean"], r["std"])
-        for r in paper.to_dicts()
-    }
+    columns = ("table", "criterion", "task", "method", "mean", "std")
+    of = {tuple(row[:4]): tuple(row[4:]) for row in paper.select(columns).rows()}
     for (number, criterion), table in zip(places, rows, strict=True):
         assert len(table) == 13
         for task, cells in table:
@@ -128,8 +116,8 @@ def test_every_number_is_the_texts(paper, text):
                 known = of[max(number, 9), criterion, task, method]
                 assert known[0] == float(mean)
                 assert number < 9 or known[1] == float(std)
-                found += 1
-    assert found == 22 * 13 * 9
+                compared += 1
+    assert compared == 22 * 13 * 9
 
 
 def test_the_files_are_the_shared_ones(shared_data):
@@ -149,27 +137,20 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     exp(-l). An ECE of the probability of being positive is at least the gap between the mean
     probability and the share of positives.
     """
-    of = {
-        tuple(r[:5]): r[5]
-        for r in paper.select("criterion", "metric", "subset", "task", "method", "mean").iter_rows()
-    }
+    columns = ("criterion", "metric", "subset", "task", "method", "mean")
+    of = {tuple(row[:5]): row[5] for row in paper.select(columns).rows()}
     above, below, cells = 0, 0, 0
     for criterion in ("ce", "gist"):
         for task, facts in paper_tasks().items():
             share = facts.hard_positives / (facts.hard_positives + facts.hard_negatives)
             for method in PAPER_METHODS:
-                wrong = {
-                    s: of[criterion, "error", s, task, method] - HALF
-                    for s in ("hard_positive", "hard_negative")
-                }
-                loss = {s: of[criterion, "nll", s, task, method] + HALF for s in wrong}
-                most = share * (1 - wrong["hard_positive"] / 2) + (1 - share) * (
-                    1 - math.exp(-loss["hard_negative"])
+                sides = ("hard_positive", "hard_negative")
+                up, down = (of[criterion, "error", s, task, method] - HALF for s in sides)
+                exp_up, exp_down = (
+                    math.exp(-of[criterion, "nll", s, task, method] - HALF) for s in sides
                 )
-                least = (
-                    share * math.exp(-loss["hard_positive"])
-                    + (1 - share) * wrong["hard_negative"] / 2
-                )
+                most = share * (1 - up / 2) + (1 - share) * (1 - exp_down)
+                least = share * exp_up + (1 - share) * down / 2
                 ece = of[criterion, "ece_paper", "hard", task, method] + HALF
                 above += ece < share - most
                 below += ece < least - share
@@ -177,10 +158,8 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     # no cell is below both: 77 of 216 contradict that reading
     assert (above, below, above + below, cells) == (6, 71, 77, 216)
     prose = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
-    assert (
-        f"in {above + below} of the {cells} cells of Table 17 it is smaller ({below} times"
-        in " ".join(prose.split())
-    )
+    text = f"in {above + below} of the {cells} cells of Table 17 it is smaller ({below} times"
+    assert text in " ".join(prose.split())
     # CVaR answers about 0.5 everywhere for backpack (NLL 0.644): top label's ECE would be accuracy
     # minus about 0.53, and is, times the subset's share
     facts, images = paper_tasks()["backpack"], 24657
@@ -192,17 +171,11 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
     assert of["ce", "ece_paper", "hard", "backpack", "cvar"] == pytest.approx(expected, abs=0.003)
 
 
-CELL = {
-    "criterion": "ce",
-    "metric": "auc",
-    "subset": "hard",
-    "task": "car",
-    "method": "erm",
-    "mean": 0.769,
-    "std": 0.0,
-    "averaged_tasks": None,
-}
-BESIDE = {
+PLACE = {"criterion": "ce", "metric": "auc", "subset": "hard", "task": "car", "method": "erm"}
+CELL = {**PLACE, "mean": 0.769, "std": 0.0, "n_tasks": 1, "averaged_tasks": None}
+AVERAGE = {"task": "average", "n_tasks": 2}
+SURE = {"task": "airplane", "method": "label-reweight", "mean": 0.988}
+NEXT_TO = {
     "the same number": ({"std": 0.001}, 0.0, None),
     "a difference": ({"mean": 0.779, "std": 0.0}, 0.01 / 0.002, "the deviation here is 0"),
     "both deviations": ({"mean": 0.774, "std": 0.0015}, 0.005 / 0.0025, None),
@@ -211,75 +184,59 @@ BESIDE = {
     "a task that the paper lacks": ({"task": "zebra"}, None, "not in the paper"),
     "a method that the paper lacks": ({"method": "vrex"}, None, "not in the paper"),
     "an average over other tasks": (
-        {"task": "average", "averaged_tasks": "car, zebra"},
+        {**AVERAGE, "averaged_tasks": "car, zebra"},
         None,
         "an average over tasks that the paper lacks",
     ),
     "an average over some of the paper's tasks": (
-        {
-            "task": "average",
-            "averaged_tasks": "car, bowl",
-            "mean": (0.769 + 0.749) / 2 + 0.01,
-            "std": 0.01,
-        },
+        {**AVERAGE, "averaged_tasks": "car, bowl", "mean": (0.769 + 0.749) / 2 + 0.01, "std": 0.01},
         0.01 / math.hypot(0.01, math.hypot(0.002, 0.003) / 2),
         "the paper's average over the same 2 of its 12 tasks",
     ),
     "the paper's own ece": ({"metric": "ece_paper", "mean": 0.017, "std": 0.001}, 0.0, None),
     "another ece": ({"metric": "ece"}, None, "not in the paper"),
     "published deviation of 0": (
-        {"task": "airplane", "method": "label-reweight", "mean": 0.988, "std": 0.001},
+        {**SURE, "std": 0.001},
         2.0,
         "the paper's deviation is 0 to three decimals",
     ),
-    "both 0": (
-        {"task": "airplane", "method": "label-reweight", "mean": 0.988},
-        None,
-        "both deviations are 0",
-    ),
+    "both 0": (SURE, None, "both deviations are 0"),
 }
 
 
-@pytest.mark.parametrize("case", BESIDE)
-def test_beside_the_paper(case):
-    change, deviations, reason = BESIDE[case]
+@pytest.mark.parametrize("case", NEXT_TO)
+def test_next_to_the_paper(case):
+    change, deviations, reason = NEXT_TO[case]
     cells = pl.DataFrame(
         [{**CELL, **change}],
         schema_overrides={"mean": pl.Float64, "std": pl.Float64, "averaged_tasks": pl.String},
     )
-    (row,) = beside_paper(cells).to_dicts()
+    (row,) = next_to_paper(cells).to_dicts()
     assert row["deviations"] == (None if deviations is None else pytest.approx(deviations))
     assert row["comparison"] == reason
 
 
 def test_averages_are_compared_where_the_tasks_are_the_same(paper):
     average = pl.when(pl.col("task") == "average").then(pl.lit(", ".join(paper_tasks())))
-    ours = (
-        paper.filter(table=9, criterion="ce")
-        .drop("table")
-        .with_columns(pl.col("mean") + 0.01, averaged_tasks=average)
-    )
-    beside = beside_paper(ours)
-    assert_frame_equal(beside.select("paper_mean", "paper_std"), paper.filter(table=9, criterion="ce").select(
-        paper_mean="mean", paper_std="std"))  # fmt: skip
-    assert beside.filter(task="average", method="gdro")["deviations"][0] == pytest.approx(
-        0.01 / math.hypot(0.003, 0.003)
-    )
+    theirs = paper.filter(table=9, criterion="ce").drop("table")
+    ours = theirs.with_columns(pl.col("mean") + 0.01, averaged_tasks=average, n_tasks=12)
+    compared = next_to_paper(ours)
+    expected = theirs.select(paper_mean="mean", paper_std="std")
+    assert_frame_equal(compared.select(expected.columns), expected)
+    (deviations,) = compared.filter(task="average", method="gdro")["deviations"]
+    assert deviations == pytest.approx(0.01 / math.hypot(0.003, 0.003))
 
 
 def test_the_one_task_of_an_attribute_suite_stands_for_waterbirds():
     cell = {**CELL, "criterion": "attribute", "task": "waterbird", "mean": 0.7, "std": 0.01}
-    rows = beside_paper(
-        pl.DataFrame([cell, {**cell, "task": "average", "averaged_tasks": "waterbird"}])
-    )
+    average = {**cell, "task": "average", "averaged_tasks": "waterbird"}
+    rows = next_to_paper(pl.DataFrame([cell, average]))
     assert rows["paper_mean"].to_list() == [0.691, 0.691]
     assert rows["comparison"].to_list() == ["the paper gives no deviation"] * 2
 
 
 def test_best_of_the_papers_table(paper):
-    """GDRO and environment reweighting on car: 0.891 (0.006) and 0.886 (0.002) overlap; IRM's 0.868
-    (0.004) does not.
-    """
+    """On car GDRO's 0.891 (0.006) and reweighting's 0.886 (0.002) overlap; IRM's 0.868 does not."""
     best = with_best(paper).filter(table=9, criterion="ce", task="car", best=True)
     assert set(best["method"]) == {"gdro", "environment-reweight"}
     # Table 5 has no deviations: the best alone

@@ -1,6 +1,4 @@
-"""Image files: opened as the formats they may have and no others, and never where they are too
-large to decode.
-"""
+"""Image files are opened only in allowed formats, and never where they are too large to decode."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +10,7 @@ from refusals import fails
 
 from nooch.errors import InputError
 from nooch.examples import thumbnails as pictures
-from nooch.figures.image_sheets import Layout, Panel, Tile, draw_sheet
+from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.readers import image_opening as opening
 from nooch.readers import map_pixels as maps
 from nooch.readers.image_files import IMAGE_ENDINGS
@@ -51,7 +49,7 @@ def _composed(path):
     montage = composing.Montage(
         path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg"
     )
-    broken = composing._compose_batch(composing._Batch([montage], 90))
+    broken = composing._compose_batch(composing._MontageBatch([montage], 90))
     assert not (path.parent / "made.jpg").exists()
     raise InputError(broken[0])
 
@@ -62,7 +60,7 @@ def _counted(path):
 
 def _drawn(path):
     drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
-    assert drawn.pictures == 0
+    assert drawn.sizes == 0
     raise InputError(drawn.problem)
 
 
@@ -80,7 +78,9 @@ def _decoded(codec):
 READS = {
     "the function": _plain,
     "a label map": _counted,
-    "a sheet of images": lambda path: draw_sheet([Panel("title", [Tile(path)])], Layout(1, 1)),
+    "a sheet of images": lambda path: draw_sheet(
+        [SheetPanel("title", [Tile(path)])], SheetLayout(1, 1)
+    ),
     "a picture of the report": _drawn,
     "a Waterbirds montage": _composed,
     "pixels": _decoded("pil"),

@@ -11,8 +11,8 @@ from refusals import fails
 from nooch.errors import OutputError, ParameterError
 from nooch.report.paper_tables import (
     RESULT_FILES,
+    ResultSheet,
     ResultTable,
-    Sheet,
     check_result_files,
     result_latex,
     result_markdown,
@@ -33,44 +33,23 @@ SCHEMA = {
 }
 
 
-def row(task, method, mean, std=0.01, *, best=False, sees="nothing", **more):
-    base = {
-        "block": "AUC on hard", "criterion": "ce", "metric": "auc", "subset": "hard", "task": task, "method": method, "sees": sees,
-        "mean": mean, "std": std, "n": 1234, "n_positive": 5, "n_seeds": 3, "seeds": 3, "n_settings": 4, "settings": 4, "best": best,
-        "n_tasks": None, "averaged_tasks": None, "reason": None,
-    }  # fmt: skip
-    return {**base, **more}
+def row(task, method, mean, std=0.01, **more):
+    common = {"block": "AUC on hard", "criterion": "ce", "metric": "auc", "subset": "hard"}
+    counts = {"n": 1234, "n_positive": 5, "n_seeds": 3, "seeds": 3, "n_settings": 4, "settings": 4}
+    cell = {"task": task, "method": method, "sees": "nothing", "mean": mean, "std": std}
+    return {**common, **counts, **cell, "best": False, **more}
 
 
-def made(rows, **more):
-    return ResultTable(
-        "table9",
-        more.pop("title", "Table 9: AUC"),
-        more.pop("label", None),
-        pl.DataFrame(rows, schema=SCHEMA),
-        **more,
-    )
+def made(rows, title="Table 9: AUC", **more):
+    return ResultTable("table9", title, None, pl.DataFrame(rows, schema=SCHEMA), **more)
 
 
+BOTH = "environments in training, environments in validation"
 ROWS = [
     row("dining_table", "erm", 0.7),
-    row(
-        "dining_table",
-        "gdro",
-        0.8,
-        best=True,
-        sees="environments in training, environments in validation",
-    ),
+    row("dining_table", "gdro", 0.8, best=True, sees=BOTH),
     row("average", "erm", None, None, reason="no value for tie", n_tasks=1),
-    row(
-        "average",
-        "gdro",
-        0.8,
-        None,
-        best=True,
-        sees="environments in training, environments in validation",
-        n_tasks=1,
-    ),
+    row("average", "gdro", 0.8, None, best=True, sees=BOTH, n_tasks=1),
 ]
 
 
@@ -89,7 +68,7 @@ LACKING = {
     "a setting": ({"n_settings": 3}, "0.700 (0.010) [3/4 settings]"),
     "both": ({"n_seeds": 1, "n_settings": 0, "std": None}, "0.700 [1/3 seeds]"),
     "counts": (
-        {"n_seeds": None, "seeds": None, "n_settings": None, "settings": None},
+        dict.fromkeys(("n_seeds", "seeds", "n_settings", "settings")),
         "0.700 (0.010)",
     ),
 }
@@ -98,16 +77,7 @@ LACKING = {
 @pytest.mark.parametrize("case", LACKING)
 def test_cells_say_what_they_lack(case):
     change, text = LACKING[case]
-    assert (
-        shown(
-            made(
-                [row("car", "erm", 0.7, **change)]
-                if "std" not in change
-                else [{**row("car", "erm", 0.7), **change}]
-            )
-        ).rows[0][3]
-        == text
-    )
+    assert shown(made([row("car", "erm", 0.7, **change)])).rows[0][3] == text
 
 
 def test_a_table_without_counts_has_no_columns_of_them():
@@ -116,25 +86,21 @@ def test_a_table_without_counts_has_no_columns_of_them():
 
 
 def test_methods_are_grouped_by_what_they_see():
-    rows = [row("car", "gdro", 0.8, sees="environments in training, environments in validation"), row("car", "suby", 0.7, sees="labels"),
-            row("car", "erm", 0.6)]  # fmt: skip
+    rows = [
+        row("car", "gdro", 0.8, sees=BOTH),
+        row("car", "suby", 0.7, sees="labels"),
+        row("car", "erm", 0.6),
+    ]
     table = shown(made(rows, by_sight=True))
     assert list(table.columns)[3:] == ["erm", "suby", "gdro"]
-    assert list(table.rows[0]) == [
-        "sees",
-        "",
-        "",
-        "nothing",
-        "labels",
-        "environments in training, validation",
-    ]
+    sees = ["nothing", "labels", "environments in training, validation"]
+    assert list(table.rows[0]) == ["sees", "", "", *sees]
 
 
-def test_beside_the_paper_there_are_three_lines():
+def test_next_to_the_paper_there_are_three_lines():
     extra = {"paper_mean": 0.75, "paper_std": 0.02, "deviations": 1.234, "comparison": None}
-    frame = pl.DataFrame(ROWS[:2], schema=SCHEMA).with_columns(
-        **{k: pl.lit(v) for k, v in extra.items()}
-    )
+    frame = pl.DataFrame(ROWS[:2], schema=SCHEMA)
+    frame = frame.with_columns(**{name: pl.lit(value) for name, value in extra.items()})
     table = shown(ResultTable("table9", "t", "metric", frame))
     assert table.left == 3
     assert [list(r) for r in table.rows] == [
@@ -146,22 +112,11 @@ def test_beside_the_paper_there_are_three_lines():
 
 def test_latex_escapes_names_and_sets_the_best_in_bold():
     nasty = "a_b & 50% #1 {x} \\input{y} ~^"
-    text = result_latex(
-        Sheet(
-            [
-                made(
-                    [*ROWS, row(nasty, "erm", 0.5, best=True)],
-                    title="Table 9: 100 % of dining_table",
-                )
-            ],
-            ["no_value"],
-        )
-    )
+    rows = [*ROWS, row(nasty, "erm", 0.5, best=True)]
+    text = result_latex(ResultSheet([made(rows, "Table 9: 100 % of dining_table")], ["no_value"]))
     assert r"dining\_table & 1,234 & 5 & 0.700 (0.010) & \textbf{0.800 (0.010)} \\" in text
-    assert (
-        r"a\_b \& 50\% \#1 \{x\} \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}"
-        in text
-    )
+    commands = r"\textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}"
+    assert rf"a\_b \& 50\% \#1 \{{x\}} {commands}" in text
     assert r"\caption{Table 9: 100 \% of dining\_table}" in text
     assert r"no\_value" in text
     assert not re.search(r"(?<!\\)_", text)
@@ -169,13 +124,15 @@ def test_latex_escapes_names_and_sets_the_best_in_bold():
 
 
 def test_names_cannot_set_themselves_in_bold():
-    text = result_latex(Sheet([made([row("\ue000car\ue001", "erm", 0.7)])], ["\ue000note\ue001"]))
+    rows = [row("\ue000car\ue001", "erm", 0.7)]
+    text = result_latex(ResultSheet([made(rows)], ["\ue000note\ue001"]))
     assert r"\textbf" not in text
     assert "car & " in text
 
 
 def test_markdown_escapes_names_and_sets_the_best_in_bold():
-    text = result_markdown(Sheet([made([*ROWS, row("_a|b_ <i> *c*", "erm", 0.5)])], ["a | b"]))
+    rows = [*ROWS, row("_a|b_ <i> *c*", "erm", 0.5)]
+    text = result_markdown(ResultSheet([made(rows)], ["a | b"]))
     assert "| dining_table | 1,234 | 5 | 0.700 (0.010) | **0.800 (0.010)** |" in text
     assert r"| \_a\|b\_ \<i\> \*c\* | 1,234 | 5 | 0.500 (0.010) | – |" in text
     assert r"a \| b" in text
@@ -189,14 +146,12 @@ def test_control_characters_are_spelled_out():
 
 def test_files(tmp_path):
     differences = pl.DataFrame({"run": ["gdro"], "difference": [0.1]})
-    sheet = Sheet([made(ROWS), made(ROWS[:1])], ["a note"], differences)
+    sheet = ResultSheet([made(ROWS), made(ROWS[:1])], ["a note"], differences)
     paths = [tmp_path / f"r{ending}" for ending in RESULT_FILES]
     written = save_results(sheet, paths)
     assert {p.name for p in written} == {p.name for p in tmp_path.iterdir()}
-    assert {p.name for p in written} - {p.name for p in paths} == {
-        "r-differences.csv",
-        "r-differences.parquet",
-    }
+    second = {file.name for file in written} - {path.name for path in paths}
+    assert second == {"r-differences.csv", "r-differences.parquet"}
     parquet = pl.read_parquet(tmp_path / "r.parquet")
     assert_frame_equal(parquet, sheet.cells)
     assert parquet.height == 5
@@ -210,7 +165,7 @@ def test_files(tmp_path):
 
 def test_files_are_checked_before_anything_is_written(tmp_path):
     (tmp_path / "r-differences.csv").write_text("mine")
-    sheet = Sheet([made(ROWS)], [], pl.DataFrame({"run": ["gdro"]}))
+    sheet = ResultSheet([made(ROWS)], [], pl.DataFrame({"run": ["gdro"]}))
     for paths, kind, words in (
         ([tmp_path / "a.md", tmp_path / "a.docx"], ParameterError, "'.docx' is no ending"),
         ([tmp_path / "a.md", tmp_path / "r.csv"], OutputError, "exists already"),

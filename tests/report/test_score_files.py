@@ -1,6 +1,7 @@
-"""Scores as files: everything with full precision, whole or not at all."""
+"""Scores as files: everything with full precision, written atomically."""
 
 import json
+from functools import partial
 
 import polars as pl
 import pytest
@@ -53,10 +54,8 @@ def test_tables_for_papers(scores, tmp_path, ending, words):
 
 @pytest.mark.parametrize("ending", SCORE_FILES)
 def test_the_same_scores_give_the_same_bytes(scores, tmp_path, ending):
-    one, two = (
-        save_scores(scores, tmp_path / folder / f"s{ending}")[0].read_bytes() for folder in "ab"
-    )
-    assert one == two
+    files = [save_scores(scores, tmp_path / folder / f"s{ending}")[0] for folder in "ab"]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_one_run_has_no_file_of_differences(tmp_path):
@@ -67,23 +66,18 @@ def test_one_run_has_no_file_of_differences(tmp_path):
 
 @pytest.mark.parametrize("name", ["s", "s.txt", "s.npz", "s.parquet.gz"])
 def test_other_endings_are_refused(scores, tmp_path, name):
-    fails(
-        lambda: save_scores(scores, tmp_path / name),
-        "ending of a scores file",
-        ".parquet",
-        kind=ParameterError,
-    )
+    words = ("ending of a scores file", ".parquet")
+    fails(lambda: save_scores(scores, tmp_path / name), *words, kind=ParameterError)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("there", ["s.csv", "s-differences.csv"])
-def test_a_file_that_exists_is_kept_and_nothing_is_written_beside_it(scores, tmp_path, there):
+def test_a_file_that_exists_is_kept_and_nothing_is_written(scores, tmp_path, there):
     (tmp_path / there).write_text("mine")
-    fails(
-        lambda: save_scores(scores, tmp_path / "s.csv"), "exists already", there, kind=OutputError
-    )
+    out = tmp_path / "s.csv"
+    fails(lambda: save_scores(scores, out), "exists already", there, kind=OutputError)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(there, "mine")]
-    save_scores(scores, tmp_path / "s.csv", overwrite=True)
+    save_scores(scores, out, overwrite=True)
     assert (tmp_path / there).read_text() != "mine"
     assert {file.name for file in tmp_path.iterdir()} == {"s.csv", "s-differences.csv"}
 
@@ -91,12 +85,8 @@ def test_a_file_that_exists_is_kept_and_nothing_is_written_beside_it(scores, tmp
 @pytest.mark.parametrize("there", ["s.csv", "s-differences.csv"])
 def test_folders_are_never_replaced(scores, tmp_path, there):
     (tmp_path / there).mkdir()
-    fails(
-        lambda: save_scores(scores, tmp_path / "s.csv", overwrite=True),
-        "is a folder",
-        there,
-        kind=OutputError,
-    )
+    act = partial(save_scores, scores, tmp_path / "s.csv", overwrite=True)
+    fails(act, "is a folder", there, kind=OutputError)
     assert [file.name for file in tmp_path.iterdir()] == [there]
 
 

@@ -1,4 +1,4 @@
-"""Scores as tables for people: the right numbers in the right cells, and no name that breaks them."""
+"""Scores as tables for people: numbers in their cells, and no name that breaks a table."""
 
 import re
 from dataclasses import replace
@@ -22,25 +22,14 @@ def suite():
 @pytest.fixture(scope="module")
 def scores(suite):
     runs = {"erm": logits(suite), "dro": logits(suite, seed=1)}
-    return evaluate(
-        suite,
-        runs,
-        bootstrap=50,
-        averages=["uniform"],
-        by=["place"],
-        attributes=small_data().images,
-        baseline="erm",
-    )
+    by = {"averages": ["uniform"], "by": ["place"], "attributes": small_data().images}
+    return evaluate(suite, runs, bootstrap=50, baseline="erm", **by)
 
 
 def _cells(table):
     """(task, run, ...) -> {column: cell}."""
-    return {
-        tuple(row[: table.left]): dict(
-            zip(table.columns[table.left :], row[table.left :], strict=True)
-        )
-        for row in table.rows
-    }
+    n, heads = table.left, table.columns[table.left :]
+    return {tuple(row[:n]): dict(zip(heads, row[n:], strict=True)) for row in table.rows}
 
 
 def test_which_tables_there_are(scores):
@@ -58,9 +47,8 @@ def test_which_tables_there_are(scores):
 def test_every_cell_is_a_value_of_the_table(scores, suite):
     table = tables_of(scores, ["auc", "nll", "ece"])[0]
     cells = _cells(table)
-    assert list(cells) == [
-        (t, r) for t in ("car", "fire_hydrant", "average of 2") for r in ("erm", "dro")
-    ]
+    tasks = ("car", "fire_hydrant", "average of 2")
+    assert list(cells) == [(task, run) for task in tasks for run in ("erm", "dro")]
     heads = {
         "AUC hard": ("auc", "hard"),
         "NLL hard neg": ("nll", "hard_negative"),
@@ -69,9 +57,8 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
     }
     for (task, run), row in cells.items():
         for head, (metric, subset) in heads.items():
-            wanted = scores.value(
-                metric, subset, criterion="ce", task=task.split(" of ")[0], run=run
-            )
+            place = {"criterion": "ce", "task": task.split(" of ")[0], "run": run}
+            wanted = scores.value(metric, subset, **place)
             assert float(row[head].split()[0]) == pytest.approx(wanted, abs=5e-4)
     counts = suite.record("ce", "car", "test")
     assert cells["car", "erm"]["hard pos"] == str(counts.hard_positives)
@@ -80,9 +67,8 @@ def test_every_cell_is_a_value_of_the_table(scores, suite):
 
 def test_intervals_hold_their_value_and_drop_leading_zeros(scores):
     cell = _cells(tables_of(scores)[0])["car", "erm"]["NLL easy neg"]
-    value, low, high = map(
-        float, re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups()
-    )
+    numbers = re.fullmatch(r"(0\.\d{3}) \[(\.\d{3}), (\.\d{3})\]", cell).groups()
+    value, low, high = map(float, numbers)
     assert low < value < high
 
 
@@ -95,15 +81,11 @@ def test_undefined_is_a_dash_and_never_zero(scores):
 
 def test_differences_have_signs(scores):
     table = tables_of(scores)[-2]
-    assert [row[:2] for row in table.rows] == [
-        ["car", "dro"],
-        ["fire_hydrant", "dro"],
-        ["average of 2", "dro"],
-    ]
+    tasks = ("car", "fire_hydrant", "average of 2")
+    assert [row[:2] for row in table.rows] == [[task, "dro"] for task in tasks]
+    interval = r"\[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]"
     for cell in (cell for row in table.rows for cell in row[2:]):
-        assert re.fullmatch(
-            r"[+-]\d\.\d{3} \[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]|–|[+-]\d\.\d{3} \[.*\]", cell
-        ), cell
+        assert re.fullmatch(rf"[+-]\d\.\d{{3}} {interval}|–|[+-]\d\.\d{{3}} \[.*\]", cell), cell
 
 
 def test_one_run_needs_no_column(suite):
@@ -113,39 +95,28 @@ def test_one_run_needs_no_column(suite):
 
 def test_metrics_that_were_not_taken_are_not_shown(suite):
     table, *_ = tables_of(evaluate(suite, logits(suite), metrics=["error"]), ["auc", "error"])
-    assert table.columns[3:] == [
-        "error hard pos",
-        "error easy pos",
-        "error hard neg",
-        "error easy neg",
-    ]
-    # each hard side is beside the easy one of its label; the pooled easy, which mixes them, is not
+    # each hard side is next to the easy one of its label; the pooled easy, which mixes them, is not
     # shown
+    sides = ("hard pos", "easy pos", "hard neg", "easy neg")
+    assert table.columns[3:] == [f"error {side}" for side in sides]
 
 
 def test_one_line_is_over_the_same_tasks(suite):
-    """Averages that are over other tasks in the scores are taken over those that all columns have,
-    and the line says so.
-    """
+    """Averages over other tasks are taken over those that all columns have, as the line says."""
     scores = evaluate(suite, logits(suite), bootstrap=20)
+    hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
     short = scores.table.with_columns(
-        averaged_tasks=pl.when((pl.col("task") == "average") & (pl.col("subset") == "hard"))
-        .then(pl.lit("car"))
-        .otherwise("averaged_tasks")
+        averaged_tasks=pl.when(hard).then(pl.lit("car")).otherwise("averaged_tasks")
     )
     table = tables_of(replace(scores, table=short), ["auc"])[0]
     of = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert list(of) == ["car", "fire_hydrant", "average of 1 of 2"]
-    for head in ("AUC hard", "AUC easy"):
+    for head in ("AUC hard", "AUC easy", "hard pos", "hard neg"):
         assert of["average of 1 of 2"][head] == of["car"][head].split()[0]
-    for count in ("hard pos", "hard neg"):
-        assert of["average of 1 of 2"][count] == of["car"][count]
 
 
 def test_a_strict_average_that_is_null_is_a_dash(suite):
-    """A null average names the tasks that have a value; nothing is averaged over these, and the
-    others stay over all tasks.
-    """
+    """A null average names the tasks that have a value; the others stay over all tasks."""
     scores = evaluate(suite, logits(suite), bootstrap=20, strict=True)
     hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
     short = scores.table.with_columns(
@@ -153,12 +124,11 @@ def test_a_strict_average_that_is_null_is_a_dash(suite):
         n_tasks=pl.when(hard).then(1).otherwise("n_tasks"),
         **{name: pl.when(~hard).then(name) for name in ("value", "low", "high")},
     )
-    strict, plain = (
-        tables_of(replace(scores, table=table), ["auc"])[0] for table in (short, scores.table)
-    )
-    last, known = (
-        dict(zip(table.columns, table.rows[-1], strict=True)) for table in (strict, plain)
-    )
+    lines = []
+    for table in (short, scores.table):
+        shown = tables_of(replace(scores, table=table), ["auc"])[0]
+        lines.append(dict(zip(shown.columns, shown.rows[-1], strict=True)))
+    last, known = lines
     assert last == {**known, "AUC hard": "–"}
     assert last["task"] == "average of 2"
 
@@ -213,12 +183,12 @@ def test_latex_escapes_everything_that_means_something(nasty):
 
 
 def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_one_before(suite):
-    tables = tables_of(evaluate(suite, logits(suite)))
+    (table, *_) = tables_of(evaluate(suite, logits(suite)))
     for name in ("[1cm]", "*"):
-        rows = [[name, *row[1:]] for row in tables[0].rows]
-        made = latex([type(tables[0])(tables[0].title, tables[0].columns, rows, tables[0].left)])
-        assert not re.search(r"^[\[*]", made, re.MULTILINE)
-        assert f"{{}}{name} &" in made
+        rows = [[name, *row[1:]] for row in table.rows]
+        text = latex([replace(table, rows=rows)])
+        assert not re.search(r"^[\[*]", text, re.MULTILINE)
+        assert f"{{}}{name} &" in text
 
 
 def test_the_average_has_a_line_above_it(scores):

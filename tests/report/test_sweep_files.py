@@ -1,4 +1,4 @@
-"""A sweep as a folder: tables, pictures, and a header, whole or not at all."""
+"""A sweep as a folder: tables, pictures, and a header, written atomically."""
 
 import json
 from xml.etree import ElementTree as ET
@@ -17,36 +17,33 @@ from nooch.report import save_sweep
 ALPHAS, BETAS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.2, 0.4]
 
 
-@pytest.fixture(scope="module")
-def sweep():
-    return nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+def _ce_sweep(alpha=ALPHAS, beta=BETAS):
+    return nooch.sweep_thresholds(small_data(), alpha=alpha, beta=beta)
 
 
 def _gist_sweep():
     data = small_data()
     values = np.random.default_rng(0).normal(size=(len(data), 4))
-    return nooch.sweep_thresholds(
-        data.with_embedding("e", values), tau=[-0.5, 0.0, 0.5], embedding="e"
-    )
+    data = data.with_embedding("e", values)
+    return nooch.sweep_thresholds(data, tau=[-0.5, 0.0, 0.5], embedding="e")
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    return _ce_sweep()
 
 
 def test_what_the_folder_holds(sweep, tmp_path):
     folder = save_sweep(sweep, tmp_path / "s", {"alpha": ALPHAS, "tasks": "all"})
     names = {file.name for file in folder.iterdir()}
-    pictures = {
-        "cues_by_alpha.svg",
-        "hard_by_alpha_and_beta_valid.svg",
-        "hard_by_alpha_and_beta_test.svg",
-    }
-    assert names == {"sweep.json", "cues.parquet", "grid.parquet", "equal.parquet"} | pictures
+    pictures = {f"hard_by_alpha_and_beta_{split}.svg" for split in ("valid", "test")}
+    tables = {f"{name}.parquet" for name in ("cues", "grid", "equal")}
+    assert names == {"sweep.json", "cues_by_alpha.svg"} | tables | pictures
     for name in ("cues", "grid", "equal"):
         assert pl.read_parquet(folder / f"{name}.parquet").equals(getattr(sweep, name))
     header = json.loads((folder / "sweep.json").read_text())
-    assert (header["format"], header["version"], header["nooch"]) == (
-        "nooch-sweep",
-        1,
-        nooch.__version__,
-    )
+    made_by = (header["format"], header["version"], header["nooch"])
+    assert made_by == ("nooch-sweep", 1, nooch.__version__)
     assert (header["alpha"], header["tasks"]) == (ALPHAS, "all")
     assert header["equal"] == sweep.equal.to_dicts()
 
@@ -72,16 +69,11 @@ def test_gist_sweeps_have_their_own_picture(tmp_path):
     assert json.loads((folder / "sweep.json").read_text())["equal"] == []
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS), _gist_sweep]
-)
+@pytest.mark.parametrize("make", [_ce_sweep, _gist_sweep])
 def test_the_same_sweep_gives_the_same_bytes(make, tmp_path):
-    one, two = (save_sweep(make(), tmp_path / name) for name in "ab")
-    assert [file.name for file in sorted(one.iterdir())] == [
-        file.name for file in sorted(two.iterdir())
-    ]
-    for file in one.iterdir():
-        assert file.read_bytes() == (two / file.name).read_bytes(), file.name
+    folders = [save_sweep(make(), tmp_path / name) for name in "ab"]
+    contents = [{file.name: file.read_bytes() for file in f.iterdir()} for f in folders]
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize(
@@ -90,22 +82,21 @@ def test_the_same_sweep_gives_the_same_bytes(make, tmp_path):
 )
 def test_grids_of_any_shape_are_drawn(alpha, beta, tmp_path):
     # warnings are errors: nothing is drawn over an empty range
-    save_sweep(nooch.sweep_thresholds(small_data(), alpha=alpha, beta=beta), tmp_path / "s")
+    save_sweep(_ce_sweep(alpha, beta), tmp_path / "s")
 
 
 @pytest.mark.parametrize(
     "images",
-    [
-        pytest.param([{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"A": 0.2}], id="no positive to count"),
-        pytest.param([{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"Y": 0.2}], id="no negative to count"),
-        pytest.param([{"A": 0.3}, {"A": 0.5}, {"Y": 0.2}], id="no positive to fit on"),
-    ],
+    {
+        "no positive to count": [{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"A": 0.2}],
+        "no negative to count": [{"Y": 0.1, "A": 0.3}, {"A": 0.5}, {"Y": 0.2}],
+        "no positive to fit on": [{"A": 0.3}, {"A": 0.5}, {"Y": 0.2}],
+    }.values(),
 )
 def test_shares_that_are_undefined_are_drawn(images, tmp_path):
     data = dataset_of(images, ["Y", "A"], ["train", "train", "test"])
-    folder = save_sweep(
-        nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tasks=["Y"]), tmp_path / "s"
-    )
+    swept = nooch.sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, tasks=["Y"])
+    folder = save_sweep(swept, tmp_path / "s")
     ET.parse(folder / "hard_by_alpha_and_beta_test.svg")
 
 
@@ -115,12 +106,11 @@ def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
     (folder / "old").write_text("")
     save_sweep(sweep, folder, overwrite=True)
     assert not (folder / "old").exists()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "suite.json").write_text("{}")
-    fails(
-        lambda: save_sweep(sweep, tmp_path / "mine", overwrite=True), "sweep.json", kind=OutputError
-    )
-    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["suite.json"]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "suite.json").write_text("{}")
+    fails(lambda: save_sweep(sweep, mine, overwrite=True), "sweep.json", kind=OutputError)
+    assert [file.name for file in mine.iterdir()] == ["suite.json"]
 
 
 def test_a_sweep_that_cannot_be_drawn_leaves_nothing(sweep, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from oracles import dataset_of
 from refusals import fails
 from small_world import small_dataset
 
-from nooch.challenge import Suite, save_suite
+from nooch.challenge import save_suite
 from nooch.criteria import CE, Gist, read_thresholds
 from nooch.criteria.context_scores import ContextScores
 from nooch.errors import ParameterError, UndefinedError
@@ -19,7 +20,6 @@ from nooch.finding.suite_builder import find
 from nooch.published import NOOCH_TASKS, paper_tasks, published_suite, read_labels, read_published
 from nooch.published.published_counts import SET_TABLES, paper_rows
 from nooch.results.suite_tables import paper_set_tables, set_tables
-from nooch.results.table_contents import table_names
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,18 @@ def suite():
 def test_the_papers_own_numbers(shared_data):
     with (shared_data.parent / "paper" / "nooch_tasks.csv").open() as file:
         rows = {row["task"]: row for row in csv.DictReader(file)}
-    counts, test, valid = (paper_rows(name) for name in SET_TABLES)
-    assert counts["task"].to_list() == test["task"].to_list() == list(rows)
-    for frame, columns in (
-        (counts, {c: f"test_{c}" for c in ("hard_positives", "hard_negatives", "positives")}),
-        (test, {side: f"gist_tau_{side}_test" for side in ("positive", "negative")}),
-        (valid, {side: f"gist_tau_{side}_valid" for side in ("positive", "negative")}),
-    ):
-        for row in frame.iter_rows(named=True):
-            assert all(
-                row[own] == float(rows[row["task"]][theirs]) for own, theirs in columns.items()
-            )
+    counts = ("hard_positives", "hard_negatives", "positives")
+    columns = {
+        "table2": {name: f"test_{name}" for name in counts},
+        "table6": {side: f"gist_tau_{side}_test" for side in ("positive", "negative")},
+        "table7": {side: f"gist_tau_{side}_valid" for side in ("positive", "negative")},
+    }
+    assert list(SET_TABLES) == list(columns)
+    for name, theirs in columns.items():
+        frame = paper_rows(name)
+        assert frame["task"].to_list() == list(rows)
+        for column, of in theirs.items():
+            assert frame[column].to_list() == [float(row[of]) for row in rows.values()]
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
@@ -61,49 +62,31 @@ def test_a_table_of_thresholds_is_what_find_takes(run_cli, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"t.{ending}"
         assert run_cli(f"results paper --like 6 --out {out}").code == 0
-        expected = {
-            t.task: (t.tau["test", "positive"], t.tau["test", "negative"])
-            for t in paper_tasks().values()
-        }
-        assert read_thresholds(out) == expected
+        tau = {name: task.tau for name, task in paper_tasks().items()}
+        sides = (("test", "positive"), ("test", "negative"))
+        assert read_thresholds(out) == {n: tuple(map(t.get, sides)) for n, t in tau.items()}
 
 
 def test_tables_of_a_suite_are_its_records(suite):
     tables, notes = set_tables(suite, ["table2", "table6", "table7"], "s", split="valid")
-    assert [(t.name, t.rows["criterion"][0], t.rows["split"][0]) for t in tables] == [
-        ("table2", "ce", "valid"),
-        ("table2", "gist", "valid"),
-        ("table6", "gist", "test"),
-        ("table7", "gist", "valid"),
-    ]
+    places = [("table2", "ce", "valid"), ("table2", "gist", "valid")]
+    places += [("table6", "gist", "test"), ("table7", "gist", "valid")]
+    assert [(t.name, t.rows["criterion"][0], t.rows["split"][0]) for t in tables] == places
     for table in tables:
         assert table.rows["task"].to_list() == ["car", "bowl", "road"]
         for row in table.rows.filter(pl.col("task") != "road").iter_rows(named=True):
             criterion = {"gist": "mine"}.get(row["criterion"], row["criterion"])
             challenge = suite.set(criterion, row["task"], row["split"])
+            expected = (challenge.positive.threshold, challenge.negative.threshold)
             if table.name == "table2":
-                hard = len(challenge.ids("hard_positive")), len(challenge.ids("hard_negative"))
-                assert (row["hard_positives"], row["hard_negatives"], row["positives"]) == (
-                    *hard,
-                    challenge.labels.sum(),
-                )
-            else:
-                assert (row["positive"], row["negative"]) == (
-                    challenge.positive.threshold,
-                    challenge.negative.threshold,
-                )
+                hard = [len(challenge.ids(side)) for side in ("hard_positive", "hard_negative")]
+                expected = (*hard, challenge.labels.sum())
+            assert tuple(row[column] for column in table.columns) == expected
         assert table.rows.filter(task="road")["reason"][0] is not None
-    assert any(
-        text.startswith("table2, ce: no numbers for road: no class has A(C, road)")
-        for text in notes
-    )
+    start = "table2, ce: no numbers for road: no class has A(C, road)"
+    assert any(text.startswith(start) for text in notes)
     some, _ = set_tables(suite, ["table2"], "s", tasks=["bowl"], roles={"gist": "mine"})
     assert some[0].rows["task"].to_list() == ["bowl"]
-    fails(
-        lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]),
-        "'cup' is no task of s",
-        kind=ParameterError,
-    )
 
 
 def test_positives_without_a_verdict_count_as_positives():
@@ -125,9 +108,8 @@ def test_next_to_the_paper(suite):
                 theirs = paper_rows(table.name).filter(task="car")[column][0]
                 assert row[f"paper_{column}"] == theirs
                 assert row[f"difference_{column}"] == row[column] - theirs
-        assert table.rows.filter(task="road").select(f"paper_{c}" for c in table.columns).row(
-            0
-        ) == (None,) * len(table.columns)
+        without = table.rows.filter(task="road").select(f"paper_{c}" for c in table.columns)
+        assert set(without.row(0)) == {None}
         lines = table.shown.rows
         assert [line[1] for line in lines[:3]] == ["here", "paper", "difference"]
     assert any("two decimals" in text for text in notes)
@@ -140,10 +122,8 @@ def test_the_published_sets_have_the_papers_counts(shared_data):
     labels = read_labels(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz")
     suite = published_suite(read_published(shared_data / "nooch-published"), labels)
     tables, notes = set_tables(suite, ["table2", "table6"], "published", compare=True)
-    assert [(t.name, t.rows["criterion"][0]) for t in tables] == [
-        ("table2", "ce"),
-        ("table2", "gist"),
-    ]
+    places = [(table.name, table.rows["criterion"][0]) for table in tables]
+    assert places == [("table2", "ce"), ("table2", "gist")]
     for table in tables:
         assert table.rows["task"].to_list() == list(NOOCH_TASKS)
         assert table.rows.select(pl.col("^difference_.*$").abs().sum()).row(0) == (0, 0, 0)
@@ -163,82 +143,55 @@ def test_ties_are_marked():
 
 
 def test_a_suite_without_such_sets(suite):
-    bare = find(
-        small_dataset(), {"ce": CE(cues={"car": ["road"]})}, tasks=["car"], splits=["valid"]
-    )
-    assert isinstance(bare, Suite)
-    fails(
-        lambda: set_tables(bare, ["table6"], "bare"),
-        "no sets for table6",
-        "criteria ce",
-        kind=UndefinedError,
-    )
-    fails(
-        lambda: set_tables(bare, ["table2"], "bare"),
-        "no sets for table2",
-        "splits valid",
-        kind=UndefinedError,
-    )
-    fails(
-        lambda: paper_set_tables(["table2"], ["dog"]),
-        "'dog' is no task of the paper",
-        kind=ParameterError,
-    )
+    cues = {"ce": CE(cues={"car": ["road"]})}
+    bare = find(small_dataset(), cues, tasks=["car"], splits=["valid"])
+    for name, words in (("table6", "criteria ce"), ("table2", "splits valid")):
+        act = partial(set_tables, bare, [name], "bare")
+        fails(act, f"no sets for {name}", words, kind=UndefinedError)
+    refused = partial(fails, kind=ParameterError)
+    refused(lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]), "'cup' is no task of s")
+    refused(lambda: paper_set_tables(["table2"], ["dog"]), "'dog' is no task of the paper")
     assert paper_set_tables(["table2"], ["kite"])[0].rows["positives"].to_list() == [451]
-
-
-def test_names_of_tables():
-    assert table_names(["2,table6", "7"]) == ["table2", "table6", "table7"]
-    # all is all of results, as before: their files have one kind of rows
-    assert not set(table_names(["all"])) & set(SET_TABLES)
-    fails(lambda: table_names(["8"]), "'table8' is no table", kind=ParameterError)
 
 
 def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     save_suite(suite, tmp_path / "suite")
-    base = ["results", tmp_path / "suite", "--like", "2,6,7", "--compare", "paper"]
+    command = f"results {tmp_path / 'suite'} --like 2,6,7 --compare paper"
     files = [
-        word
-        for ending in ("md", "tex", "csv", "parquet", "json")
-        for word in ("--out", tmp_path / f"r.{ending}")
+        f"--out {tmp_path / 'r'}.{ending}" for ending in ("md", "tex", "csv", "parquet", "json")
     ]
-    done = run_cli(*base, *files)
+    done = run_cli(f"{command} {' '.join(files)}")
     assert done.code == 0, done.err
     frame = pl.read_parquet(tmp_path / "r.parquet")
     assert set(frame["table"]) == {"table2", "table6", "table7"}
-    assert frame.filter(table="table2", criterion="ce", task="car")[
-        "paper_positives"
-    ].to_list() == [2585]
+    car = frame.filter(table="table2", criterion="ce", task="car")
+    assert car["paper_positives"].to_list() == [2585]
     assert frame.filter(table="table7", task="bowl")["paper_negative"].to_list() == [0.57]
     assert pl.read_csv(tmp_path / "r.csv").height == frame.height == 12
     assert "| car | paper | 1,539 | 949 | 2,585 |" in (tmp_path / "r.md").read_text()
     assert "Table 7: Thresholds on support" in (tmp_path / "r.tex").read_text()
-    assert run_cli(*base, "--format", "latex").out.startswith(r"\begin{table}")
-    assert len(run_cli(*base, "--format", "json").json["sets"]) == 12
-    given = run_cli(f"results paper --suite {tmp_path / 'suite'} --like table2 --format csv")
-    assert {line.split(",")[1] for line in given.out.splitlines()[1:]} == {"suite", "paper"}
+    assert run_cli(f"{command} --format latex").out.startswith(r"\begin{table}")
+    assert len(run_cli(f"{command} --format json").json["sets"]) == 12
+    both = run_cli(f"results paper --suite {tmp_path / 'suite'} --like table2 --format csv")
+    assert {line.split(",")[1] for line in both.out.splitlines()[1:]} == {"suite", "paper"}
 
 
 REFUSED = {
-    "runs without a suite": (["runs", "--like", "table2"], "there is no suite for table2"),
-    "no such folder": (["nowhere", "--like", "table2"], "no such folder"),
-    "no runs": (["suite", "--like", "table3"], "there are no runs for table3"),
-    "methods of counts": (
-        ["suite", "--like", "table2", "--methods", "erm"],
-        "table2 have no methods",
-    ),
-    "pairs of counts": (["suite", "--like", "table2", "--paired", "erm"], "table2 have no methods"),
+    "runs --like table2": "there is no suite for table2",
+    "nowhere --like table2": "no such folder",
+    "suite --like table3": "there are no runs for table3",
+    "suite --like table2 --methods erm": "table2 have no methods",
+    "suite --like table2 --paired erm": "table2 have no methods",
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, case):
-    words, message = case
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, words):
     save_suite(suite, tmp_path / "suite")
     (tmp_path / "runs").mkdir()
-    done = run_cli("results", *words, "--out", "r.md", cwd=tmp_path)
+    done = run_cli(f"results {words} --out r.md", cwd=tmp_path)
     assert done.code == 2
-    assert message in " ".join(done.err.split())
+    assert REFUSED[words] in " ".join(done.err.split())
     assert not (tmp_path / "r.md").exists()
 
 
@@ -247,6 +200,5 @@ def test_the_suite_of_the_package_is_a_source(run_cli):
     assert ran.code == 0, ran.err
     rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
     assert [row["task"] for row in rows] == list(NOOCH_TASKS)
-    assert {
-        row[f"difference_{name}"] for row in rows for name in ("hard_positives", "hard_negatives")
-    } == {0}
+    for name in ("hard_positives", "hard_negatives"):
+        assert {row[f"difference_{name}"] for row in rows} == {0}

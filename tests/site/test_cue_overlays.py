@@ -9,7 +9,6 @@ from PIL import Image
 from refusals import fails
 
 from nooch.criteria import CE
-from nooch.data import Dataset
 from nooch.examples.cue_masks import cue_masks
 from nooch.examples.split_images import SplitImages
 from nooch.examples.thumbnails import Wanted, draw_pictures
@@ -21,21 +20,17 @@ H, W = 12, 16
 
 def _collection(ids=None):
     images = [{"car": 0.1, "road": 0.5, "fire_hydrant": 0.2}] * 4
-    data = dataset_of(
-        images, ["car", "road", "fire_hydrant"], ["train", "train", "test", "test"], ids
-    )
+    splits = ["train", "train", "test", "test"]
+    data = dataset_of(images, ["car", "road", "fire_hydrant"], splits, ids)
     suite = find(data, {"ce": CE(cues={"car": ("road", "fire_hydrant")})}, tasks=["car"])
     return data, suite, {"test": SplitImages.of(suite, "test", data)}
 
 
 def _file(path, annotations):
+    names = enumerate(("car", "road", "fire hydrant"), 1)
     content = {
         "images": [{"id": i, "height": H, "width": W} for i in range(1, 5)],
-        "categories": [
-            {"id": 1, "name": "car"},
-            {"id": 2, "name": "road"},
-            {"id": 3, "name": "fire hydrant"},
-        ],
+        "categories": [{"id": number, "name": name} for number, name in names],
         "annotations": [{"id": n, **a} for n, a in enumerate(annotations)],
     }
     path.write_text(json.dumps(content))
@@ -51,24 +46,18 @@ def _masks(tmp_path, annotations):
 
 def test_polygons_run_lengths_and_boxes(tmp_path):
     square = [[2, 3, 8, 3, 8, 9, 2, 9]]
-    below = [0, 0, 16, 0, 16, 2, 0, 2]
-    counts = [W * H - 24, 24]
-    found, _ = _masks(
-        tmp_path,
-        [
-            {"image_id": 3, "category_id": 2, "segmentation": square},
-            {"image_id": 3, "category_id": 2, "segmentation": [below]},
-            {"image_id": 3, "category_id": 1, "segmentation": [below]},
-            {"image_id": 4, "category_id": 2, "segmentation": {"size": [H, W], "counts": counts}},
-            {"image_id": 4, "category_id": 3, "bbox": [1, 1, 4, 5]},
-            {
-                "image_id": 4,
-                "category_id": 2,
-                "segmentation": {"size": [10**9, 10**9], "counts": [1, 2]},
-            },
-            {"image_id": 4, "category_id": 2, "segmentation": [[1, 1, 1e30, 1, 5, 5]]},
-        ],
-    )
+    below = [[0, 0, 16, 0, 16, 2, 0, 2]]
+    runs = {"size": [H, W], "counts": [W * H - 24, 24]}
+    too_large = {"size": [10**9, 10**9], "counts": [1, 2]}
+    far_out = [[1, 1, 1e30, 1, 5, 5]]
+    shapes = [(3, 2, square), (3, 2, below), (3, 1, below), (4, 2, runs)]
+    shapes += [(4, 2, too_large), (4, 2, far_out)]
+    annotations = [
+        {"image_id": image, "category_id": category, "segmentation": shape}
+        for image, category, shape in shapes
+    ]
+    annotations.insert(4, {"image_id": 4, "category_id": 3, "bbox": [1, 1, 4, 5]})
+    found, _ = _masks(tmp_path, annotations)
     expected = np.zeros((H, W), dtype=bool)
     expected[3:9, 2:8] = True
     expected[:2] = True
@@ -82,9 +71,8 @@ def test_polygons_run_lengths_and_boxes(tmp_path):
 
 
 def test_pictures_have_fill_and_edge(tmp_path):
-    found, wanted = _masks(
-        tmp_path, [{"image_id": 3, "category_id": 2, "segmentation": [[2, 3, 8, 3, 8, 9, 2, 9]]}]
-    )
+    square = {"image_id": 3, "category_id": 2, "segmentation": [[2, 3, 8, 3, 8, 9, 2, 9]]}
+    found, wanted = _masks(tmp_path, [square])
     for one in wanted:
         Image.new("RGB", (W, H)).save(one.path)
     drawn = draw_pictures(wanted, tmp_path)
@@ -99,24 +87,17 @@ def test_pictures_have_fill_and_edge(tmp_path):
     assert draw_shades(drawn, None, tmp_path) == {}
 
 
-def test_ids_that_coco_cannot_have_are_refused(tmp_path):
-    data, suite, images = _collection(list("abcd"))
-    file = _file(tmp_path / "a.json", [])
-    fails(
-        lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]),
-        "ids are text",
-    )
-
-
-@pytest.mark.parametrize("problem", ["missing", "broken"])
-def test_files_that_cannot_be_used_are_refused(tmp_path, problem):
-    data, suite, images = _collection()
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "a.json"), ("[1]", "a.json"), ("text ids", "ids are text")]
+)
+def test_files_and_ids_that_cannot_be_used_are_refused(tmp_path, content, words):
+    data, suite, images = _collection(list("abcd") if content == "text ids" else None)
     file = tmp_path / "a.json"
-    if problem == "broken":
-        file.write_text("[1]")
+    if content is not None:
+        file.write_text(content)
+    wanted = [Wanted("test", 0, tmp_path)]
     fails(
-        lambda: cue_masks(suite, data, images, [file], [Wanted("test", 0, tmp_path)]),
-        "a.json",
-        helps=False,
+        lambda: cue_masks(suite, data, images, [file], wanted),
+        words,
+        helps=content == "text ids",
     )
-    assert isinstance(data, Dataset)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from nooch.download.catalogue import Collection, Remote, collection
 from nooch.download.download_folder import only_process, prepared
-from nooch.download.file_checks import Record, fault
+from nooch.download.file_checks import DownloadRecord, fault
 from nooch.download.file_download import fetch
 from nooch.download.http_requests import Client, Patience
 from nooch.download.local_files import LocalFiles, files_below, is_linkable, take
-from nooch.download.partial_files import Partial
+from nooch.download.partial_files import PartialFile
 from nooch.download.unpacked_record import is_unpacked, note_unpacked
 from nooch.download.zip_extraction import unpack
 from nooch.errors import DownloadError, OutputError
@@ -22,7 +22,7 @@ from nooch.work_folder import check_space
 __all__ = ["Downloaded", "Obtained", "download"]
 
 
-_LARGE = 10**7
+LARGE = 10**7
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def download(
     names = {choice.name for remote in chosen.files for choice in remote.choices}
     local = files_below(source, folder, names)
     with only_process(folder), Client(patience or Patience()) as client:
-        run = _DownloadRun(folder, Record(folder), local, client, keep_zips, progress)
+        run = _DownloadRun(folder, DownloadRecord(folder), local, client, keep_zips, progress)
         check_space(folder, run.needs(chosen.files), "downloading and unpacking")
         files = []
         for number, remote in enumerate(chosen.files):
@@ -102,7 +102,7 @@ class _DownloadRun:
     """One run: the folder, its record, and where to get missing files."""
 
     root: Path
-    record: Record
+    record: DownloadRecord
     local: LocalFiles
     client: Client
     keep_zips: bool
@@ -116,7 +116,7 @@ class _DownloadRun:
             if is_unpacked(self.root, remote):
                 continue
             final = self.root / remote.name
-            here = remote.expected_size if final.exists() else Partial(final).size
+            here = remote.expected_size if final.exists() else PartialFile(final).size
             if not is_linkable(self.local, remote.name, self.root):
                 used += max(0, remote.expected_size - here)
             unpacked = remote.expected_size if remote.into else 0
@@ -176,7 +176,9 @@ class _DownloadRun:
         if taken := take(remote, self.local, final, self.notes.append):
             return "taken", str(taken)
         title = f"downloading {remote.name}"
-        return "downloaded", fetch(remote, Partial(final), self.client, self._teller(remote, title))
+        return "downloaded", fetch(
+            remote, PartialFile(final), self.client, self._teller(remote, title)
+        )
 
     def _check_there(self, remote: Remote, final: Path) -> None:
         progress = self._teller(remote, f"checking {remote.name}")
@@ -191,7 +193,7 @@ class _DownloadRun:
 
     def _teller(self, remote: Remote, what: str) -> StepProgress:
         """Progress of a file that is large enough to wait for."""
-        if remote.expected_size < _LARGE:
+        if remote.expected_size < LARGE:
             return no_progress
         return lambda done, total: self.progress(what, done, total)
 

@@ -12,7 +12,7 @@ from nooch.download.zip_extraction import damage
 from nooch.errors import InputError
 from nooch.files import replace_file, sha256_of
 
-__all__ = ["RECORD", "Record", "fault"]
+__all__ = ["RECORD", "DownloadRecord", "fault"]
 
 RECORD = "nooch_downloads.json"
 """Sizes and hashes, at the first download, of files without published ones."""
@@ -46,7 +46,7 @@ class _Entry(msgspec.Struct, frozen=True):
     source: str
 
 
-class Record:
+class DownloadRecord:
     """The record of a folder of downloads."""
 
     def __init__(self, root: Path) -> None:

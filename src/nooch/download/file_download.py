@@ -12,7 +12,7 @@ from nooch.download import http_requests as http
 from nooch.download.catalogue import Remote
 from nooch.download.file_checks import fault
 from nooch.download.http_requests import Client, MirrorError, RangeError, RetryError
-from nooch.download.partial_files import Origin, Partial
+from nooch.download.partial_files import Origin, PartialFile
 from nooch.errors import DownloadError, OutputError
 from nooch.shared_types import StepProgress
 
@@ -22,7 +22,7 @@ _GAIN = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 
 
-def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) -> str:
+def fetch(remote: Remote, partial: PartialFile, client: Client, tell: StepProgress) -> str:
     """Download a file under its final name; returns the URL that gave it.
 
     Existing bytes are kept if the server, or a checksum, proves that they belong to the same file.
@@ -64,7 +64,7 @@ def fetch(remote: Remote, partial: Partial, client: Client, tell: StepProgress) 
 
 
 @contextlib.contextmanager
-def _writing(partial: Partial) -> Iterator[None]:
+def _writing(partial: PartialFile) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -78,7 +78,7 @@ def _writing(partial: Partial) -> Iterator[None]:
 
 
 def _from_mirror(
-    url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress
+    url: str, remote: Remote, partial: PartialFile, client: Client, tell: StepProgress
 ) -> None:
     """Ask one mirror until it has given everything, or is given up."""
     resumed = partial.size > 0
@@ -98,14 +98,14 @@ def _from_mirror(
     _finish(remote, partial, resumed=resumed)
 
 
-def _is_whole(partial: Partial, remote: Remote) -> bool:
+def _is_whole(partial: PartialFile, remote: Remote) -> bool:
     """Whether all bytes exist, as after a kill between the last one and the check."""
     origin = partial.origin
     total = remote.size if remote.size is not None else origin.total if origin else None
     return total is not None and total > 0 and partial.size == total
 
 
-def _finish(remote: Remote, partial: Partial, *, resumed: bool) -> None:
+def _finish(remote: Remote, partial: PartialFile, *, resumed: bool) -> None:
     reason = fault(partial.path, remote)
     if reason is None:
         partial.install()
@@ -116,7 +116,7 @@ def _finish(remote: Remote, partial: Partial, *, resumed: bool) -> None:
 
 
 def _transfer(
-    url: str, remote: Remote, partial: Partial, client: Client, tell: StepProgress
+    url: str, remote: Remote, partial: PartialFile, client: Client, tell: StepProgress
 ) -> None:
     """One request and its body."""
     offset = _keep(url, remote, partial)
@@ -140,7 +140,7 @@ def _transfer(
         _write(response, remote, partial, start, total, client, tell)
 
 
-def _keep(url: str, remote: Remote, partial: Partial) -> int:
+def _keep(url: str, remote: Remote, partial: PartialFile) -> int:
     """Bytes to resume from; what cannot belong to the file is dropped."""
     size, origin = partial.size, partial.origin
     proven = origin is not None and origin.url == url and bool(origin.validator)
@@ -186,7 +186,7 @@ def _validator(response: BaseHTTPResponse) -> str | None:
 def _write(
     response: BaseHTTPResponse,
     remote: Remote,
-    partial: Partial,
+    partial: PartialFile,
     start: int,
     total: int | None,
     client: Client,

@@ -20,7 +20,16 @@ from urllib3.response import BaseHTTPResponse
 
 from nooch.version import __version__
 
-__all__ = ["Client", "MirrorError", "Pace", "Patience", "RangeError", "RetryError", "read_block"]
+__all__ = [
+    "Client",
+    "MirrorError",
+    "Pace",
+    "Patience",
+    "RangeError",
+    "RetryError",
+    "read_block",
+    "redirected",
+]
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
@@ -129,7 +138,7 @@ class Client:
                     return
                 if response.status not in _REDIRECTS:
                     raise _refusal(response)
-                url = _redirected(url, response.headers.get("Location"))
+                url = redirected(url, response.headers.get("Location"))
             finally:
                 # ends the connection unless the body was read to its end; then it is kept
                 response.close()
@@ -172,7 +181,8 @@ def _proxied(proxy: str) -> urllib3.ProxyManager:
     return urllib3.ProxyManager(address, proxy_headers=headers)
 
 
-def _redirected(url: str, location: str | None) -> str:
+def redirected(url: str, location: str | None) -> str:
+    """The address of a redirect. Raises MirrorError for none, or one that is not safe."""
     if not location:
         raise MirrorError("redirects to nowhere")
     try:

@@ -10,7 +10,7 @@ import msgspec
 
 from nooch.files import replace_file
 
-__all__ = ["Origin", "Partial"]
+__all__ = ["Origin", "PartialFile"]
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Origin(msgspec.Struct, frozen=True):
     total: int | None = None
 
 
-class Partial:
+class PartialFile:
     """``.NAME.partial`` with ``.NAME.partial.json``.
 
     If ``distrusted``, existing bytes do not count, but stay until a server really sends the file.

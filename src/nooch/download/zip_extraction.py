@@ -19,7 +19,7 @@ from nooch.errors import InputError, OutputError
 from nooch.shared_types import StepProgress, no_progress
 from nooch.work_folder import check_space
 
-__all__ = ["Member", "damage", "listed", "unpack"]
+__all__ = ["Member", "damage", "is_unsafe", "listed", "unpack"]
 
 MOST_MEMBERS = 1_000_000
 MOST_RATIO = 200
@@ -140,7 +140,7 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
     unknown = info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
     is_bomb = info.file_size > max(1 << 20, MOST_RATIO * info.compress_size)
     for refused, reason in (
-        (_unsafe(info), "has an unsafe name"),
+        (is_unsafe(info), "has an unsafe name"),
         (_is_special(info), "is a link or a device"),
         (info.flag_bits & _ENCRYPTED, "is encrypted"),
         (unknown, "has an unknown compression"),
@@ -157,7 +157,7 @@ def _check_member(info: zipfile.ZipInfo, where: object) -> None:
             )
 
 
-def _unsafe(info: zipfile.ZipInfo) -> bool:
+def is_unsafe(info: zipfile.ZipInfo) -> bool:
     """Whether a member may not be written under ``info.filename``, the only name in use.
 
     That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes

@@ -32,10 +32,10 @@ _REQUEUES = 1000
 _PAUSE = 0.5
 """Seconds between looks for a result."""
 
-_LOOK = 5.0
+LOOK = 5.0
 """Seconds between looks at the queue."""
 
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Seconds until a job that left the queue counts as lost: its result may arrive late on a share."""
 
 
@@ -182,7 +182,7 @@ class _SlurmJobs(Jobs):
 
         looked = time.monotonic()
         while not handle.has_ended:
-            if time.monotonic() - looked >= _LOOK:
+            if time.monotonic() - looked >= LOOK:
                 self._replace_lost(handle)
                 looked = time.monotonic()
             time.sleep(_PAUSE)
@@ -227,7 +227,7 @@ class _SlurmJobs(Jobs):
             return []
         for entry in unknown:
             entry.missed = None if entry.job.job_id in queued else entry.missed or now
-        return [entry for entry in unknown if entry.missed and now - entry.missed >= _PATIENCE]
+        return [entry for entry in unknown if entry.missed and now - entry.missed >= PATIENCE]
 
     def close(self, handles: Sequence[_Submitted]) -> None:
         """Cancel jobs."""

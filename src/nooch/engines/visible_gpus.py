@@ -10,7 +10,7 @@ __all__ = ["GPUS_VARIABLE", "visible_gpus"]
 
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
-_PROC = Path("/proc/driver/nvidia/gpus")
+PROC = Path("/proc/driver/nvidia/gpus")
 
 
 def visible_gpus() -> list[str]:
@@ -39,7 +39,7 @@ def _all() -> list[str]:
         return _gpu_names(listed.stdout.decode())
     except (OSError, subprocess.SubprocessError):
         pass
-    return [str(number) for number in range(len(list(_PROC.iterdir())))] if _PROC.is_dir() else []
+    return [str(number) for number in range(len(list(PROC.iterdir())))] if PROC.is_dir() else []
 
 
 def _gpu_names(text: str) -> list[str]:

@@ -86,14 +86,14 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     Args:
         cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
             there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings,
-            settings``.
+            settings, n_worse``.
         strict: averages are over all tasks, and null where a value is undefined for one of them.
 
     Returns:
         The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is
         sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is
         null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
-        images the sum, of the others the smallest.
+        images and ``n_worse`` the sum, of the others the smallest.
     """
     # a task that a method has no row of is missing as well
     methods = cells.select("criterion", "method").unique(maintain_order=True)
@@ -106,6 +106,7 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     missing = pl.col("task").filter(pl.col("mean").is_null())
     whole = pl.col("mean").null_count() == 0
     counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
+    worse = pl.when(pl.col("n_worse").count() > 0).then(pl.col("n_worse").sum())
     means = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
         pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
         pl.when(whole & (pl.col("std").null_count() == 0))
@@ -113,6 +114,7 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
         .alias("std"),
         pl.col("n", "n_positive").sum(),
         *counts,
+        worse,
         n_tasks=pl.len().cast(pl.Int64),
         averaged_tasks=pl.col("task").str.join(", "),
         reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),
@@ -124,10 +126,8 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
     """``criterion, metric, subset, task`` to average over; all tasks where none has a value."""
     known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
-    for (criterion,), part in cells.partition_by(
-        ["criterion"], as_dict=True, maintain_order=True
-    ).items():
-        own = known.filter(criterion=criterion)
+    for part in cells.partition_by("criterion", maintain_order=True):
+        own = known.filter(criterion=part["criterion"][0])
         defined = {
             t: set(own.filter(task=t).select("metric", "subset").rows())
             for t in part["task"].unique(maintain_order=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from nooch.challenge import Suite
 from nooch.errors import some_of
 from nooch.evaluation.subsets import CELLS
 
-__all__ = ["averaged_tasks", "comparable", "left_out"]
+__all__ = ["averaged_tasks", "comparable", "left_out", "named_tasks"]
 
 T = TypeVar("T", bound=Hashable)
 _MOST = 12
@@ -51,6 +51,12 @@ def averaged_tasks(
         common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}
         over[criterion] = comparable(common if len(common) > 1 else cells)
     return over
+
+
+def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
+    """Those of the tasks that a value of the column ``averaged_tasks`` names."""
+    # a task's name may have a comma in it
+    return [task for task in tasks if f", {task}, " in f", {averaged}, "]
 
 
 def left_out(

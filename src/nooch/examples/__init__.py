@@ -1,3 +1,1 @@
-"""Examples: which images stand for a task, their losses, the masks of their cues, and their
-thumbnails.
-"""
+"""Examples: which images stand for a task, with losses, cue masks and thumbnails."""

@@ -16,16 +16,16 @@ from nooch.data import Dataset, class_name
 from nooch.errors import InputError
 from nooch.examples.split_images import SplitImages
 from nooch.examples.thumbnails import Wanted
-from nooch.exports.coco_source import Source, read_annotations
+from nooch.exports.coco_source import read_annotations
 from nooch.readers.coco.coco_masks import mask_area
 from nooch.readers.coco.coco_structure import Annotation
 
-__all__ = ["COLOURS", "Masks", "cue_masks", "outlined"]
+__all__ = ["COLORS", "Masks", "cue_masks", "inner"]
 
 Masks = Callable[[str, int], Sequence[tuple[str, NDArray[np.bool_]]]]
 """(split, row) -> the classes to shade in an image, each with where it is, bool (height, width)."""
 
-COLOURS = ((230, 159, 0), (204, 121, 167), (86, 180, 233), (0, 158, 115))
+COLORS = ((230, 159, 0), (204, 121, 167), (86, 180, 233), (0, 158, 115))
 """Of Okabe and Ito's palette; the style sheet has the same."""
 
 
@@ -41,8 +41,7 @@ def cue_masks(
     annotations: Sequence[str | Path],
     wanted: Sequence[Wanted],
 ) -> Masks:
-    """Masks of the suite's context cues in the images that have pictures, decoded one image at a
-    time.
+    """Masks of the suite's context cues in the images with pictures, decoded image by image.
 
     Args:
         suite: its criteria say which classes are cues of any task.
@@ -62,51 +61,39 @@ def cue_masks(
             where="annotations",
             remedy="leave `annotations` out",
         )
-    source = read_annotations(
-        [Path(p) for p in annotations], set(ids.values()), list(data.provenance.get("sources", []))
+    content = read_annotations(
+        [Path(path) for path in annotations],
+        set(ids.values()),
+        list(data.provenance.get("sources", [])),
     )
-    categories = {number: class_name(name) for number, name in source.names.items()}
-    cues = list(
-        dict.fromkeys(
-            cue
-            for record in suite.header.criteria.values()
-            for listed in record.cues.values()
-            for cue, _ in listed
-        )
-    )
+    names = {number: class_name(name) for number, (name, _) in content.categories.items()}
+    listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
+    cues = dict.fromkeys(cue for pairs in listed for cue, _ in pairs)
     order = {cue: place for place, cue in enumerate(cues)}
 
     def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
-        found = _of_image(source, ids[split, row], categories, set(order))
-        return sorted(found.items(), key=lambda item: order[item[0]])
+        image_id = ids[split, row]
+        height, width = (int(content.images[image_id][side]) for side in ("height", "width"))
+        by_cue: dict[str, NDArray[np.bool_]] = {}
+        for _, raw in content.annotations.get(image_id, []):
+            annotation = msgspec.json.decode(raw, type=_Shape)
+            name = names.get(annotation.category_id)
+            mask = _mask(annotation, height, width) if name in order else None
+            if name is not None and mask is not None:
+                by_cue[name] = by_cue[name] | mask if name in by_cue else mask
+        return sorted(by_cue.items(), key=lambda item: order[item[0]])
 
     return masks
 
 
-def _of_image(
-    source: Source, image_id: int, categories: Mapping[int, str], cues: set[str]
-) -> dict[str, NDArray[np.bool_]]:
-    about = source.images[image_id]
-    height, width = int(about["height"]), int(about["width"])
-    found: dict[str, NDArray[np.bool_]] = {}
-    for _, raw in source.annotations.get(image_id, []):
-        annotation = msgspec.json.decode(raw, type=_Shape)
-        name = categories.get(annotation.category_id)
-        mask = _mask(annotation, height, width) if name in cues else None
-        if name is not None and mask is not None:
-            found[name] = found[name] | mask if name in found else mask
-    return found
-
-
 def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
-    """Where an annotation lies; its box where it has nothing finer; None where what it has cannot
-    be decoded.
-    """
+    """Where an annotation lies, or its box; None where its shape cannot be decoded."""
     from pycocotools import mask as coco
 
     shape = annotation.segmentation
     if not shape and annotation.bbox is not None:
-        shape = [_corners(*annotation.bbox)]
+        x, y, w, h = annotation.bbox
+        shape = [[x, y, x + w, y, x + w, y + h, x, y + h]]
     if not shape:
         return None
     try:
@@ -126,14 +113,8 @@ def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | No
     return found if found.shape == (height, width) else None
 
 
-def _corners(x: float, y: float, w: float, h: float) -> list[float]:
-    return [x, y, x + w, y, x + w, y + h, x, y + h]
-
-
-def outlined(inside: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """A mask, and its part without the outline; bool (height, width)."""
-    padded = np.pad(inside, 1)
-    return (
-        inside,
-        inside & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:],
-    )
+def inner(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A mask without its outline, bool (height, width)."""
+    padded = np.pad(mask, 1)
+    across = padded[1:-1, :-2] & padded[1:-1, 2:]
+    return mask & padded[:-2, 1:-1] & padded[2:, 1:-1] & across

@@ -1,6 +1,4 @@
-"""Which images stand for a task: the hardest and the easiest, where methods differ most, where
-criteria differ, likely label errors.
-"""
+"""Examples of a task: hardest, easiest, where methods or criteria differ, likely label errors."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from nooch.examples.task_views import TaskView
 __all__ = ["CONFIDENT", "Chosen", "chosen_examples"]
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 CONFIDENT = 0.9
 """How sure methods must be of a class that is not annotated, for a suspected label error."""
@@ -32,7 +29,6 @@ class Chosen:
         title: what it shows, in words.
         criterion: under which criterion.
         rows: intp (n,), in order.
-        empty: why there is no image, where there is none.
         method: second method of a comparison, or empty.
         subset: ``hard_positive``, ``hard_negative`` or ``easy_positive``.
         better: of a comparison of methods, the one with the lower loss; of criteria, the one by
@@ -42,11 +38,15 @@ class Chosen:
     kind: str
     title: str
     criterion: str
-    rows: Rows
-    empty: str = ""
+    rows: NDArray[np.intp]
     method: str = ""
     subset: str = ""
     better: str = ""
+
+    @property
+    def empty(self) -> str:
+        """Why there is no image, where there is none."""
+        return "" if len(self.rows) else "There is no such image."
 
 
 def chosen_examples(
@@ -67,9 +67,8 @@ def chosen_examples(
             groups += _extremes(view, criterion, baseline, n)
             groups += _gaps(view, criterion, baseline, rivals.get(criterion), n)
             groups += _suspected(view, criterion, n)
-    for one, other in permutations(
-        [c for c in criteria if c in view.marks and c in view.support], 2
-    ):
+    with_support = [c for c in criteria if c in view.marks and c in view.support]
+    for one, other in permutations(with_support, 2):
         groups += _disagreeing(view, one, other, n)
     return groups
 
@@ -78,59 +77,35 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
     """Figs. 15 to 25; without losses support says which images are the clearest."""
     marks = view.marks[criterion]
     losses = view.losses.get(criterion, {}).get(baseline or "")
-    easy = (marks == _EASY) & (view.labels == 1)
-    larger, words = _larger(view, marks == _HARD_POSITIVE)
+    support = view.support.get(criterion)
+    # without losses and support: the first by id
+    orders, words = (np.zeros(len(marks)),) * 3, ["the smallest ids"] * 3
     if losses is not None:
-        orders, said = (
-            (-losses, -losses, losses),
-            [f"the {w} loss ({baseline})" for w in ("highest", "highest", "lowest")],
-        )
-    elif criterion in view.support:
-        support = view.support[criterion]
-        orders, said = (
-            (support, -support, -support),
-            ["the least support", "the most support", "the most support"],
-        )
-    else:
-        # neither losses nor support: the first by id
-        orders, said = (np.zeros(len(marks)),) * 3, ["the smallest ids"] * 3
-    negative = marks == _HARD_NEGATIVE
-    one, two, three = orders
+        orders = -losses, -losses, losses
+        words = [f"the {rank} loss ({baseline})" for rank in ("highest", "highest", "lowest")]
+    elif support is not None:
+        orders = support, -support, -support
+        words = ["the least support", "the most support", "the most support"]
+    larger, size = _larger(view, marks == _HARD_POSITIVE)
+    sides = (
+        ("hardest", "Hard positives", larger, size),
+        ("hardest", "Hard negatives", marks == _HARD_NEGATIVE, ""),
+        ("easiest", "Easy positives", (marks == _EASY) & (view.labels == 1), ""),
+    )
     return [
-        _group(
-            "hardest",
-            f"Hard positives with {said[0]}{words}",
+        Chosen(
+            kind,
+            f"{title} with {which}{more}",
             criterion,
-            larger,
-            one,
-            n,
-            subset="hard_positive",
-        ),
-        _group(
-            "hardest",
-            f"Hard negatives with {said[1]}",
-            criterion,
-            negative,
-            two,
-            n,
-            subset="hard_negative",
-        ),
-        _group(
-            "easiest",
-            f"Easy positives with {said[2]}",
-            criterion,
-            easy,
-            three,
-            n,
-            subset="easy_positive",
-        ),
+            _first(inside, order, n),
+            subset=title.lower().replace(" ", "_")[:-1],
+        )
+        for (kind, title, inside, more), order, which in zip(sides, orders, words, strict=True)
     ]
 
 
 def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], str]:
-    """Hard positives whose target is larger than the average of the split's positives (Appendix
-    D.1); all where none is.
-    """
+    """Hard positives whose target is larger than the split's average (Appendix D.1), or all."""
     positive = view.labels == 1
     if view.area is None or np.isnan(view.area[positive]).all():
         return mask, ""
@@ -141,7 +116,7 @@ def _larger(view: TaskView, mask: NDArray[np.bool_]) -> tuple[NDArray[np.bool_],
 def _gaps(
     view: TaskView, criterion: str, baseline: str | None, rival: str | None, n: int
 ) -> list[Chosen]:
-    """Figs. 8 and 26: images where two methods differ most, in both directions and on both sides."""
+    """Figs. 8 and 26: images where two methods differ most, in both directions."""
     losses = view.losses.get(criterion, {})
     if baseline not in losses or rival not in losses or rival is None or baseline is None:
         return []
@@ -151,15 +126,13 @@ def _gaps(
         for sign, better, worse in ((1, rival, baseline), (-1, baseline, rival)):
             title = f"Hard {side} where {better} is furthest ahead of {worse}"
             inside = (view.marks[criterion] == code) & (sign * gap > 0)
-            about = {"method": rival, "subset": f"hard_{side[:-1]}", "better": better}
-            groups.append(_group("gap", title, criterion, inside, -sign * gap, n, **about))
+            rows = _first(inside, -sign * gap, n)
+            groups.append(Chosen("gap", title, criterion, rows, rival, f"hard_{side[:-1]}", better))
     return groups
 
 
 def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
-    """Hard negatives that most methods, two at least, are sure show the class: the label may be
-    wrong.
-    """
+    """Hard negatives that most methods, two at least, are sure show the class."""
     losses = view.losses.get(criterion, {})
     if len(losses) < 2:
         return []
@@ -171,40 +144,23 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
         f"Suspected label errors: hard negatives where most of {len(losses)} methods give"
         f" {view.task} over {CONFIDENT:.0%}"
     )
-    return [
-        _group(
-            "suspected", title, criterion, inside, -values.mean(axis=0), n, subset="hard_negative"
-        )
-    ]
+    rows = _first(inside, -values.mean(axis=0), n)
+    return [Chosen("suspected", title, criterion, rows, subset="hard_negative")]
 
 
 def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
-    """Figs. 2 and 9: hard by one criterion and easy by the other, the clearest under the other
-    first.
-    """
+    """Figs. 2 and 9: hard by one criterion, easy by the other, there the clearest first."""
     groups = []
     for code, side, sign in ((_HARD_POSITIVE, "positives", -1), (_HARD_NEGATIVE, "negatives", 1)):
         inside = (view.marks[one] == code) & (view.marks[other] == _EASY)
         title = f"Hard {side} by {one}, easy by {other}"
+        rows = _first(inside, sign * view.support[other], n)
         about = {"subset": f"hard_{side[:-1]}", "better": other}
-        groups.append(
-            _group("criteria", title, one, inside, sign * view.support[other], n, **about)
-        )
+        groups.append(Chosen("criteria", title, one, rows, **about))
     return groups
 
 
-def _group(
-    kind: str,
-    title: str,
-    criterion: str,
-    inside: NDArray[np.bool_],
-    order: Floats,
-    n: int,
-    **about: str,
-) -> Chosen:
-    """The n rows inside with the smallest order, ties by row; ``about`` are further attributes."""
+def _first(inside: NDArray[np.bool_], order: Floats, n: int) -> NDArray[np.intp]:
+    """The n rows inside with the smallest order, ties by row."""
     rows = np.flatnonzero(inside & ~np.isnan(order))
-    ordered = rows[np.argsort(order[rows], kind="stable")][:n]
-    return Chosen(
-        kind, title, criterion, ordered, "" if len(ordered) else "There is no such image.", **about
-    )
+    return rows[np.argsort(order[rows], kind="stable")][:n]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,17 +18,17 @@ from nooch.results.result_cells import in_order
 from nooch.results.run_results import Results, roles_of
 from nooch.training.run_records import RunsFolder
 
-__all__ = ["ImageLosses", "LossSource"]
+__all__ = ["ImageLosses", "MethodOutputs"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class LossSource:
-    """Where a method's outputs for one task come from: a frame ``image_id, value`` for each seed.
+class MethodOutputs:
+    """A method's outputs for one task: a frame ``image_id, value`` for each seed.
 
     Attributes:
-        key: tells two settings of a method apart.
+        key: distinguishes two settings of a method.
         frames: one for each seed; values are on ``scale``.
         scale: ``logit`` or ``probability``.
     """
@@ -38,16 +39,15 @@ class LossSource:
 
     def losses(self, images: SplitImages, labels: NDArray[np.bool_]) -> Floats:
         """Mean over seeds of the NLL (natural logarithm) of each image, float64 (n,); NaN where a
-        seed says nothing.
+        seed has no output.
         """
-        found = [losses(labels, _aligned(frame, images), self.scale) for frame in self.frames]
-        return np.asarray(np.mean(found, axis=0), dtype=np.float64)
-
-
-def _aligned(frame: pl.DataFrame, images: SplitImages) -> Floats:
-    own = pl.DataFrame({"image_id": images.ids})
-    values = own.join(frame, on="image_id", how="left", maintain_order="left")["value"]
-    return values.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        ids = pl.DataFrame({"image_id": images.ids})
+        of_seeds = []
+        for frame in self.frames:
+            values = ids.join(frame, on="image_id", how="left", maintain_order="left")["value"]
+            values = values.cast(pl.Float64).fill_null(np.nan)
+            of_seeds.append(losses(labels, values.to_numpy(), self.scale))
+        return np.asarray(np.mean(of_seeds, axis=0), dtype=np.float64)
 
 
 class ImageLosses:
@@ -55,10 +55,10 @@ class ImageLosses:
     under the criterion.
 
     Args:
+        suite: the suite.
         runs: folders of runs of the suite, each with its results.
         predictions: outputs of other models; seeds of a method count as one, and they are the same
             under all criteria.
-        suite: the suite.
     """
 
     def __init__(
@@ -67,28 +67,23 @@ class ImageLosses:
         runs: Sequence[tuple[RunsFolder, Results]],
         predictions: Sequence[Predictions] = (),
     ) -> None:
-        self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
-        self._predictions = predictions
-        self._jobs: dict[tuple[str, str, str, str], list[str]] = {}
-        places = pl.DataFrame(
-            [key[:2] for key in suite.keys],
-            schema={"criterion": pl.String, "task": pl.String},
-            orient="row",
-        )
         self._criteria = suite.criteria
+        self._predictions = predictions
+        self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
+        self._jobs: dict[tuple[Path, str, str, str], list[str]] = {}
+        listed = [key[0] for key in suite.keys]
+        names = {role: name for name, role in roles_of(listed, [suite], {}).items()}
+        keys = ["criterion", "task", "method", "setting"]
         for folder, results in runs:
-            roles = {role: name for name, role in roles_of(places, [suite], {}).items()}
-            self._note_jobs(folder)
-            for criterion, task, method, setting in _settings(results):
-                place = roles.get(criterion, criterion), task
-                self._chosen.setdefault(place, {})[method] = folder, setting
-
-    def _note_jobs(self, folder: RunsFolder) -> None:
-        for name in folder.done():
-            job = folder.header.jobs[name]
-            self._jobs.setdefault((str(folder.path), job.task, job.method, job.setting), []).append(
-                name
-            )
+            for name in folder.done():
+                job = folder.header.jobs[name]
+                key = folder.path, job.task, job.method, job.setting
+                self._jobs.setdefault(key, []).append(name)
+            of_tasks = results.cells.filter(pl.col("task") != AVERAGE).drop_nulls("setting")
+            settings = of_tasks.select(keys).unique(maintain_order=True)
+            for role, task, method, setting in settings.rows():
+                of_set = self._chosen.setdefault((names.get(role, role), task), {})
+                of_set[method] = folder, setting
 
     @property
     def methods(self) -> list[str]:
@@ -96,48 +91,42 @@ class ImageLosses:
         names = [method for chosen in self._chosen.values() for method in chosen]
         return in_order([*names, *(_method(run) for run in self._predictions)])
 
-    def sources(self, criterion: str, task: str) -> dict[str, LossSource]:
-        """Method -> where its outputs come from."""
-        found = {
-            method: self._of_jobs(folder, task, method, setting)
-            for method, (folder, setting) in self._chosen.get((criterion, task), {}).items()
-        }
-        own: dict[str, list[Predictions]] = {}
-        for run in self._predictions:
-            if task in run.tasks:
-                own.setdefault(_method(run), []).append(run)
-        found |= {
-            method: LossSource(method, [_frame(r, task) for r in runs], runs[0].scale)
-            for method, runs in own.items()
-        }
-        return {method: found[method] for method in in_order(found)}
-
-    def _of_jobs(self, folder: RunsFolder, task: str, method: str, setting: str) -> LossSource:
-        names = self._jobs.get((str(folder.path), task, method, setting), [])
-        kept = [name for name in names if not folder.read_job(name).diverged]
-        frames = [folder.predictions(name).select("image_id", value="logit") for name in kept]
-        return LossSource(f"{folder.path}/{method}/{setting}", frames)
-
     def of(
         self, task: str, images: SplitImages, labels: NDArray[np.bool_]
     ) -> dict[str, dict[str, tuple[str, Floats]]]:
         """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean
         equal losses.
         """
-        cached: dict[str, Floats] = {}
-        found: dict[str, dict[str, tuple[str, Floats]]] = {}
+        known: dict[str, Floats] = {}
+        by_criterion: dict[str, dict[str, tuple[str, Floats]]] = {}
         for criterion in self._criteria:
-            for method, source in self.sources(criterion, task).items():
-                if source.frames and source.key not in cached:
-                    cached[source.key] = source.losses(images, labels)
-                if source.frames and not np.isnan(cached[source.key]).all():
-                    found.setdefault(criterion, {})[method] = source.key, cached[source.key]
-        return found
+            for method, outputs in self._outputs(criterion, task).items():
+                if outputs.frames and outputs.key not in known:
+                    known[outputs.key] = outputs.losses(images, labels)
+                if outputs.frames and not np.isnan(known[outputs.key]).all():
+                    of_methods = by_criterion.setdefault(criterion, {})
+                    of_methods[method] = outputs.key, known[outputs.key]
+        return by_criterion
 
-
-def _settings(results: Results) -> list[tuple[str, str, str, str]]:
-    rows = results.cells.filter((pl.col("task") != AVERAGE) & pl.col("setting").is_not_null())
-    return rows.select("criterion", "task", "method", "setting").unique(maintain_order=True).rows()
+    def _outputs(self, criterion: str, task: str) -> dict[str, MethodOutputs]:
+        """Method -> its outputs, predictions before runs."""
+        outputs: dict[str, MethodOutputs] = {}
+        for method, (folder, setting) in self._chosen.get((criterion, task), {}).items():
+            names = self._jobs.get((folder.path, task, method, setting), [])
+            frames = [
+                folder.predictions(name).select("image_id", value="logit")
+                for name in names
+                if not folder.read_job(name).diverged
+            ]
+            outputs[method] = MethodOutputs(f"{folder.path}/{method}/{setting}", frames)
+        of_methods: dict[str, list[Predictions]] = {}
+        for run in self._predictions:
+            if task in run.tasks:
+                of_methods.setdefault(_method(run), []).append(run)
+        for method, runs in of_methods.items():
+            frames = [_frame(run, task) for run in runs]
+            outputs[method] = MethodOutputs(method, frames, runs[0].scale)
+        return {method: outputs[method] for method in in_order(outputs)}
 
 
 def _method(run: Predictions) -> str:

@@ -36,9 +36,7 @@ class SplitImages:
 
     @classmethod
     def of(cls, suite: Suite, split: str, data: Dataset | None) -> SplitImages:
-        """All images of the split that the dataset has; without one, those of any of the suite's
-        sets.
-        """
+        """All images of the split in the dataset; without one, those of any of the suite's sets."""
         if data is not None:
             part = data.select(split)
             return cls(split, part.images["image_id"], part)
@@ -50,15 +48,12 @@ class SplitImages:
     def rows(self, ids: pl.Series) -> NDArray[np.intp]:
         """Where images stand, intp (len(ids),)."""
         place = pl.DataFrame({"image_id": self.ids, "row": np.arange(len(self.ids))})
-        found = pl.DataFrame({"image_id": ids}).join(
-            place, on="image_id", how="left", maintain_order="left"
-        )
-        return found["row"].to_numpy().astype(np.intp)
+        asked = pl.DataFrame({"image_id": ids})
+        rows = asked.join(place, on="image_id", how="left", maintain_order="left")["row"]
+        return rows.to_numpy().astype(np.intp)
 
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
-        """Values of a set's images over all images of the split, ``rest`` for those without, shape
-        (n,).
-        """
+        """Values of a set's images over all images of the split, else ``rest``; shape (n,)."""
         wide = np.full(len(self), rest, dtype=values.dtype)
         wide[self.rows(challenge.image_ids)] = values
         return wide
@@ -74,11 +69,11 @@ class SplitImages:
     @cached_property
     def captions(self) -> list[list[str]]:
         """Captions of each image, at most ten, each of at most 2,000 characters."""
-        found: dict[Any, list[str]] = {}
+        captions: dict[Any, list[str]] = {}
         if self.data is not None and self.data.captions is not None:
             for image_id, text in self.data.captions.select("image_id", "caption").iter_rows():
-                found.setdefault(image_id, []).append(_cut(text))
-        return [found.get(image_id, [])[:_MOST_CAPTIONS] for image_id in self.ids]
+                captions.setdefault(image_id, []).append(_cut(text))
+        return [captions.get(image_id, [])[:_MOST_CAPTIONS] for image_id in self.ids]
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""One task in one split as arrays over one order of images: labels, marks, support, losses, areas."""
+"""One task in one split: labels, marks, support, losses and areas over one order of images."""
 
 from __future__ import annotations
 
@@ -45,13 +45,11 @@ class TaskView:
 
 
 def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]:
-    """1 where the class is present, 0 where it is absent, UNKNOWN where nothing says; shape (n,)."""
+    """1 where the class is present, 0 where it is absent, UNKNOWN elsewhere; shape (n,)."""
     if images.data is not None:
-        given, unknown = (
-            images.data.labels(task, unknown=False).astype(np.uint8),
-            images.data.unknown_labels(task),
-        )
-        return given if unknown is None else np.where(unknown, UNKNOWN, given).astype(np.uint8)
+        labels = images.data.labels(task, unknown=False).astype(np.uint8)
+        unknown = images.data.unknown_labels(task)
+        return labels if unknown is None else np.where(unknown, np.uint8(UNKNOWN), labels)
     labels = np.full(len(images), UNKNOWN, dtype=np.uint8)
     for key in suite.keys:
         if key[1:] == (task, images.split):
@@ -62,28 +60,22 @@ def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]
 
 def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses) -> TaskView:
     """What is known of a task in one split."""
-    given = labels_of(suite, task, images)
-    sets = {
-        c: suite.set(c, task, images.split)
-        for c in suite.criteria
-        if (c, task, images.split) in suite.keys
-    }
+    labels, data = labels_of(suite, task, images), images.data
+    marks, support = {}, {}
+    for criterion in suite.criteria:
+        if (criterion, task, images.split) in suite.keys:
+            challenge = suite.set(criterion, task, images.split)
+            marks[criterion] = images.spread(challenge, challenge.subset, _NONE)
+            if challenge.support is not None:
+                support[criterion] = images.spread(challenge, challenge.support, np.nan)
     return TaskView(
         task,
-        np.where(given == UNKNOWN, -1, given).astype(np.int8),
-        {c: images.spread(one, one.subset, _NONE) for c, one in sets.items()},
+        np.where(labels == UNKNOWN, -1, labels).astype(np.int8),
+        marks,
+        support,
         {
-            c: images.spread(one, one.support, np.nan)
-            for c, one in sets.items()
-            if one.support is not None
+            criterion: {method: values for method, (_, values) in of_methods.items()}
+            for criterion, of_methods in losses.of(task, images, labels == 1).items()
         },
-        {
-            c: {m: values for m, (_, values) in of.items()}
-            for c, of in losses.of(task, images, given == 1).items()
-        },
-        (
-            None
-            if images.data is None or not images.data.has_areas
-            else images.data.area(task, unknown=np.nan)
-        ),
+        data.area(task, unknown=np.nan) if data is not None and data.has_areas else None,
     )

@@ -13,7 +13,7 @@ from nooch.readers.image_opening import UNREADABLE, opened_image
 from nooch.resources import processors
 from nooch.shared_types import Progress, no_progress
 
-__all__ = ["LARGE", "SMALL", "Drawn", "Wanted", "draw_pictures", "picture_name"]
+__all__ = ["LARGE", "SMALL", "DrawnPicture", "Wanted", "draw_pictures", "picture_name"]
 
 SMALL, LARGE = 160, 640
 """Longest side in pixels. An image that is no larger than SMALL has no second picture."""
@@ -30,13 +30,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What came of an image: 0 nothing (and why), 1 a small picture that is the whole image, 2 a
-    small and a large one.
+class DrawnPicture:
+    """How many sizes of an image were written: 0 none (and why), 1 a small picture that is the
+    whole image, 2 a small and a large one.
     """
 
     wanted: Wanted
-    pictures: int
+    sizes: int
     problem: str = ""
 
 
@@ -47,28 +47,27 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
 
 def draw_pictures(
     wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress
-) -> list[Drawn]:
-    """Write pictures as JPEG; what cannot be read is told, not raised.
+) -> list[DrawnPicture]:
+    """Write pictures as JPEG; what cannot be read is reported, not raised.
 
     Args:
         wanted: images.
         folder: the site.
-        progress: called with what is being done, and how many of how many are done.
+        progress: called with the step, and how many of how many are done.
     """
     for place in {(folder / picture_name(one.split, one.row)).parent for one in wanted}:
         place.mkdir(parents=True, exist_ok=True)
-    found = []
-    # Pillow decodes, resizes and encodes without holding the interpreter, so that threads are
-    # enough
+    drawn = []
+    # threads are enough: Pillow decodes, resizes and encodes without holding the interpreter
     with ThreadPoolExecutor(processors()) as pool:
-        for done, one in enumerate(pool.map(lambda w: _draw(w, folder), wanted), 1):
-            found.append(one)
+        for done, picture in enumerate(pool.map(lambda one: _draw(one, folder), wanted), 1):
+            drawn.append(picture)
             if done % 50 == 0 or done == len(wanted):
                 progress("drawing pictures", done, len(wanted))
-    return found
+    return drawn
 
 
-def _draw(wanted: Wanted, folder: Path) -> Drawn:
+def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
     try:
         with opened_image(wanted.path) as image:
             longest = max(image.size)
@@ -79,11 +78,11 @@ def _draw(wanted: Wanted, folder: Path) -> Drawn:
             _save(picture, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
         _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
     except UNREADABLE as error:
-        return Drawn(wanted, 0, f"{wanted.path.name}: {error}")
-    return Drawn(wanted, 2 if longest > SMALL else 1)
+        return DrawnPicture(wanted, 0, f"{wanted.path.name}: {error}")
+    return DrawnPicture(wanted, 2 if longest > SMALL else 1)
 
 
 def _save(picture: Image.Image, longest: int, path: Path) -> None:
-    made = picture.copy()
-    made.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    made.save(path, "JPEG", quality=_QUALITY[longest], optimize=True)
+    smaller = picture.copy()
+    smaller.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    smaller.save(path, "JPEG", quality=_QUALITY[longest], optimize=True)

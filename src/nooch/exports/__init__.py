@@ -1,7 +1,6 @@
-"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: chosen challenge sets in
-another tool's format.
+"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: sets in another format.
 
-Everything is written whole or not at all and carries the licences of the data.
+Everything is written atomically and carries the licences of the data.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ EXPORTS = MappingProxyType(
 
 
 def exporter(name: str) -> Callable[..., Exported]:
-    """The function of a format: one of ``EXPORTS``, or the user's own ``package.module:function``.
+    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``.
 
     Raises:
-        ParameterError: there is no such format, or the user's own cannot be imported.
+        ParameterError: there is no such format, or a custom one cannot be imported.
     """
     target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
     found: Callable[..., Exported] = imported(target, f"export {name!r}")

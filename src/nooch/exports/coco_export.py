@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import polars as pl
 
 from nooch.data import Dataset, check_file_names
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.exports.coco_source import Annotations, Source, read_annotations
+from nooch.exports.coco_source import Annotations, CocoContent, read_annotations
 from nooch.exports.export_contract import (
     HARD_SUBSETS,
     MARKER,
@@ -39,8 +38,7 @@ def export_coco(
     no_annotations: bool = False,
     subsets: Sequence[str] = HARD_SUBSETS,
 ) -> Exported:
-    """Write ``{split}.json`` with the images of the chosen subsets, their annotations as they were,
-    and why they are there.
+    """Write ``{split}.json``: the images of the chosen subsets, and their unchanged annotations.
 
     Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its licence
     too, is what the annotation files say. Annotation ids are kept where they are unique, else
@@ -63,57 +61,37 @@ def export_coco(
             disagree with each other, or lack images of the sets; no dataset where it is needed.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    wanted = check_subsets(subsets)
+    chosen = check_subsets(subsets)
     if no_annotations and annotations:
         raise ParameterError("`annotations` and `no_annotations` exclude each other")
+    sources = [] if content.data is None else content.data.provenance.get("sources") or []
+    recorded = [s for s in sources if s.get("role") in {"things", "stuff"} and "file" in s]
     if not no_annotations and not annotations:
+        names = some_of(source["file"] for source in recorded)
+        files = f"for each of them ({names})" if recorded else "for each of them"
         raise ParameterError(
             "the annotation files are not known: a dataset keeps their names and hashes, not where"
             " they are",
-            allowed=(
-                f"`annotations` FILE for each of them{_recorded_names(content)}, or"
-                " `no_annotations`"
-            ),
+            allowed=f"`annotations` FILE {files}, or `no_annotations`",
         )
 
-    # the annotation files are large: first what can be said at once
+    # the annotation files are large: quick checks come first
     check_output(out, overwrite=overwrite, marker=MARKER)
-    marks = _marks(content, wanted)
+    marks = _marks(content, chosen)
     ids = {image_id for images in marks.values() for image_id in images}
     if no_annotations:
-        source = _bare(content.need_data("COCO-JSON without annotation files"), content, ids)
+        coco = _bare(content.need_data("COCO-JSON without annotation files"), content, ids)
     else:
-        source = read_annotations([Path(path) for path in annotations], ids, _recorded(content))
-        content = replace(content, found=source.licenses)
-    return write_folder(
-        content,
-        "coco",
-        out,
-        lambda folder: _fill(folder, marks, source, content),
-        overwrite=overwrite,
-    )
+        coco = read_annotations([Path(path) for path in annotations], ids, recorded)
+        content = replace(content, found=list(coco.licenses.values()))
 
+    def fill(folder: Path) -> list[str]:
+        notes = list(coco.notes)
+        for split, images in marks.items():
+            notes += _write(folder / f"{split}.json", images, coco, content)
+        return notes
 
-def _fill(folder: Path, marks: dict[str, Marks], source: Source, content: Content) -> list[str]:
-    notes = list(source.notes)
-    for split, images in marks.items():
-        notes += _write(folder / f"{split}.json", images, source, content)
-    return notes
-
-
-def _recorded(content: Content) -> list[dict[str, Any]]:
-    """What the dataset says of the annotation files that it was imported from."""
-    sources = [] if content.data is None else content.data.provenance.get("sources") or []
-    return [
-        source
-        for source in sources
-        if source.get("role") in {"things", "stuff"} and "file" in source
-    ]
-
-
-def _recorded_names(content: Content) -> str:
-    names = [source["file"] for source in _recorded(content)]
-    return f" ({some_of(names)})" if names else ""
+    return write_folder(content, "coco", out, fill, overwrite=overwrite)
 
 
 def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
@@ -127,46 +105,42 @@ def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
         images = marks[challenge.split]
         for subset in subsets:
             for image_id in challenge.ids(subset):
-                images.setdefault(image_id, {}).setdefault(challenge.criterion, {})[
-                    challenge.task
-                ] = subset
+                of_tasks = images.setdefault(image_id, {}).setdefault(challenge.criterion, {})
+                of_tasks[challenge.task] = subset
     return marks
 
 
-def _bare(data: Dataset, content: Content, wanted: set[int]) -> Source:
+def _bare(data: Dataset, content: Content, ids: set[int]) -> CocoContent:
     """Images, categories and licences from the dataset; no annotation."""
-    rows = data.images.filter(pl.col("image_id").is_in(sorted(wanted)))
-    columns = rows.select(id="image_id", file_name="file_name", width="width", height="height")
+    rows = data.images.filter(pl.col("image_id").is_in(sorted(ids)))
+    columns = rows.select(pl.col("image_id").alias("id"), "file_name", "width", "height")
     images = {
-        row["id"]: {k: v for k, v in row.items() if v is not None}
+        row["id"]: {key: value for key, value in row.items() if value is not None}
         for row in columns.iter_rows(named=True)
     }
-    licences = [
-        {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
+    licenses = {
+        str(number): {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
         for number, licence in enumerate(content.licences, 1)
-    ]
-    names = dict(enumerate(data.classes, 1))
-    categories = [
-        msgspec.Raw(msgspec.json.encode({"id": number, "name": name}))
-        for number, name in names.items()
-    ]
-    return Source({}, licences, categories, names, images, {}, [])
+    }
+    categories = {
+        number: (name, msgspec.json.encode({"id": number, "name": name}))
+        for number, name in enumerate(data.classes, 1)
+    }
+    return CocoContent(licenses=licenses, categories=categories, images=images)
 
 
-def _write(path: Path, marks: Marks, source: Source, content: Content) -> list[str]:
-    images = [{**source.images[image_id], "nooch": marks[image_id]} for image_id in sorted(marks)]
-    check_file_names(
-        pl.Series([image.get("file_name") for image in images], dtype=pl.String), path.name
-    )
-    annotations, notes = _numbered(
-        [source.annotations[i] for i in sorted(marks) if i in source.annotations], path.name
-    )
+def _write(path: Path, marks: Marks, coco: CocoContent, content: Content) -> list[str]:
+    images = [{**coco.images[image_id], "nooch": marks[image_id]} for image_id in sorted(marks)]
+    names = pl.Series([image.get("file_name") for image in images], dtype=pl.String)
+    check_file_names(names, path.name)
+    groups = [coco.annotations[i] for i in sorted(marks) if i in coco.annotations]
+    annotations, notes = _numbered(groups, path.name)
     head = {
-        "info": source.info,
-        "licenses": source.licenses,
+        "info": coco.info,
+        "licenses": list(coco.licenses.values()),
         "nooch": about(content),
         "images": images,
-        "categories": source.categories,
+        "categories": [msgspec.Raw(text) for _, text in coco.categories.values()],
     }
     with path.open("wb") as file:
         # annotations are most of it: written one by one
@@ -179,12 +153,12 @@ def _write(path: Path, marks: Marks, source: Source, content: Content) -> list[s
 
 def _numbered(groups: Iterable[Annotations], name: str) -> tuple[list[bytes], list[str]]:
     """Annotations with unique ids, and a note where theirs could not be kept."""
-    found = [pair for group in groups for pair in group]
-    ids = {number for number, _ in found}
-    if len(ids) == len(found) and None not in ids:
-        return [text for _, text in found], []
+    pairs = [pair for group in groups for pair in group]
+    ids = {number for number, _ in pairs}
+    if len(ids) == len(pairs) and None not in ids:
+        return [text for _, text in pairs], []
     numbered = [
         msgspec.json.encode({**msgspec.json.decode(text), "id": number})
-        for number, (_, text) in enumerate(found, 1)
+        for number, (_, text) in enumerate(pairs, 1)
     ]
     return numbered, [f"{name}: annotation ids were missing or not unique, and are counted from 1"]

@@ -1,6 +1,4 @@
-"""Croissant 1.0 metadata (mlcommons.org/croissant) of a folder of Parquet files: which files, their
-hashes, their columns.
-"""
+"""Croissant 1.0 metadata (mlcommons.org/croissant): Parquet files, their hashes and columns."""
 
 from __future__ import annotations
 
@@ -10,54 +8,37 @@ from typing import Any
 
 from nooch.exports.export_contract import Content
 from nooch.exports.licences import licences_text
-from nooch.exports.parquet_parts import COLUMNS, PAPER, Part
+from nooch.exports.parquet_parts import COLUMNS, PAPER, ParquetPart
 
 __all__ = ["croissant"]
 
-# the context that the specification prescribes, word for word
-_CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
+_TERMS = """
+    citeAs column conformsTo cr rai data dataType equivalentProperty dct examples extract field
+    fileProperty fileObject fileSet format includes isLiveDataset jsonPath key md5 parentField path
+    recordSet references regex repeated replace samplingRate sc separator source subField transform
+"""
+_NOT_CR = {
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "equivalentProperty": "cr:equivalentProperty",
     "dct": "http://purl.org/dc/terms/",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
+}
+# the context that the specification prescribes
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{term: _NOT_CR.get(term, f"cr:{term}") for term in _TERMS.split()},
 }
 _TYPES = {"Int64": "sc:Integer", "Int8": "sc:Integer", "Float64": "sc:Float", "String": "sc:Text"}
 
 
-def croissant(content: Content, parts: Sequence[Part]) -> str:
+def croissant(content: Content, files: Sequence[ParquetPart]) -> str:
     """The text of ``croissant.json``: a FileObject and a RecordSet for each file."""
+    licences = [licence.get("url") or licence["name"] for licence in content.licences]
     document = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -66,21 +47,16 @@ def croissant(content: Content, parts: Sequence[Part]) -> str:
             "Images whose context misleads, by criterion, split and task; found with nooch."
         ),
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "license": _licence(content),
+        "license": licences or licences_text(content.licences).splitlines()[0],
         "citeAs": PAPER,
         "version": "1.0.0",
-        "distribution": [_file(part) for part in parts],
-        "recordSet": [_records(part) for part in parts],
+        "distribution": [_file(part) for part in files],
+        "recordSet": [_records(part) for part in files],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _licence(content: Content) -> str | list[str]:
-    known = [licence.get("url") or licence["name"] for licence in content.licences]
-    return known or licences_text(content.licences).splitlines()[0]
-
-
-def _file(part: Part) -> dict[str, Any]:
+def _file(part: ParquetPart) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
         "@id": f"{part.config}/{part.name}.parquet",
@@ -92,7 +68,7 @@ def _file(part: Part) -> dict[str, Any]:
     }
 
 
-def _records(part: Part) -> dict[str, Any]:
+def _records(part: ParquetPart) -> dict[str, Any]:
     name = f"{part.config}/{part.name}"
     return {
         "@type": "cr:RecordSet",
@@ -103,7 +79,7 @@ def _records(part: Part) -> dict[str, Any]:
     }
 
 
-def _field(records: str, column: str, kind: str, part: Part) -> dict[str, Any]:
+def _field(records: str, column: str, kind: str, part: ParquetPart) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
         "@id": f"{records}/{column}",

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nooch.exports.export_contract import Content
-from nooch.exports.licences import licences_text, one_line
-from nooch.exports.parquet_parts import COLUMNS, PAPER, Part
+from nooch.exports.licences import LICENCES, licences_text, one_line
+from nooch.exports.parquet_parts import COLUMNS, PAPER, ParquetPart
 from nooch.html import parameters_text
 
 __all__ = ["card", "markdown", "yaml_value"]
@@ -22,40 +22,31 @@ _WHAT = (
     " labels and marks are here, no image."
 )
 
-_SIZES = {
-    1_000: "n<1K",
-    10_000: "1K<n<10K",
-    100_000: "10K<n<100K",
-    1_000_000: "100K<n<1M",
-    10_000_000: "1M<n<10M",
-}
+_SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M"}
+_SIZES |= {10**7: "1M<n<10M"}
 
 
-def card(content: Content, parts: Sequence[Part]) -> str:
+def card(content: Content, files: Sequence[ParquetPart]) -> str:
     """The text of ``README.md``."""
+    # names and addresses are recorded, often several: no identifier of the hub would be true
+    licence = {"license": "unknown"}
+    if content.licences:
+        licence = {"license": "other", "license_name": "see-licences-txt"}
+        licence["license_link"] = LICENCES
     front = {
-        # what is recorded are names and addresses, often several: no single identifier of the hub
-        # would be true
-        "license": "other" if content.licences else "unknown",
-        **(
-            {"license_name": "see-licences-txt", "license_link": "LICENCES.txt"}
-            if content.licences
-            else {}
-        ),
+        **licence,
         "pretty_name": "Out-of-context challenge sets",
         "task_categories": ["image-classification"],
-        "size_categories": [_size(sum(part.rows for part in parts))],
+        "size_categories": [_size(sum(part.rows for part in files))],
         "tags": ["robustness", "out-of-context", "nooch"],
-        "configs": _configs(parts),
+        "configs": _configs(files),
     }
     head = "".join(f"{key}: {yaml_value(value)}\n" for key, value in front.items())
-    return f"---\n{head}---\n\n{_body(content, parts)}"
+    return f"---\n{head}---\n\n{_body(content, files)}"
 
 
 def yaml_value(value: Any) -> str:
-    """A value in YAML's flow style, which is JSON but for characters that YAML wants escaped
-    otherwise.
-    """
+    """A value in YAML's flow style: JSON with some more characters escaped."""
     text = json.dumps(value, ensure_ascii=False)
     # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
     return re.sub(
@@ -74,31 +65,29 @@ def _size(rows: int) -> str:
     return next((name for most, name in _SIZES.items() if rows < most), "10M<n<100M")
 
 
-def _configs(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _configs(files: Sequence[ParquetPart]) -> list[dict[str, Any]]:
     configs: dict[str, list[dict[str, str]]] = {}
-    for part in parts:
+    for part in files:
         configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
     return [{"config_name": name, "data_files": files} for name, files in configs.items()]
 
 
-def _body(content: Content, parts: Sequence[Part]) -> str:
+def _body(content: Content, files: Sequence[ParquetPart]) -> str:
     record = content.suite.header.dataset
+    fingerprint = markdown(record.fingerprint)
     chapters = [
         "# Out-of-context challenge sets",
         _WHAT,
-        (
-            f"A suite over {record.n_images:,} images (dataset {markdown(record.fingerprint)}),"
-            f" after {PAPER}."
-        ),
+        f"A suite over {record.n_images:,} images (dataset {fingerprint}), after {PAPER}.",
         "## Criteria",
-        _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, parts)),
+        _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, files)),
         "## Sizes",
         _table(
             ["configuration", "split", "tasks", "rows", "hard positives", "hard negatives"],
-            _counts(content, parts),
+            _counts(content, files),
         ),
         "## Columns",
-        "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in parts[0].columns),
+        "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
         "## Licences",
         "\n".join(_licence_line(line) for line in licences_text(content.licences).splitlines()),
     ]
@@ -109,21 +98,21 @@ def _licence_line(line: str) -> str:
     return f"- {markdown(line[2:])}" if line.startswith("- ") else line
 
 
-def _criteria(content: Content, parts: Sequence[Part]) -> list[list[object]]:
-    configs = {part.criterion: part.config for part in parts}
+def _criteria(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:
+    configs = {part.criterion: part.config for part in files}
     rows: list[list[object]] = []
     for name, config in configs.items():
         record = content.suite.header.criteria[name]
-        told = [parameters_text(record.parameters)] if record.parameters else []
-        told += [f"counts matched to {record.match}"] if record.match else []
-        told += [record.expression] if record.expression else []
-        rows.append([name, config, record.kind, "; ".join(told)])
+        about = [parameters_text(record.parameters)] if record.parameters else []
+        about += [f"counts matched to {record.match}"] if record.match else []
+        about += [record.expression] if record.expression else []
+        rows.append([name, config, record.kind, "; ".join(about)])
     return rows
 
 
-def _counts(content: Content, parts: Sequence[Part]) -> list[list[object]]:
+def _counts(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:
     rows: list[list[object]] = []
-    for part in parts:
+    for part in files:
         keys = [key for key in content.keys if (key[0], key[2]) == (part.criterion, part.split)]
         records = [content.suite.record(*key) for key in keys]
         hard = [sum(r.hard_positives for r in records), sum(r.hard_negatives for r in records)]

@@ -1,6 +1,4 @@
-"""What every export is given, and how it writes: chosen sets, their dataset, the licences; a folder
-that knows its maker.
-"""
+"""What every export is given, chosen sets, their dataset and licences, and how it writes."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ Key = tuple[str, str, str]
 HARD_SUBSETS = ("hard_positive", "hard_negative")
 _EASY_SIDES = ("easy_positive", "easy_negative")
 MARKER = "nooch-export.json"
-"""The file that tells a folder as an export of nooch; it is written last."""
+"""The file that marks a folder as an export of nooch; it is written last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +74,16 @@ class Content:
 
     @property
     def licences(self) -> list[Licence]:
-        """Licences recorded with the suite, with the dataset, and found, then those that the user
-        states; each once.
-        """
-        with_data = [] if self.data is None else self.data.provenance.get("licenses") or []
-        return all_licences(
-            [*self.suite.header.dataset.licenses, *with_data, *self.found], self.stated
-        )
+        """Licences recorded with the suite, with the dataset, and found, then stated ones."""
+        of_data = [] if self.data is None else self.data.provenance.get("licenses") or []
+        recorded = [*self.suite.header.dataset.licenses, *of_data, *self.found]
+        return all_licences(recorded, self.stated)
 
     @property
     def notes(self) -> list[str]:
         """What a user should know of any export of this."""
-        return (
-            []
-            if self.licences
-            else ["no licence is recorded for this data; `licence` TEXT states one in the export"]
-        )
+        unknown = "no licence is recorded for this data; `licence` TEXT states one in the export"
+        return [] if self.licences else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:
         """The dataset.
@@ -101,8 +93,8 @@ class Content:
         """
         if self.data is None:
             raise InputError(
-                f"{purpose} needs the dataset, which is not where the suite says, or has changed"
-                " since",
+                f"{purpose} needs the dataset, which is not where the suite records it, or has"
+                " changed since",
                 remedy="give `dataset` DATASET",
             )
         return self.data
@@ -129,8 +121,10 @@ class Exported:
 
 
 def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
-    """Names of subsets, each once. Raises ParameterError for others, for none, and for easy images
-    beside one of their sides.
+    """Names of subsets, each once.
+
+    Raises:
+        ParameterError: an unknown subset, none, or easy images with one of their sides.
     """
     known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
@@ -147,8 +141,7 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
 
 
 def about(content: Content) -> dict[str, Any]:
-    """Where an export comes from, JSON-like: the suite, its dataset and criteria (without their
-    statistics), licences.
+    """Where an export comes from, JSON-like: suite, dataset, criteria, licences.
 
     ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts,
     thresholds, the dataset's fingerprint), wherever suite and dataset lie.
@@ -173,21 +166,14 @@ def about(content: Content) -> dict[str, Any]:
 
 
 def table_of(challenge: ChallengeSet) -> pl.DataFrame:
-    """A set as ``image_id, task, label, subset, support``: Int64 or String, String, Int8, String,
-    Float64 (null: none).
+    """A set as ``image_id`` (Int64 or String), ``task`` (String), ``label`` (Int8), ``subset``
+    (String), ``support`` (Float64, null where there is none).
     """
-    return pl.DataFrame(
-        {
-            "image_id": challenge.image_ids,
-            "task": pl.repeat(challenge.task, len(challenge), dtype=pl.String, eager=True),
-            "label": pl.Series(challenge.labels).cast(pl.Int8),
-            "subset": pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
-            "support": (
-                pl.Series([None] * len(challenge), dtype=pl.Float64)
-                if challenge.support is None
-                else pl.Series(challenge.support)
-            ),
-        }
+    return pl.DataFrame({"image_id": challenge.image_ids}).with_columns(
+        task=pl.lit(challenge.task),
+        label=pl.Series(challenge.labels).cast(pl.Int8),
+        subset=pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
+        support=pl.lit(None, pl.Float64) if challenge.support is None else challenge.support,
     )
 
 
@@ -199,8 +185,7 @@ def write_folder(
     *,
     overwrite: bool,
 ) -> Exported:
-    """Write an export's folder, whole or not at all: what ``fill`` writes, ``LICENCES.txt``, and
-    what it all is.
+    """Write an export's folder atomically: what ``fill`` writes, ``LICENCES.txt`` and a record.
 
     Args:
         content: what is exported.
@@ -215,11 +200,8 @@ def write_folder(
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)
         (partial / LICENCES).write_text(licences_text(content.licences), encoding="utf-8")
-        files = {
-            file.relative_to(partial).as_posix(): file
-            for file in sorted(partial.rglob("*"))
-            if file.is_file()
-        }
+        written = [file for file in sorted(partial.rglob("*")) if file.is_file()]
+        files = {file.relative_to(partial).as_posix(): file for file in written}
         record = {
             "format": "nooch-export",
             "version": 1,
@@ -232,11 +214,5 @@ def write_folder(
             },
         }
         (partial / MARKER).write_bytes(encode_header(record))
-    return Exported(
-        to,
-        str(out),
-        len(content.keys),
-        [*files, MARKER],
-        content.licences,
-        [*notes, *content.notes],
-    )
+    names, notes = [*files, MARKER], [*notes, *content.notes]
+    return Exported(to, str(out), len(content.keys), names, content.licences, notes)

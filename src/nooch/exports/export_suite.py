@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,29 @@ from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.exports import Content, Exported, Key, exporter
+from nooch.options import options_from
 
-__all__ = ["export"]
+__all__ = ["ExportSelection", "export"]
 
-_GIVEN = {"content", "out", "overwrite"}
-"""What every export takes; all other parameters are a format's own options."""
+_SHARED = {"content", "out", "overwrite"}
+"""Parameters of every export; all others are a format's own options."""
+
+
+@dataclass(frozen=True)
+class ExportSelection:
+    """Which sets are exported, and under which licences.
+
+    Attributes:
+        criteria: names; all by default, as are ``tasks`` and ``splits``.
+        tasks: see ``criteria``.
+        splits: see ``criteria``.
+        licences: licences of the data that are not recorded; recorded ones are always written.
+    """
+
+    criteria: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+    splits: Sequence[str] = ()
+    licences: Sequence[str] = ()
 
 
 def export(
@@ -24,10 +43,7 @@ def export(
     out: str | Path,
     *,
     data: Dataset | None = None,
-    criteria: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    splits: Sequence[str] = (),
-    licences: Sequence[str] = (),
+    selection: ExportSelection | None = None,
     overwrite: bool = False,
     **options: Any,
 ) -> Exported:
@@ -35,58 +51,49 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or your own
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or a custom
             ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
-        criteria: names; all by default, as are ``tasks`` and ``splits``.
-        tasks: see ``criteria``.
-        splits: see ``criteria``.
-        licences: licences of the data that are not recorded; recorded ones are always written.
+        selection: which sets, all by default, and further licences.
         overwrite: replace an earlier export.
-        options: the format's own: ``annotations, no_annotations, subsets`` (coco), ``subsets,
-            id_field`` (fiftyone), ``predictions, scale, images`` (table).
+        options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
+            subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``
+            (table).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
             that the format does not have, or another dataset than the suite's.
-        InputError: what a format needs is not there; see the format.
+        InputError: what a format needs is missing; see the format.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    named = {f.name: options.pop(f.name) for f in fields(ExportSelection) if f.name in options}
+    selection = options_from(ExportSelection, selection, named)
     write = exporter(to)
-    known = set(inspect.signature(write).parameters) - _GIVEN
+    known = set(inspect.signature(write).parameters) - _SHARED
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")
-    if any(not text.strip() for text in licences):
+    if any(not text.strip() for text in selection.licences):
         raise ParameterError(
             "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
         )
-    keys = _keys(suite, criteria, tasks, splits)
-    content = Content(suite, keys, data, tuple(licences))
+    content = Content(suite, _keys(suite, selection), data, tuple(selection.licences))
     if data is not None:
         _check_dataset(content, data)
     return write(content, out, overwrite=overwrite, **options)
 
 
-def _keys(
-    suite: Suite, criteria: Sequence[str], tasks: Sequence[str], splits: Sequence[str]
-) -> tuple[Key, ...]:
-    """The chosen sets."""
-    kinds = (
-        ("criterion", criteria, suite.criteria),
-        ("task", tasks, suite.tasks),
-        ("split", splits, suite.splits),
-    )
-    for kind, names, known in kinds:
+def _keys(suite: Suite, selection: ExportSelection) -> tuple[Key, ...]:
+    """The selected sets."""
+    wanted = (selection.criteria, selection.tasks, selection.splits)
+    known = (suite.criteria, suite.tasks, suite.splits)
+    for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
         for name in names:
-            check_one_of(kind, name, known, owner="the suite")
+            check_one_of(kind, name, options, owner="the suite")
     chosen = tuple(
         key
         for key in suite.keys
-        if all(
-            not names or part in names
-            for part, names in zip(key, (criteria, tasks, splits), strict=True)
-        )
+        if all(not names or part in names for part, names in zip(key, wanted, strict=True))
     )
     if not chosen:
         reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in suite.header.skipped]
@@ -98,9 +105,7 @@ def _keys(
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:
-    """Raise ParameterError for another dataset than the suite's. Sets that others published are of
-    none: it must have their images.
-    """
+    """Raise ParameterError for another dataset than the suite's, or than that of published sets."""
     header = content.suite.header
     if any(record.fitted is not None for record in header.criteria.values()):
         if data.fingerprint != header.dataset.fingerprint:
@@ -110,13 +115,8 @@ def _check_dataset(content: Content, data: Dataset) -> None:
             )
         return
     known = set(data.images["image_id"])
-    stray = {
-        image_id: None
-        for challenge in content.sets()
-        for image_id in challenge.image_ids
-        if image_id not in known
-    }
-    if stray:
+    ids = dict.fromkeys(i for challenge in content.sets() for i in challenge.image_ids)
+    if stray := [image_id for image_id in ids if image_id not in known]:
         raise ParameterError(
             f"the dataset lacks images of the suite: {some_of(stray)}",
             remedy="give the dataset that the sets belong to",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from nooch.data import ImageId
 from nooch.errors import (
     InputError,
@@ -23,11 +25,8 @@ from nooch.exports.file_names import safe_name
 
 __all__ = ["Tag", "export_fiftyone", "match_samples", "plan_tags"]
 
-_INFO = "nooch"
 _ID_FIELDS = ("image_id", "coco_id")
-"""Fields that are looked for: the first is nooch's own name, the second that of FiftyOne's COCO
-importer.
-"""
+"""Fields that are looked for: nooch's own name, and that of FiftyOne's COCO importer."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,11 @@ def export_fiftyone(
             image.
         OutputError: the tags are there already, or cannot be written.
     """
-    wanted = check_subsets(subsets)
-    fiftyone = _fiftyone()
-    plan = plan_tags(content, wanted)
+    try:
+        fiftyone = importlib.import_module("fiftyone")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("fiftyone", "fiftyone", "tagging a FiftyOne dataset") from error
+    plan = plan_tags(content, check_subsets(subsets))
     try:
         dataset = _load(fiftyone, str(out))
         notes = _apply(dataset, content, plan, id_field, overwrite)
@@ -81,31 +82,21 @@ def export_fiftyone(
         raise OutputError(
             f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)
         ) from error
-    return Exported(
-        "fiftyone", str(out), len(content.keys), [], content.licences, [*notes, *content.notes]
-    )
+    notes += content.notes
+    return Exported("fiftyone", str(out), len(content.keys), [], content.licences, notes)
 
 
 def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
-    """The tags of the chosen sets, each with its images of all chosen splits; none without an
-    image.
-    """
-    found: dict[tuple[str, str, str], list[ImageId]] = {}
+    """Tags of the chosen sets with their images of all chosen splits; none without an image."""
+    tags: dict[tuple[str, str, str], Tag] = {}
     for challenge in content.sets():
         for subset in subsets:
-            found.setdefault((challenge.criterion, challenge.task, subset), []).extend(
-                challenge.ids(subset)
-            )
-    return [
-        # FiftyOne tells views apart by their letters and digits alone: "~ce" would be "ce" there
-        Tag(
-            f"nooch:{criterion}:{task}:{subset}",
-            f"nooch {safe_name(criterion)} {safe_name(task)} {subset}",
-            ids,
-        )
-        for (criterion, task, subset), ids in found.items()
-        if ids
-    ]
+            key = challenge.criterion, challenge.task, subset
+            # FiftyOne distinguishes views by letters and digits alone: "~ce" would be "ce" there
+            view = f"nooch {safe_name(challenge.criterion)} {safe_name(challenge.task)} {subset}"
+            tag = tags.setdefault(key, Tag(f"nooch:{':'.join(key)}", view, []))
+            tag.ids.extend(challenge.ids(subset))
+    return [tag for tag in tags.values() if tag.ids]
 
 
 def match_samples(
@@ -121,25 +112,18 @@ def match_samples(
         InputError: the paths of two samples end with the same name.
     """
     lengths = sorted({name.count("/") + 1 for name in names})
-    found: dict[ImageId, str] = {}
+    matched: dict[ImageId, str] = {}
     for sample, path in samples:
         steps = path.replace("\\", "/").split("/")
         # the longest end that is a name: "a/1.jpg" is not "1.jpg"
         ends = ["/".join(steps[-length:]) for length in reversed(lengths)]
         name = next((end for end in ends if end in names), None)
-        if name is not None and found.setdefault(names[name], sample) != sample:
+        if name is not None and matched.setdefault(names[name], sample) != sample:
             raise InputError(
                 f"the paths of several samples end with {name}",
                 remedy="name the field of image ids with `id_field`",
             )
-    return found
-
-
-def _fiftyone() -> Any:
-    try:
-        return importlib.import_module("fiftyone")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("fiftyone", "fiftyone", "tagging a FiftyOne dataset") from error
+    return matched
 
 
 def _load(fiftyone: Any, name: str) -> Any:
@@ -165,23 +149,16 @@ def _apply(
                 "choose another FiftyOne dataset, or name the field of image ids with `id_field`"
             ),
         )
-    present = [
-        tag.name
-        for tag in plan
-        if tag.name in dataset.count_sample_tags() or dataset.has_saved_view(tag.view)
-    ]
+    tagged = dataset.count_sample_tags()
+    present = [t.name for t in plan if t.name in tagged or dataset.has_saved_view(t.view)]
     if present and not overwrite:
         raise OutputError(
             f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them"
         )
-    _write(
-        dataset, [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan], content
-    )
-    return (
-        [f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"]
-        if missing
-        else []
-    )
+    samples = [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan]
+    _write(dataset, samples, content)
+    note = f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"
+    return [note] if missing else []
 
 
 def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[ImageId, str]:
@@ -192,49 +169,41 @@ def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[Image
     field = id_field or next((name for name in _ID_FIELDS if name in fields), "filepath")
     samples = list(zip(*dataset.values(["id", field]), strict=True))
     if field == "filepath":
-        images = content.need_data(_BY_PATH).images.drop_nulls("file_name")
-        return match_samples(
-            dict(zip(images["file_name"], images["image_id"], strict=True)), samples
-        )
-    whole = any(
-        isinstance(i, int) for challenge in content.sets() for i in challenge.image_ids.head(1)
-    )
-    found: dict[ImageId, str] = {}
+        by_path = f"finding samples by their path (they have no field {' or '.join(_ID_FIELDS)})"
+        images = content.need_data(by_path).images.drop_nulls("file_name")
+        names = dict(zip(images["file_name"], images["image_id"], strict=True))
+        return match_samples(names, samples)
+    integers = any(challenge.image_ids.dtype == pl.Int64 for challenge in content.sets())
+    sample_of: dict[ImageId, str] = {}
     for sample, value in samples:
-        image_id = int(value) if whole and str(value).isdecimal() else value
-        if value is not None and found.setdefault(image_id, sample) != sample:
+        image_id = int(value) if integers and str(value).isdecimal() else value
+        if value is not None and sample_of.setdefault(image_id, sample) != sample:
             raise InputError(f"several samples have the {field} {value}", allowed="each image once")
-    return found
-
-
-_BY_PATH = f"finding samples by their path (they have no field {' or '.join(_ID_FIELDS)})"
+    return sample_of
 
 
 def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> None:
     """Set tags, views and info; where that fails, put back what was there."""
     with ExitStack() as undo:
         for tag, samples in plan:
-            undo.callback(_set_tag, dataset, tag.name, _tagged(dataset, tag.name))
+            before = set(dataset.match_tags(tag.name).values("id"))
+            undo.callback(_set_tag, dataset, tag.name, before)
             _set_tag(dataset, tag.name, samples)
             if not dataset.has_saved_view(tag.view):
                 dataset.save_view(tag.view, dataset.match_tags(tag.name))
                 undo.callback(dataset.delete_saved_view, tag.view)
         undo.callback(setattr, dataset, "info", dict(dataset.info))
         # names of criteria and tasks may be no keys for its database
-        dataset.info[_INFO] = {
-            key: about(content)[key] for key in ("nooch", "suite", "licences", "licences_text")
-        }
+        facts = about(content)
+        keys = ("nooch", "suite", "licences", "licences_text")
+        dataset.info["nooch"] = {key: facts[key] for key in keys}
         dataset.save()
         undo.pop_all()
 
 
-def _tagged(dataset: Any, name: str) -> set[str]:
-    return set(dataset.match_tags(name).values("id"))
-
-
 def _set_tag(dataset: Any, name: str, wanted: set[str]) -> None:
     """Exactly these samples carry the tag."""
-    present = _tagged(dataset, name)
+    present = set(dataset.match_tags(name).values("id"))
     if add := sorted(wanted - present):
         dataset.select(add).tag_samples(name)
     if drop := sorted(present - wanted):

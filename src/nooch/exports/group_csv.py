@@ -1,6 +1,4 @@
-"""Tables ``split,filename,y,a`` for loaders of the Waterbirds kind: group robustness methods read
-label and attribute.
-"""
+"""Tables ``split,filename,y,a`` for loaders of group robustness methods, as for Waterbirds."""
 
 from __future__ import annotations
 
@@ -31,34 +29,27 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
         ParameterError: two tables would have the same file name.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(
-        content, "csv", out, lambda folder: _fill(content, folder), overwrite=overwrite
-    )
 
+    def fill(folder: Path) -> list[str]:
+        data = content.need_data("a CSV with file names")
+        names = Names()
+        tables: dict[tuple[str, str], list[pl.DataFrame]] = {}
+        for one in content.sets():
+            tables.setdefault((one.criterion, one.task), []).append(_rows(one, data))
+        for (criterion, task), frames in tables.items():
+            name = f"{safe_name(criterion)}/{safe_name(task)}.csv"
+            file = folder / names.take(name, f"{criterion} {task}")
+            file.parent.mkdir(exist_ok=True)
+            pl.concat(frames).write_csv(file)
+        return []
 
-def _fill(content: Content, folder: Path) -> list[str]:
-    data = content.need_data("a CSV with file names")
-    names = Names()
-    parts: dict[tuple[str, str], list[pl.DataFrame]] = {}
-    for challenge in content.sets():
-        parts.setdefault((challenge.criterion, challenge.task), []).append(_rows(challenge, data))
-    for (criterion, task), frames in parts.items():
-        file = folder / names.take(
-            f"{safe_name(criterion)}/{safe_name(task)}.csv", f"{criterion} {task}"
-        )
-        file.parent.mkdir(exist_ok=True)
-        pl.concat(frames).write_csv(file)
-    return []
+    return write_folder(content, "csv", out, fill, overwrite=overwrite)
 
 
 def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
     hard = pl.col("subset") != "easy"
-    rows = table_of(challenge).join(
-        data.images.select("image_id", filename="file_name"),
-        on="image_id",
-        how="left",
-        maintain_order="left",
-    )
+    names = data.images.select("image_id", filename="file_name")
+    rows = table_of(challenge).join(names, on="image_id", how="left", maintain_order="left")
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
         raise InputError(
             f"{len(nameless)} images of the {challenge.split} split have no file name:"

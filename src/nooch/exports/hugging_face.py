@@ -1,22 +1,18 @@
-"""A folder that ``datasets.load_dataset`` reads: Parquet by criterion and split, a card, Croissant
-metadata.
-"""
+"""A folder that ``datasets.load_dataset`` reads: Parquet files, a card, Croissant metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from nooch.challenge import ChallengeSet
-from nooch.data import ALL, Dataset
+from nooch.data import ALL
 from nooch.exports.croissant import croissant
 from nooch.exports.dataset_card import card
-from nooch.exports.export_contract import Content, Exported, table_of, write_folder
+from nooch.exports.export_contract import Content, Exported, Key, table_of, write_folder
 from nooch.exports.file_names import Names, safe_name
-from nooch.exports.parquet_parts import Part
+from nooch.exports.parquet_parts import ParquetPart, written
 from nooch.files import sha256_of
 
 __all__ = ["export_hf"]
@@ -44,54 +40,35 @@ def _fill(content: Content, folder: Path) -> list[str]:
     parts = []
     for criterion in content.criteria:
         config = names.take(safe_name(criterion), criterion)
-        parts += [_part(content, folder, criterion, config, split) for split in content.splits]
-    written = [part for part in parts if part is not None]
-    (folder / "README.md").write_text(card(content, written), encoding="utf-8")
-    (folder / "croissant.json").write_text(croissant(content, written), encoding="utf-8")
+        (folder / "data" / config).mkdir(parents=True)
+        for split in content.splits:
+            keys = [key for key in content.keys if (key[0], key[2]) == (criterion, split)]
+            parts += [_part(content, folder, config, keys)] if keys else []
+    (folder / "README.md").write_text(card(content, parts), encoding="utf-8")
+    (folder / "croissant.json").write_text(croissant(content, parts), encoding="utf-8")
     return []
 
 
-def _part(content: Content, folder: Path, criterion: str, config: str, split: str) -> Part | None:
-    """One file, a row group for each task, so that one set is in memory at a time."""
+def _part(content: Content, folder: Path, config: str, keys: Sequence[Key]) -> ParquetPart:
+    """One file of a criterion and split, so that one set is in memory at a time."""
+    criterion, _, split = keys[0]
     name = "full" if split == ALL else split
     path = f"data/{config}/{name}.parquet"
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    writer: pq.ParquetWriter | None = None
-    rows = 0
-    try:
-        for frame in _frames(content, criterion, split):
-            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-            writer = writer or pq.ParquetWriter(folder / path, table.schema, compression="zstd")
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
-            rows += table.num_rows
-            columns = {column: str(kind) for column, kind in frame.schema.items()}
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
-        return None
-    file = folder / path
-    return Part(
-        criterion, split, config, name, path, rows, columns, sha256_of(file), file.stat().st_size
-    )
+    file, rows, columns = folder / path, 0, {}
+    for frame in written(_frames(content, keys), file):
+        rows += frame.height
+        columns = {column: str(kind) for column, kind in frame.schema.items()}
+    size = file.stat().st_size
+    return ParquetPart(criterion, split, config, name, path, rows, columns, sha256_of(file), size)
 
 
-def _frames(content: Content, criterion: str, split: str) -> Iterator[pl.DataFrame]:
-    names = _file_names(content.data)
-    for key in content.keys:
-        if (key[0], key[2]) == (criterion, split):
-            yield _named(content.suite.set(*key), names)
-
-
-def _file_names(data: Dataset | None) -> pl.DataFrame | None:
-    if data is None or data.images["file_name"].null_count() == len(data):
-        return None
-    return data.images.select("image_id", "file_name")
-
-
-def _named(challenge: ChallengeSet, names: pl.DataFrame | None) -> pl.DataFrame:
-    rows = table_of(challenge)
-    if names is None:
-        return rows
-    joined = rows.join(names, on="image_id", how="left", maintain_order="left")
-    return joined.select("image_id", "file_name", pl.exclude("image_id", "file_name"))
+def _frames(content: Content, keys: Sequence[Key]) -> Iterator[pl.DataFrame]:
+    data = content.data
+    named = data is not None and data.images["file_name"].null_count() < len(data)
+    for challenge in (content.suite.set(*key) for key in keys):
+        rows = table_of(challenge)
+        if data is not None and named:
+            names = data.images.select("image_id", "file_name")
+            rows = rows.join(names, on="image_id", how="left", maintain_order="left")
+            rows = rows.select("image_id", "file_name", pl.exclude("image_id", "file_name"))
+        yield rows

@@ -1,15 +1,12 @@
-"""One JSON file: for each challenge set the ids of its hard images, how it was made, and the
-licences of the data.
-"""
+"""One JSON file: the ids of each challenge set's hard images, and the licences of the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from nooch.challenge import ChallengeSet, SetRecord
+from nooch.challenge import SetRecord
 from nooch.errors import OutputError
 from nooch.exports.export_contract import HARD_SUBSETS, Content, Exported, about
 from nooch.files import check_output, replace_file
@@ -36,12 +33,26 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
         OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot
             be written.
     """
-    path = _check(Path(out), overwrite)
+    path = Path(out).absolute()
+    # what exists is replaced only where it is an export of this kind
+    if not (overwrite and path.exists()):
+        check_output(path)
+    elif not _is_ours(path):
+        raise OutputError(
+            "exists and is no nooch-ids file, so it is not replaced",
+            where=path,
+            remedy="choose another path",
+        )
+    sets = [
+        msgspec.to_builtins(SetRecord.of(challenge))
+        | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
+        for challenge in content.sets()
+    ]
     document = {
         "format": FORMAT,
         "version": 1,
         **about(content),
-        "sets": [_set(challenge) for challenge in content.sets()],
+        "sets": sets,
         "skipped": content.suite.header.skipped,
     }
     try:
@@ -54,20 +65,6 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     )
 
 
-def _check(path: Path, overwrite: bool) -> Path:
-    """The absolute path; what is there is replaced only where it is an export of this kind."""
-    if not (overwrite and path.exists()):
-        return check_output(path)
-    if not _is_ours(path):
-        raise OutputError(
-            "exists and is no nooch-ids file, so it is not replaced", where=path, remedy=_ELSEWHERE
-        )
-    return path.absolute()
-
-
-_ELSEWHERE = "choose another path"
-
-
 def _is_ours(path: Path) -> bool:
     try:
         with path.open("rb") as file:
@@ -75,10 +72,3 @@ def _is_ours(path: Path) -> bool:
     except OSError:
         # a folder, or a file that may not be read
         return False
-
-
-def _set(challenge: ChallengeSet) -> dict[str, Any]:
-    return {
-        **msgspec.to_builtins(SetRecord.of(challenge)),
-        **{subset: challenge.ids(subset) for subset in HARD_SUBSETS},
-    }

@@ -1,6 +1,4 @@
-"""Licences of the data behind an export: what is recorded, what the user states, and never more
-than that.
-"""
+"""Licences of the data behind an export: recorded ones and those that the user states."""
 
 from __future__ import annotations
 
@@ -12,22 +10,18 @@ __all__ = ["LICENCES", "Licence", "all_licences", "licences_text", "one_line"]
 LICENCES = "LICENCES.txt"
 
 Licence = dict[str, str]
-"""``name`` and ``url`` as far as they are known, and ``source``: ``recorded`` in the annotations,
-or ``stated`` at export.
-"""
+"""Known ``name`` and ``url``, and ``source``: ``recorded`` (annotations) or ``stated`` (export)."""
 
 
 def one_line(text: object) -> str:
-    """Text without line breaks, control characters and runs of spaces: it cannot pass for another
-    line.
-    """
+    """Text without line breaks, control characters and runs of spaces."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
 def all_licences(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -> list[Licence]:
     """Recorded licences, then stated ones, each once."""
-    found = [{k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded]
-    licences = [{**entry, "source": "recorded"} for entry in found if entry]
+    known = [{k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded]
+    licences = [{**entry, "source": "recorded"} for entry in known if entry]
     licences += [{"name": one_line(text), "source": "stated"} for text in stated]
     return [licence for number, licence in enumerate(licences) if licence not in licences[:number]]
 
@@ -41,9 +35,10 @@ def licences_text(licences: Sequence[Licence]) -> str:
         )
     parts = []
     for source, heading in _HEADINGS.items():
-        lines = [_line(licence) for licence in licences if licence["source"] == source]
+        of_source = [licence for licence in licences if licence["source"] == source]
+        lines = [": ".join(one[key] for key in ("name", "url") if key in one) for one in of_source]
         if lines:
-            parts.append("\n".join([heading, *lines]))
+            parts.append("\n".join([heading, *(f"- {line}" for line in lines)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,7 +46,3 @@ _HEADINGS = {
     "recorded": "Licences recorded with the data (those from COCO-format files are the images'):",
     "stated": "Licences stated by whoever made this export:",
 }
-
-
-def _line(licence: Licence) -> str:
-    return "- " + ": ".join(licence[key] for key in ("name", "url") if key in licence)

@@ -1,6 +1,4 @@
-"""The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy`` and the
-ids of each split.
-"""
+"""The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy``."""
 
 from __future__ import annotations
 
@@ -11,15 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
 from nooch.data.array_files import write_array
 from nooch.errors import InputError
 from nooch.exports.export_contract import HARD_SUBSETS, Content, Exported, write_folder
 from nooch.exports.file_names import Names, safe_name
 
 __all__ = ["export_npy"]
-
-_PUBLISHED_SPLITS = {"valid", "test"}
 
 
 def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
@@ -41,50 +36,38 @@ def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) ->
 
 def _fill(content: Content, folder: Path) -> list[str]:
     names = Names()
-    seen: dict[str, list[NDArray[np.int64]]] = {}
+    splits: dict[str, list[NDArray[np.int64]]] = {}
     for challenge in content.sets():
-        ids = _integers(challenge)
-        seen.setdefault(challenge.split, []).append(ids)
-        for number, subset in enumerate(HARD_SUBSETS):
-            file = names.take(
-                _file_name(challenge, subset), f"{challenge.criterion} {challenge.task}"
+        if challenge.image_ids.dtype != pl.Int64:
+            raise InputError(
+                "image ids are text, and the authors' layout has integers",
+                remedy="export with `to` ids, csv or hf",
             )
+        ids = challenge.image_ids.to_numpy()
+        splits.setdefault(challenge.split, []).append(ids)
+        criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
+        for number, subset in enumerate(HARD_SUBSETS):
+            task = f"{safe_name(challenge.task)}_{subset}_{challenge.split}"
+            owner = f"{challenge.criterion} {challenge.task}"
+            file = names.take(f"nooch_ids_{criterion}_{task}.npy", owner)
             write_array(folder / file, ids[challenge.subset == number])
-    splits, notes = _splits(content, seen)
-    np.savez(folder / "cocostuff_split_image_ids.npz", **splits)
-    if other := [split for split in content.splits if split not in _PUBLISHED_SPLITS]:
+    notes = []
+    if content.data is not None:
+        parts = content.data.images.select("image_id", "split").partition_by("split", as_dict=True)
+        whole = {
+            str(split): part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
+        }
+    else:
+        whole = {split: np.unique(np.concatenate(ids)) for split, ids in splits.items()}
+        notes.append(
+            "the dataset is not there: the ids of a split are those of the exported sets, without"
+            " images that have no verdict"
+        )
+    arrays: dict[str, Any] = {f"{split}_ids": ids for split, ids in whole.items()}
+    np.savez(folder / "cocostuff_split_image_ids.npz", **arrays)
+    if other := [split for split in content.splits if split not in {"valid", "test"}]:
         notes.append(
             f"the authors' layout knows the splits valid and test: files of {', '.join(other)} are"
             " read by no one else"
         )
     return notes
-
-
-def _integers(challenge: ChallengeSet) -> NDArray[np.int64]:
-    if challenge.image_ids.dtype != pl.Int64:
-        raise InputError(
-            "image ids are text, and the authors' layout has integers",
-            remedy="export with `to` ids, csv or hf",
-        )
-    return challenge.image_ids.to_numpy()
-
-
-def _file_name(challenge: ChallengeSet, subset: str) -> str:
-    criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
-    return f"nooch_ids_{criterion}_{safe_name(challenge.task)}_{subset}_{challenge.split}.npy"
-
-
-def _splits(
-    content: Content, seen: dict[str, list[NDArray[np.int64]]]
-) -> tuple[dict[str, Any], list[str]]:
-    """``{split}_ids`` and their int64 arrays, ascending, and notes."""
-    if content.data is not None:
-        parts = content.data.images.select("image_id", "split").partition_by("split", as_dict=True)
-        return {
-            f"{split}_ids": part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
-        }, []
-    note = (
-        "the dataset is not there: the ids of a split are those of the exported sets, without"
-        " images that have no verdict"
-    )
-    return {f"{split}_ids": np.unique(np.concatenate(ids)) for split, ids in seen.items()}, [note]

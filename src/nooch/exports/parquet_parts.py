@@ -1,10 +1,15 @@
-"""One Parquet file of a Hugging Face folder, as its card and its Croissant metadata describe it."""
+"""Parquet files of exports: writing, and their descriptions in a Hugging Face folder."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["COLUMNS", "PAPER", "Part"]
+import polars as pl
+import pyarrow.parquet as pq
+
+__all__ = ["COLUMNS", "PAPER", "ParquetPart", "written"]
 
 PAPER = (
     "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems,"
@@ -31,7 +36,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Part:
+class ParquetPart:
     """The rows of a criterion and a split.
 
     Attributes:
@@ -51,3 +56,17 @@ class Part:
     columns: dict[str, str]
     sha256: str
     bytes: int
+
+
+def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:
+    """Write frames to a Parquet file, a row group each, and yield each one that was written."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for frame in frames:
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            yield frame
+    finally:
+        if writer is not None:
+            writer.close()

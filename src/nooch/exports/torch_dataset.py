@@ -24,7 +24,7 @@ else:
     try:
         from torch.utils.data import Dataset as _Base
     except ModuleNotFoundError:
-        # said when a dataset is asked for, so that this module loads without torch
+        # reported when a dataset is requested, so that this module loads without torch
         _Base = object
 
 __all__ = ["torch_dataset"]
@@ -65,12 +65,11 @@ def torch_dataset(
     if _Base is object:
         raise MissingExtraError("torch", "train", "a torch Dataset")
     challenge = suite.set(criterion, task, split)
-    named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
+    names = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
     ids = challenge.image_ids.to_list()
     index = ImageIndex.of(data, image_root, "image_root")
-    return _ChallengeImages(
-        index.all_of(ids, [named.get(i) for i in ids], "image_root"), challenge, transform
-    )
+    paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
+    return _ChallengeImages(paths, challenge, transform)
 
 
 class _ChallengeImages(_Base):

@@ -1,6 +1,4 @@
-"""One long table for other viewers: image path, task, subset, support, and what each run lost on
-the image.
-"""
+"""One long table for other viewers: image path, task, subset, support, and losses of runs."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from nooch.challenge import ChallengeSet
 from nooch.errors import InputError, some_of
@@ -16,6 +13,7 @@ from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.prediction_files import PredictionSource, as_runs
 from nooch.exports.export_contract import Content, Exported, table_of, write_folder
+from nooch.exports.parquet_parts import written
 from nooch.metrics.pointwise import losses
 
 __all__ = ["export_table"]
@@ -56,12 +54,12 @@ def export_table(
     paths = _paths(content, images)
 
     def fill(folder: Path) -> list[str]:
-        _write(_frames(content, paths, runs), folder)
-        return (
-            []
-            if paths.height
-            else ["the dataset is not there or names no files, so there are no image paths"]
-        )
+        with (folder / "table.csv").open("wb") as text:
+            frames = written(_frames(content, paths, runs), folder / "table.parquet")
+            for number, frame in enumerate(frames):
+                frame.write_csv(text, include_header=number == 0)
+        none = "the dataset is not there or names no files, so there are no image paths"
+        return [] if paths.height else [none]
 
     return write_folder(content, "table", out, fill, overwrite=overwrite)
 
@@ -98,7 +96,7 @@ def _frames(
         rows = table_of(challenge).with_columns(
             criterion=pl.lit(challenge.criterion), split=pl.lit(challenge.split)
         )
-        known = paths.cast({"image_id": rows["image_id"].dtype}) if not paths.height else paths
+        known = paths if paths.height else paths.cast({"image_id": rows["image_id"].dtype})
         yield rows.join(known, on="image_id", how="left", maintain_order="left").select(
             "image_path", "image_id", "criterion", "task", "split", "label", "subset", "support",
             *(_losses(run, challenge) for run in runs),
@@ -109,24 +107,6 @@ def _losses(run: Predictions, challenge: ChallengeSet) -> pl.Series:
     name = f"nll:{run.run}"
     if challenge.task not in run.tasks:
         return pl.Series(name, [None] * len(challenge), dtype=pl.Float64)
-    values = Aligned(run, challenge.image_ids, challenge.split).values(
-        challenge.task, slice(None), challenge
-    )
+    aligned = Aligned(run, challenge.image_ids, challenge.split)
+    values = aligned.values(challenge.task, slice(None), challenge)
     return pl.Series(name, losses(challenge.labels, values, run.scale))
-
-
-def _write(frames: Iterator[pl.DataFrame], folder: Path) -> None:
-    """Both files, set by set, so that one set is in memory at a time."""
-    writer: pq.ParquetWriter | None = None
-    with (folder / "table.csv").open("wb") as text:
-        try:
-            for frame in frames:
-                frame.write_csv(text, include_header=writer is None)
-                table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-                writer = writer or pq.ParquetWriter(
-                    folder / "table.parquet", table.schema, compression="zstd"
-                )
-                writer.write_table(table, row_group_size=max(1, table.num_rows))
-        finally:
-            if writer is not None:
-                writer.close()

@@ -33,15 +33,12 @@ __all__ = ["NEEDS", "Need", "Sources"]
 
 T = TypeVar("T")
 
-"""Thresholds that are swept where nothing else is said."""
-
 _PAPER = "paper"
 
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What figures are drawn from; a figure needs some of it, and computes what it needs when it is
-    drawn.
+    """What figures are drawn from; each needs some of it.
 
     Attributes:
         suite: challenge sets.
@@ -54,8 +51,8 @@ class Sources:
         sweep: of ``nooch.sweep_thresholds``; where it is missing, the dataset is swept.
         split: whose images.
         rule: which hyperparameters of runs; out of ``nooch.selection.RULES``.
-        roles: kind of criterion -> name of the criterion that stands for it in results of runs.
-        tasks: names; all that are there by default.
+        roles: kind of criterion -> name of the criterion that it names in results of runs.
+        tasks: names; all by default.
         strict: averages over all tasks: a value that is undefined for one of them has none. By
             default such tasks are left out.
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
@@ -113,47 +110,45 @@ class Sources:
     @property
     def has_scores(self) -> bool:
         """Whether there is something for Figs. 4 to 7."""
-        return (
-            self.paper
-            or self.runs is not None
-            or (self.suite is not None and self.predictions is not None)
-        )
+        of_predictions = self.suite is not None and self.predictions is not None
+        return self.paper or self.runs is not None or of_predictions
+
+    def outputs_of(self, suite: Suite) -> list[Predictions]:
+        """Runs of the predictions."""
+        return as_runs(self.predictions, suite.tasks, self.scale)
 
     @cached_property
     def class_losses(self) -> pl.DataFrame:
         """Losses by class on the suite's sets."""
-        suite = _there(self.suite, "suite")
+        suite = _given(self.suite, "suite")
         suite = suite if self.tasks is None else suite.only(self.tasks)
         if self.predictions is None:
             return losses_by_class(suite, self.runs, split=self.split, method=self.method)
-        return class_losses(
-            suite, as_runs(self.predictions, suite.tasks, self.scale), split=self.split
-        )
+        return class_losses(suite, self.outputs_of(suite), split=self.split)
 
     @cached_property
     def results(self) -> Results | None:
         """Results of the runs."""
         if self.runs is None:
             return None
-        suites = [] if self.suite is None else [self.suite]
-        found = read_results(
+        results = read_results(
             self.runs,
-            suites,
+            [] if self.suite is None else [self.suite],
             rule=self.rule,
             split=self.split,
             roles=self.roles,
             strict=self.strict,
             progress=self.progress,
         )
-        return found.select(self.tasks)
+        return results.select(self.tasks)
 
     @cached_property
     def scores(self) -> Scores:
         """Scores of the predictions, with bootstrap intervals."""
-        suite = _there(self.suite, "suite")
+        suite = _given(self.suite, "suite")
         return evaluate(
             suite,
-            _of_tasks(as_runs(self.predictions, suite.tasks, self.scale), suite.tasks),
+            _of_tasks(self.outputs_of(suite), suite.tasks),
             split=self.split,
             tasks=self.tasks,
             bootstrap=self.bootstrap,
@@ -166,22 +161,13 @@ class Sources:
     @cached_property
     def image_losses(self) -> ImageLosses:
         """Losses of images by method, of runs and of predictions."""
-        suite = _there(self.suite, "suite")
-        folders = []
-        if (
-            self.runs is not None
-            and self.results is not None
-            and (Path(self.runs) / RUNS_MARKER).is_file()
-        ):
-            folders.append((RunsFolder.open(self.runs), self.results))
-        outputs = (
-            [] if self.predictions is None else as_runs(self.predictions, suite.tasks, self.scale)
-        )
-        return ImageLosses(suite, folders, outputs)
+        suite, runs = _given(self.suite, "suite"), []
+        if self.runs is not None and (Path(self.runs) / RUNS_MARKER).is_file():
+            runs = [(RunsFolder.open(self.runs), _given(self.results, "runs"))]
+        return ImageLosses(suite, runs, [] if self.predictions is None else self.outputs_of(suite))
 
     def pair(self, criterion: str) -> tuple[str | None, str | None]:
-        """The method whose losses order images, and the one that is held against it; None where
-        there is none.
+        """The method whose losses order images, and the one that is compared with it, or None.
 
         Raises:
             ParameterError: ``methods`` are not two different ones that have losses of images.
@@ -191,8 +177,8 @@ class Sources:
         return baseline_of(known, pair), rival_of(self.results, criterion, known, pair)
 
     def levels(self, metric: str) -> pl.DataFrame:
-        """Points of Figs. 4 to 7, methods in the paper's order; beside the paper, its own kind of
-        ECE and its own subsets.
+        """Points of Figs. 4 to 7, methods in the paper's order; with the paper, its kind of ECE and
+        its subsets.
 
         Raises:
             UndefinedError: scores that were collected without the metric.
@@ -201,8 +187,16 @@ class Sources:
         if self.paper:
             metric, subsets = ("ece_paper" if metric == "ece" else metric), PAPER_LEVELS[metric]
         if self.results is not None:
-            _check_scored(self.results.cells, metric)
-            parts.append(level_points(self.results.cells, metric, subsets=subsets))
+            cells = self.results.cells
+            known = cells["metric"].unique(maintain_order=True)
+            if metric not in known:
+                # collected earlier
+                raise UndefinedError(
+                    f"the results have no {metric}",
+                    allowed=some_of(known),
+                    remedy="run nooch collect again",
+                )
+            parts.append(level_points(cells, metric, subsets=subsets))
         elif self.suite is not None and self.predictions is not None:
             parts.append(points_of_scores(self.scores, metric, subsets=subsets))
         if self.paper:
@@ -240,49 +234,45 @@ class Sources:
         return self._losses(tau=self.tau, embedding=self._embedding())
 
     def _swept(self, **grids: Any) -> Sweep:
-        tasks = "all" if self.tasks is None else list(self.tasks)
-        data = _there(self.data, "dataset")
         return sweep_thresholds(
-            data,
-            **grids,
-            tasks=tasks,
+            _given(self.data, "dataset"),
+            tasks="all" if self.tasks is None else list(self.tasks),
             splits=[self.split],
-            allow_unannotated=self._allow_unannotated,
-            progress=self.progress,
+            **grids,
+            **self._shared,
         )
 
     def _losses(self, **grids: Any) -> LossSweep:
         return sweep_losses(
-            _there(self.data, "dataset"),
+            _given(self.data, "dataset"),
             self.predictions,
-            **grids,
             tasks=self.tasks,
             split=self.split,
             scale=self.scale,
-            allow_unannotated=self._allow_unannotated,
-            progress=self.progress,
+            **grids,
+            **self._shared,
         )
 
     @property
-    def _allow_unannotated(self) -> bool:
-        """A dataset with a suite was checked when the suite was found, at its thresholds and not at
-        all of the grid's.
-        """
-        return self.suite is not None
+    def _shared(self) -> dict[str, Any]:
+        # a dataset with a suite was checked when the suite was found, at its own thresholds
+        return {"allow_unannotated": self.suite is not None, "progress": self.progress}
 
     def _embedding(self) -> str:
-        names = list(_there(self.data, "dataset").embeddings)
+        names = list(_given(self.data, "dataset").embeddings)
         if self.embedding is not None or len(names) == 1:
             return check_one_of("embedding", self.embedding or names[0], names, owner="the dataset")
         raise ParameterError(
-            f"the dataset has {len(names)} embeddings", where="embedding", allowed=", ".join(names) or None,
+            f"the dataset has {len(names)} embeddings",
+            where="embedding",
+            allowed=", ".join(names) or None,
             remedy="name one with `embedding`" if names else "make one with nooch embed",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a figure needs: whether it is there, what it is, and which option gives it."""
+    """An input of a figure: whether it is available, its name, and the option that gives it."""
 
     there: Callable[[Sources], bool]
     what: str
@@ -292,14 +282,19 @@ class Need:
 NEEDS: Mapping[str, Need] = MappingProxyType(
     {
         "suite": Need(lambda s: s.suite is not None, "a suite", "give `suite` SUITE"),
+        "easy images": Need(
+            lambda s: s.suite is None or not s.suite.header.hard_only,
+            "easy images, and the suite holds hard images alone",
+            "make the suite with the labels of all images (labels of nooch import-suite published)",
+        ),
         "outputs": Need(
             lambda s: s.has_outputs,
-            "what a model says of the images",
+            "outputs of a model",
             "give `predictions` FILE, or `runs` RUNS of nooch bench",
         ),
         "predictions": Need(
             lambda s: s.predictions is not None,
-            "what a model says of the images",
+            "outputs of a model",
             "give `predictions` FILE",
         ),
         "scores": Need(
@@ -331,7 +326,7 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
         "images": Need(
             lambda s: s.has_images,
             "the dataset's images",
-            "give `dataset` DATASET, and `images` DIR where it records no folder that is there",
+            "give `dataset` DATASET, and `images` DIR where the folder that it records is missing",
         ),
         "two methods": Need(
             lambda s: s.suite is not None and s.has_outputs and len(s.image_losses.methods) > 1,
@@ -339,10 +334,7 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
             "give `runs` RUNS of nooch bench with two methods, or `predictions` of two",
         ),
         "both criteria": Need(
-            lambda s: (
-                s.suite is not None
-                and {"ce", "gist"} <= {record.kind for record in s.suite.header.criteria.values()}
-            ),
+            lambda s: s.suite is not None and {"ce", "gist"} <= _kinds(s.suite),
             "a suite with CE and gist",
             "give `suite` SUITE of nooch find `criterion` ce `criterion` gist",
         ),
@@ -351,37 +343,30 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
 """What figures need."""
 
 
-def _check_scored(cells: pl.DataFrame, metric: str) -> None:
-    """Raise UndefinedError where results that were collected earlier lack a metric altogether."""
-    if metric not in cells["metric"].unique():
-        known = cells["metric"].unique(maintain_order=True)
-        raise UndefinedError(
-            f"the results have no {metric}",
-            allowed=some_of(known),
-            remedy="run nooch collect again",
-        )
+def _kinds(suite: Suite) -> set[str]:
+    return {record.kind for record in suite.header.criteria.values()}
 
 
 def _of_tasks(runs: Sequence[Predictions], tasks: Sequence[str]) -> list[Predictions]:
-    """Runs without what they say of other tasks, such as a network of all classes has."""
-    kept = []
+    """Runs without outputs for other tasks, such as a network of all classes has."""
+    of_tasks = []
     for run in runs:
         rows = [row for row, task in enumerate(run.tasks) if task in tasks]
         if rows:
             labels = None if run.labels is None else run.labels[rows]
             names = tuple(run.tasks[row] for row in rows)
-            kept.append(replace(run, tasks=names, values=run.values[rows], labels=labels))
-    if not kept:
+            of_tasks.append(replace(run, tasks=names, values=run.values[rows], labels=labels))
+    if not of_tasks:
         predicted = sorted({task for run in runs for task in run.tasks})
         raise InputError(
             f"there are no predictions for the suite's tasks, but for {some_of(predicted)}",
             allowed=some_of(tasks),
         )
-    return kept
+    return of_tasks
 
 
-def _there(value: T | None, what: str) -> T:
-    """A source that ``check_figures`` has found."""
+def _given(value: T | None, what: str) -> T:
+    """A source that ``check_figures`` has checked."""
     if value is None:
-        raise ParameterError(f"the {what} is not there", remedy=f"give --{what}")
+        raise ParameterError(f"the {what} is not there", remedy=f"give `{what}`")
     return value

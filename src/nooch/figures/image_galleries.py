@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from nooch.challenge import Suite
 from nooch.data import Dataset
@@ -20,12 +21,20 @@ from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView, task_view
 from nooch.examples.thumbnails import Wanted
 from nooch.figures.figure_sources import Sources
-from nooch.figures.image_sheets import Layout, Panel, Tile, draw_sheet
+from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.files import check_output_file, replace_file
+from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
 from nooch.report.figure_style import SHEET_FORMATS, encoded
 
-__all__ = ["Gallery", "Group", "SheetSource", "contact_sheet", "save_gallery"]
+__all__ = [
+    "ContactSheetOptions",
+    "Gallery",
+    "PanelImages",
+    "SheetSource",
+    "contact_sheet",
+    "save_gallery",
+]
 
 NOT_SHADED = (
     "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
@@ -33,8 +42,8 @@ NOT_SHADED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """Images of one panel: a task, what was chosen, and the methods whose NLL is shown."""
+class PanelImages:
+    """Images of one panel: a task, the chosen images, and the methods whose NLL is shown."""
 
     view: TaskView
     chosen: Chosen
@@ -43,16 +52,17 @@ class Group:
     def losses(self, row: int) -> dict[str, float]:
         """Method -> NLL of an image, of the methods that have one."""
         known = self.view.losses.get(self.chosen.criterion, {})
-        return {
-            m: float(known[m][row])
-            for m in self.methods
-            if m in known and not np.isnan(known[m][row])
-        }
+        losses = {method: float(known[method][row]) for method in self.methods if method in known}
+        return {method: loss for method, loss in losses.items() if not np.isnan(loss)}
+
+    def support(self, row: int) -> float | None:
+        """Context support of an image, or None."""
+        values = self.view.support.get(self.chosen.criterion)
+        return None if values is None or np.isnan(values[row]) else float(values[row])
 
 
 class SheetSource:
-    """What image sheets are made of: the suite's images of one split, their files, losses and
-    masks.
+    """The suite's images of one split, their files, losses and masks.
 
     Args:
         sources: needs the suite and the dataset; runs or predictions give losses.
@@ -99,116 +109,97 @@ class SheetSource:
         rivals = {} if rival is None else dict.fromkeys(criteria, rival)
         return chosen_examples(self.view(task), criteria, baseline, rivals, n)
 
-    def table(self, groups: Sequence[Group]) -> pl.DataFrame:
-        """What the sheet shows: a row for each image and method; without losses the method is null."""
+    def table(self, groups: Sequence[PanelImages]) -> pl.DataFrame:
+        """A row for each image of the sheet and method; without losses the method is null."""
         rows = []
         ids, names = self.images.ids, self.images.file_names
         for panel, group in enumerate(groups, 1):
-            chosen, view = group.chosen, group.view
-            support = view.support.get(chosen.criterion)
+            chosen = group.chosen
+            about = (panel, chosen.title, chosen.criterion, group.view.task, self.split)
             for rank, row in enumerate(map(int, chosen.rows), 1):
-                about = (
-                    panel,
-                    chosen.title,
-                    chosen.criterion,
-                    view.task,
-                    self.split,
-                    chosen.subset,
-                    rank,
-                )
-                known = None if support is None or np.isnan(support[row]) else float(support[row])
+                image = (chosen.subset, rank, ids[row], names[row], group.support(row))
                 for method, nll in group.losses(row).items() or [(None, None)]:
-                    rows.append((*about, ids[row], names[row], known, method, nll))
-        schema: dict[str, Any] = {
-            "panel": pl.Int64, "shows": pl.String, "criterion": pl.String, "task": pl.String, "split": pl.String,
-            "subset": pl.String, "rank": pl.Int64, "image_id": ids.dtype, "file_name": pl.String, "support": pl.Float64,
-            "method": pl.String, "nll": pl.Float64,
-        }  # fmt: skip
+                    rows.append((*about, *image, method, nll))
+        schema: dict[str, Any] = dict.fromkeys(_COLUMNS, pl.String)
+        schema |= {"panel": pl.Int64, "rank": pl.Int64, "image_id": ids.dtype}
+        schema |= {"support": pl.Float64, "nll": pl.Float64}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
-    def panels(self, groups: Sequence[Group]) -> list[Panel]:
+    def panels(self, groups: Sequence[PanelImages]) -> list[SheetPanel]:
         """Panels to draw; image files are looked up, not opened.
 
         Raises:
             InputError: an image without a file below the folder, annotations of another dataset.
         """
         rows = sorted({int(row) for group in groups for row in group.chosen.rows})
-        paths = dict(zip(rows, self._paths(rows), strict=True)) if rows else {}
-        masks = self._masks([Wanted(self.split, row, paths[row]) for row in rows])
+        paths = self._paths(rows) if rows else {}
+        masks: Masks = _no_masks
+        if rows and self.annotations:
+            wanted = [Wanted(self.split, row, path) for row, path in paths.items()]
+            of_split = {self.split: self.images}
+            masks = cue_masks(self.suite, self.data, of_split, self.annotations, wanted)
         return [self._panel(group, paths, masks) for group in groups]
 
     @cached_property
     def annotations(self) -> list[Path]:
-        """Files to shade cues from: those named, else the recorded ones if they are near the
-        images.
-        """
+        """Files to shade cues from: those named, else recorded ones that are near the images."""
         if self.sources.annotations:
             return [Path(p) for p in self.sources.annotations]
         root = self.index.root
-        names = [
-            str(s.get("file"))
-            for s in self.data.provenance.get("sources", [])
-            if s.get("role") in _ANNOTATED
-        ]
-        # a name from a file never leads out of these folders
-        near = [
-            [
-                folder / Path(name).name
-                for folder in (root / ".." / "annotations", root / "..", root)
-            ]
-            for name in names
-        ]
-        found = [next((p for p in places if p.is_file()), None) for places in near]
-        return [p for p in found if p is not None]
+        folders = (root / ".." / "annotations", root / "..", root)
+        files = []
+        for source in self.data.provenance.get("sources", []):
+            if source.get("role") in {"things", "stuff", "instances"}:
+                # a name from a file never leads out of these folders
+                name = Path(str(source.get("file"))).name
+                files.append(next((f / name for f in folders if (f / name).is_file()), None))
+        return [file for file in files if file is not None]
 
-    def _paths(self, rows: Sequence[int]) -> list[Path]:
+    def _paths(self, rows: Sequence[int]) -> dict[int, Path]:
         ids, names = self.images.ids, self.images.file_names
-        return self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
+        files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
+        return dict(zip(rows, files, strict=True))
 
-    def _masks(self, wanted: Sequence[Wanted]) -> Masks:
-        if not self.annotations or not wanted:
-            return lambda _split, _row: ()
-        return cue_masks(self.suite, self.data, {self.split: self.images}, self.annotations, wanted)
-
-    def _cues(self, task: str) -> list[str]:
-        listed = [record.cues.get(task, []) for record in self.suite.header.criteria.values()]
-        return list(dict.fromkeys(cue for cues in listed for cue, _ in cues))
-
-    def _panel(self, group: Group, paths: Mapping[int, Path], masks: Masks) -> Panel:
-        chosen, view, cues = group.chosen, group.view, self._cues(group.view.task)
+    def _panel(self, group: PanelImages, paths: Mapping[int, Path], masks: Masks) -> SheetPanel:
+        chosen, task = group.chosen, group.view.task
+        criteria = self.suite.header.criteria
+        listed = [record.cues.get(task, []) for record in criteria.values()]
+        cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
         tiles = []
         for row in map(int, chosen.rows):
-            support, losses = view.support.get(chosen.criterion), group.losses(row)
+            support, losses = group.support(row), group.losses(row)
             numbers = ", ".join(f"{method} {value:.2f}" for method, value in losses.items())
-            if not losses and support is not None and not np.isnan(support[row]):
-                numbers = f"support {support[row]:.3g}"
+            if not losses and support is not None:
+                numbers = f"support {support:.3g}"
             shaded = [(name, mask) for name, mask in masks(self.split, row) if name in cues]
             tiles.append(Tile(paths[row], [f"image {self.images.ids[row]}", numbers], shaded))
-        task = view.task.replace("_", " ")
-        by_cue = self.suite.header.criteria[chosen.criterion].kind == "ce"
-        return Panel(
-            f"{task}: {chosen.title}",
-            tiles,
-            chosen.empty or _around(task, chosen.subset, cues if by_cue else ()),
-        )
+        words = task.replace("_", " ")
+        by_cue = criteria[chosen.criterion].kind == "ce"
+        note = chosen.empty or _around(words, chosen.subset, cues if by_cue else ())
+        return SheetPanel(f"{words}: {chosen.title}", tiles, note)
 
 
-_ANNOTATED = ("things", "stuff", "instances")
+_COLUMNS = (
+    "panel", "shows", "criterion", "task", "split", "subset", "rank", "image_id", "file_name",
+    "support", "method", "nll",
+)  # fmt: skip
+
+
+def _no_masks(_split: str, _row: int) -> Sequence[tuple[str, NDArray[np.bool_]]]:
+    return ()
 
 
 def _around(task: str, subset: str, cues: Sequence[str]) -> str:
     """What a side shows, in words."""
     around = " or ".join(cue.replace("_", " ").removesuffix("-other") for cue in cues)
-    words = {
-        "hard_positive": f"{task} without {around}",
-        "hard_negative": f"{around} without {task}",
-    }
-    return words.get(subset, "") if around else ""
+    if subset == "hard_positive" and around:
+        return f"{task} without {around}"
+    return f"{around} without {task}" if subset == "hard_negative" and around else ""
 
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """A sheet that was written: its file, what it shows (see ``SheetSource.table``), and notes."""
+    """A written sheet: its file, its images (see ``SheetSource.table``), and notes."""
 
     path: Path
     table: pl.DataFrame
@@ -222,14 +213,14 @@ def save_gallery(
     *,
     criterion: str | None = None,
     per_side: int = 4,
-    layout: Callable[[int], Layout] = lambda per_row: Layout(2, per_row),
+    layout: Callable[[int], SheetLayout] = lambda per_row: SheetLayout(2, per_row),
     dpi: int = 200,
     overwrite: bool = False,
 ) -> Gallery:
     """Write one picture: of each task hard positives on the left, hard negatives on the right.
 
     They are ordered by the loss of the baseline where there are runs or predictions, else by
-    support. Context cues are shaded where annotations are there.
+    support. Context cues are shaded where annotations are available.
 
     Args:
         tasks: which to show, from the top down.
@@ -248,9 +239,8 @@ def save_gallery(
         OutputError: the file exists or cannot be written.
     """
     path = check_output_file(out, overwrite=overwrite)
-    ending = check_one_of(
-        "ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS
-    )
+    ending = path.suffix.lower().removeprefix(".")
+    check_one_of("ending of an image sheet", ending, SHEET_FORMATS)
     if not tasks or per_side < 1:
         raise ParameterError(
             "an image sheet of nothing",
@@ -258,31 +248,48 @@ def save_gallery(
             allowed="at least one task and one image",
         )
     source = SheetSource(sources)
-    criteria = source.suite.criteria
-    name = (
-        criteria[0]
-        if criterion is None
-        else check_one_of("criterion", criterion, criteria, owner="the suite")
-    )
+    suite = source.suite
+    name = suite.criteria[0] if criterion is None else criterion
+    check_one_of("criterion", name, suite.criteria, owner="the suite")
     groups = []
     for task in tasks:
-        source.suite.record(
-            name, check_one_of("task", task, source.suite.tasks, owner="the suite"), source.split
-        )
-        methods = [m for m in sources.pair(name) if m is not None]
-        found = source.groups(task, name, per_side)
-        hardest = [one for one in found if one.kind == "hardest" and one.criterion == name]
-        groups += [Group(source.view(task), one, methods) for one in hardest]
+        suite.record(name, check_one_of("task", task, suite.tasks, owner="the suite"), source.split)
+        methods = [method for method in sources.pair(name) if method is not None]
+        groups += [
+            PanelImages(source.view(task), chosen, methods)
+            for chosen in source.groups(task, name, per_side)
+            if chosen.kind == "hardest" and chosen.criterion == name
+        ]
     if not any(len(group.chosen.rows) for group in groups):
         raise UndefinedError(
             f"none of these tasks has a hard image under {name} on {source.split}:"
             f" {', '.join(tasks)}"
         )
     panels = source.panels(groups)
-    most = max(len(panel.tiles) for panel in panels)
-    content = encoded(draw_sheet(panels, layout(most), dpi=dpi), ending, dpi=dpi)
-    replace_file(path, content)
+    sheet = draw_sheet(panels, layout(max(len(panel.tiles) for panel in panels)), dpi=dpi)
+    replace_file(path, encoded(sheet, ending, dpi=dpi))
     return Gallery(path, source.table(groups), [] if source.annotations else [NOT_SHADED])
+
+
+@dataclass(frozen=True)
+class ContactSheetOptions:
+    """What a contact sheet shows, and its size.
+
+    Attributes:
+        images: folder of images, where it is not the one that the dataset records.
+        criterion: whose sets.
+        split: whose images.
+        per_row: images in a row, half of them positives.
+        rows: rows of each task.
+        cell: longest side of an image in pixels.
+    """
+
+    images: str | Path | None = None
+    criterion: str = "ce"
+    split: str = "test"
+    per_row: int = 8
+    rows: int = 1
+    cell: int = 112
 
 
 def contact_sheet(
@@ -291,32 +298,27 @@ def contact_sheet(
     tasks: Sequence[str],
     out: str | Path,
     *,
-    images: str | Path | None = None,
-    criterion: str = "ce",
-    split: str = "test",
-    per_row: int = 8,
-    rows: int = 1,
-    cell: int = 112,
+    options: ContactSheetOptions | None = None,
     overwrite: bool = False,
+    **named: Any,
 ) -> Path:
-    """``save_gallery`` in pixels: rows of ``per_row`` images of ``cell`` pixels, half of them
-    positives.
-    """
-    if per_row < 2 or rows < 1:
+    """``save_gallery`` in pixels; fields of ``ContactSheetOptions`` can be given by name."""
+    options = options_from(ContactSheetOptions, options, named)
+    if options.per_row < 2 or options.rows < 1:
         raise ParameterError(
             "an image sheet of nothing",
             where="image sheet",
             allowed="2 images in a row and 1 row at least",
         )
-    dpi, half = 100, per_row // 2
-    made = save_gallery(
+    dpi, half = 100, options.per_row // 2
+    gallery = save_gallery(
         tasks,
-        Sources(suite=suite, data=data, images=images, split=split),
+        Sources(suite=suite, data=data, images=options.images, split=options.split),
         out,
-        criterion=criterion,
-        per_side=half * rows,
-        layout=lambda _n: Layout(2, half, cell / dpi),
+        criterion=options.criterion,
+        per_side=half * options.rows,
+        layout=lambda _n: SheetLayout(2, half, options.cell / dpi),
         dpi=dpi,
         overwrite=overwrite,
     )
-    return made.path
+    return gallery.path

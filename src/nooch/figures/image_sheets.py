@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nooch.errors import InputError, ParameterError
-from nooch.examples.cue_masks import COLOURS, outlined
+from nooch.examples.cue_masks import COLORS, inner
 from nooch.readers.image_opening import UNREADABLE, opened_image
 from nooch.report.figure_style import styled
 from nooch.report.score_tables import printable
@@ -23,7 +23,9 @@ from nooch.report.score_tables import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Layout", "Panel", "Tile", "draw_sheet"]
+__all__ = ["SheetLayout", "SheetPanel", "Tile", "draw_sheet"]
+
+Colors = dict[str, tuple[int, int, int]]
 
 _MARGIN, _GAP, _BETWEEN = 0.16, 0.06, 0.24
 _TITLE, _WORDS = 10.0, 7.5
@@ -36,9 +38,7 @@ _SIDE, _PIXELS = 65_000, 400_000_000
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """One image: its file, the lines below it, and classes to shade with masks, bool (height,
-    width).
-    """
+    """One image: its file, the lines below it, and classes with masks, bool (height, width)."""
 
     path: Path
     words: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class SheetPanel:
     """Images that belong together; ``note`` is below the title, or says why there is no image."""
 
     title: str
@@ -55,7 +55,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SheetLayout:
     """How a sheet is laid out.
 
     Attributes:
@@ -71,9 +71,10 @@ class Layout:
     def __post_init__(self) -> None:
         if self.columns < 1 or self.per_row < 1 or not 0.16 <= self.cell <= 10.24:
             raise ParameterError(
-                "an image sheet of nothing", where="image sheet",
+                "an image sheet of nothing",
+                where="image sheet",
                 allowed="1 panel and 1 image in a row at least, images of 0.16 to 10.24 inches",
-            )  # fmt: skip
+            )
 
     @property
     def width(self) -> float:
@@ -82,7 +83,7 @@ class Layout:
 
 
 @styled
-def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Figure:
+def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 200) -> Figure:
     """Draw panels row by row; images keep their shape, text wraps at the width of its image.
 
     Args:
@@ -96,12 +97,12 @@ def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Fi
     """
     from matplotlib.figure import Figure
 
-    rows = [panels[k : k + layout.columns] for k in range(0, len(panels), layout.columns)]
-    placed = [[_Placed.of(panel, layout) for panel in row] for row in rows]
-    # images of panels side by side begin at one height
-    heads = [max(one.head for one in row) for row in placed]
+    placed = [_Placed.of(panel, layout) for panel in panels]
+    rows = [placed[k : k + layout.columns] for k in range(0, len(placed), layout.columns)]
+    # images of panels side by side start at one height
+    heads = [max(panel.head for panel in row) for row in rows]
     heights = [
-        head + max(one.height for one in row) for head, row in zip(heads, placed, strict=True)
+        head + max(panel.height for panel in row) for head, row in zip(heads, rows, strict=True)
     ]
     n = max(len(row) for row in rows)
     size = (
@@ -115,13 +116,12 @@ def draw_sheet(panels: Sequence[Panel], layout: Layout, *, dpi: int = 200) -> Fi
             allowed=f"at most {_SIDE:,} on a side and {_PIXELS:,} in all",
             remedy="show fewer images or tasks, or lower dpi",
         )
-    figure = Figure(figsize=size)
-    top = size[1] - _MARGIN
-    for row, head, height in zip(placed, heads, heights, strict=True):
-        for k, one in enumerate(row):
-            one.draw(_Pen(figure, size, dpi), _MARGIN + k * (layout.width + _BETWEEN), top, head)
+    pen, top = _Pen(Figure(figsize=size), size, dpi), size[1] - _MARGIN
+    for row, head, height in zip(rows, heads, heights, strict=True):
+        for k, panel in enumerate(row):
+            panel.draw(pen, _MARGIN + k * (layout.width + _BETWEEN), top, head)
         top -= height + _BETWEEN
-    return figure
+    return pen.figure
 
 
 @dataclass(frozen=True)
@@ -133,27 +133,19 @@ class _Pen:
     dpi: int
 
     def text(self, x: float, top: float, text: str, size: float, **look: Any) -> None:
+        x, y = x / self.size[0], top / self.size[1]
         # names come from files: they are no formulas
-        self.figure.text(
-            x / self.size[0],
-            top / self.size[1],
-            text,
-            fontsize=size,
-            va="top",
-            ha="left",
-            parse_math=False,
-            **look,
-        )
+        look |= {"va": "top", "ha": "left", "parse_math": False}
+        self.figure.text(x, y, text, fontsize=size, **look)
 
-    def image(
-        self,
-        tile: Tile,
-        x: float,
-        top: float,
-        cell: float,
-        colours: dict[str, tuple[int, int, int]],
-    ) -> None:
-        pixels = _shaded(tile, round(cell * self.dpi), colours)
+    def lines(self, x: float, top: float, lines: Sequence[str], size: float, **look: Any) -> float:
+        """Draw lines below each other; return where the last one ends."""
+        for number, line in enumerate(lines):
+            self.text(x, top - number * _LINE * size, line, size, **look)
+        return top - len(lines) * _LINE * size
+
+    def image(self, tile: Tile, x: float, top: float, cell: float, colors: Colors) -> None:
+        pixels = _shaded(tile, round(cell * self.dpi), colors)
         high, wide = (cell * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
         left, bottom = x + (cell - wide) / 2, top - (cell + high) / 2
         box = left / self.size[0], bottom / self.size[1], wide / self.size[0], high / self.size[1]
@@ -166,15 +158,15 @@ class _Pen:
 class _Placed:
     """A panel whose texts are broken into lines."""
 
-    panel: Panel
-    layout: Layout
+    panel: SheetPanel
+    layout: SheetLayout
     title: Sequence[str]
     note: Sequence[str]
     words: Sequence[Sequence[str]]
-    colours: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    colors: Colors
 
     @classmethod
-    def of(cls, panel: Panel, layout: Layout) -> _Placed:
+    def of(cls, panel: SheetPanel, layout: SheetLayout) -> _Placed:
         names = dict.fromkeys(name for tile in panel.tiles for name, _ in tile.masks)
         return cls(
             panel,
@@ -185,18 +177,18 @@ class _Placed:
                 [part for line in tile.words for part in _lines(line, _WORDS, layout.cell)]
                 for tile in panel.tiles
             ],
-            dict(zip(names, COLOURS, strict=False)),
+            dict(zip(names, COLORS, strict=False)),
         )
 
     @property
     def head(self) -> float:
-        """Height of what stands above the images."""
+        """Height of the texts above the images."""
         shaded = _lines(self._legend, _WORDS, self.layout.width)
         return _LINE * (len(self.title) * _TITLE + (len(self.note) + len(shaded)) * _WORDS) + 0.05
 
     @property
     def _legend(self) -> str:
-        return f"shaded: {', '.join(map(printable, self.colours))}" if self.colours else ""
+        return f"shaded: {', '.join(map(printable, self.colors))}" if self.colors else ""
 
     @property
     def rows(self) -> list[range]:
@@ -208,43 +200,34 @@ class _Placed:
 
     @property
     def height(self) -> float:
-        """Height of the images and what stands below them."""
+        """Height of the images and the texts below them."""
         return sum(self._tall(row) for row in self.rows)
 
     def draw(self, pen: _Pen, left: float, top: float, head: float) -> None:
-        y = top
-        for line in self.title:
-            pen.text(left, y, line, _TITLE, weight="bold")
-            y -= _LINE * _TITLE
-        for line in self.note:
-            pen.text(left, y, line, _WORDS, color="0.35")
-            y -= _LINE * _WORDS
+        y = pen.lines(left, top, self.title, _TITLE, weight="bold")
+        y = pen.lines(left, y, self.note, _WORDS, color="0.35")
         self._draw_legend(pen, left, y)
         y = top - head
         for row in self.rows:
             for place, k in enumerate(row):
                 x = left + place * (self.layout.cell + _GAP)
-                pen.image(self.panel.tiles[k], x, y, self.layout.cell, self.colours)
-                for number, line in enumerate(self.words[k]):
-                    pen.text(x, y - self.layout.cell - 0.02 - number * _LINE * _WORDS, line, _WORDS)
+                pen.image(self.panel.tiles[k], x, y, self.layout.cell, self.colors)
+                pen.lines(x, y - self.layout.cell - 0.02, self.words[k], _WORDS)
             y -= self._tall(row)
 
     def _draw_legend(self, pen: _Pen, left: float, y: float) -> None:
-        """Names of the shaded classes, each in its colour; all in gray where they need several
-        lines.
-        """
+        """Names of the shaded classes, each in its color; all in gray where they do not fit."""
         lines = _lines(self._legend, _WORDS, self.layout.width)
-        if len(lines) > 1:
-            for number, line in enumerate(lines):
-                pen.text(left, y - number * _LINE * _WORDS, line, _WORDS, color="0.35")
+        if len(lines) != 1:
+            pen.lines(left, y, lines, _WORDS, color="0.35")
             return
-        x = left
-        for text, colour in [("shaded: ", None), *self.colours.items()] if self.colours else []:
-            look = "0.35" if colour is None else tuple(0.72 * c / 255 for c in colour)
-            word = text if colour is None else f"{printable(text)}, "
-            last = colour is not None and text == next(reversed(self.colours))
-            pen.text(x, y, word.removesuffix(", ") if last else word, _WORDS, color=look)
-            x += _width(word, _WORDS)
+        words: list[tuple[str, Any]] = [("shaded: ", "0.35")]
+        for number, (name, color) in enumerate(self.colors.items(), 1):
+            end = ", " if number < len(self.colors) else ""
+            words.append((printable(name) + end, tuple(0.72 * c / 255 for c in color)))
+        for word, look in words:
+            pen.text(left, y, word, _WORDS, color=look)
+            left += _width(word, _WORDS)
 
 
 @lru_cache(maxsize=4096)
@@ -256,28 +239,23 @@ def _width(text: str, size: float, bold: bool = False) -> float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         # a space at the end takes room too
-        found = text_to_path.get_text_width_height_descent(
-            f"{text}|", FontProperties(size=size, weight="bold" if bold else "normal"), ismath=False
-        )
-    return (float(found[0]) - (_width("", size, bold) * 72 if text else 0)) / 72
+        font = FontProperties(size=size, weight="bold" if bold else "normal")
+        width, *_ = text_to_path.get_text_width_height_descent(f"{text}|", font, ismath=False)
+    return (float(width) - (_width("", size, bold) * 72 if text else 0)) / 72
 
 
 def _lines(text: str, size: float, most: float, *, bold: bool = False) -> list[str]:
-    """A text on lines of at most so many inches, broken after spaces, hyphens and underscores if
-    possible.
-    """
-    found = [""]
+    """A text on lines of at most so many inches, broken after spaces, hyphens and underscores."""
+    lines = [""]
     for piece in re.findall(r"[^-_ ]*[-_ ]?", printable(text)):
         for part in piece if _width(piece.rstrip(), size, bold) > most else [piece]:
-            if found[-1] and _width((found[-1] + part).rstrip(), size, bold) > most:
-                found.append("")
-            found[-1] += part
-    return [line.rstrip() for line in found if line.strip()]
+            if lines[-1] and _width((lines[-1] + part).rstrip(), size, bold) > most:
+                lines.append("")
+            lines[-1] += part
+    return [line.rstrip() for line in lines if line.strip()]
 
 
-def _shaded(
-    tile: Tile, longest: int, colours: dict[str, tuple[int, int, int]]
-) -> NDArray[np.uint8]:
+def _shaded(tile: Tile, longest: int, colors: Colors) -> NDArray[np.uint8]:
     """The image with its classes shaded and outlined, uint8 (height, width, 3)."""
     try:
         with opened_image(tile.path) as image:
@@ -288,11 +266,9 @@ def _shaded(
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     pixels = np.asarray(picture, dtype=np.float64)
     for name, mask in tile.masks:
-        if name in colours:
-            small = Image.fromarray(mask.astype(np.uint8) * 255).resize(
-                picture.size, Image.Resampling.BOX
-            )
-            inside, deep = outlined(np.asarray(small) > 127)
-            weight = np.where(deep, _FILL, np.where(inside, 0.95, 0.0))[..., None]
-            pixels = (1 - weight) * pixels + weight * np.array(colours[name], dtype=np.float64)
+        if name in colors:
+            whole = Image.fromarray(mask.astype(np.uint8) * 255)
+            inside = np.asarray(whole.resize(picture.size, Image.Resampling.BOX)) > 127
+            weight = np.where(inner(inside), _FILL, np.where(inside, 0.95, 0.0))[..., None]
+            pixels = (1 - weight) * pixels + weight * np.array(colors[name], dtype=np.float64)
     return np.rint(pixels).astype(np.uint8)

@@ -1,12 +1,9 @@
-"""The paper's figures from what one has: each as a table of its data and as a drawing, written as
-files.
-"""
+"""The paper's figures from the available inputs: each as a table and as a drawing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -16,7 +13,7 @@ import polars as pl
 from nooch.data import ALL
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.figures.figure_sources import NEEDS, Need, Sources
-from nooch.figures.sheet_presets import SHEETS, Sheet
+from nooch.figures.sheet_presets import SHEETS, SheetPreset
 from nooch.files import check_output_file, replace_file
 from nooch.report.figure_style import FORMATS, encoded
 from nooch.report.level_figures import draw_levels
@@ -68,13 +65,9 @@ class Figure:
 
 
 def _of_split(table: pl.DataFrame, of: Sources) -> str:
-    """The split that is asked for, if the sweep has it."""
+    """The split that is requested, if the sweep has it."""
     known = table["split"].unique(maintain_order=True).to_list()
     return ALL if known == [ALL] else check_one_of("split", of.split, known, owner="the sweep")
-
-
-def _of_levels(metric: str, of: Sources) -> pl.DataFrame:
-    return of.levels(metric)
 
 
 def _of_tau(of: Sources) -> pl.DataFrame:
@@ -86,14 +79,14 @@ def _of_shares(of: Sources) -> pl.DataFrame:
 
 
 def _levels(metric: str, shows: str) -> Figure:
-    return Figure(shows, ("scores",), partial(_of_levels, metric), draw_levels)
+    return Figure(shows, ("scores",), lambda of: of.levels(metric), draw_levels)
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "fig3": Figure(
             "mean loss on hard images against that on all of a side, a point for each task",
-            ("suite", "outputs"),
+            ("suite", "easy images", "outputs"),
             lambda of: loss_points(of.class_losses),
             draw_losses,
         ),
@@ -135,7 +128,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 """Name -> figure, numbered as in the paper with appendices."""
 
 
-ALL_FIGURES: Mapping[str, Figure | Sheet] = MappingProxyType({**FIGURES, **SHEETS})
+ALL_FIGURES: Mapping[str, Figure | SheetPreset] = MappingProxyType({**FIGURES, **SHEETS})
 """Name -> figure or image sheet."""
 
 
@@ -144,20 +137,24 @@ def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
 
     Raises:
         ParameterError: no name, an unknown one, or a figure that needs what is not there; the
-            message says which option gives it.
+            message names the option that gives it.
     """
     listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
     for name in listed:
         figure = ALL_FIGURES[check_one_of("figure", name, [*ALL_FIGURES, "all"])]
         if missing := _missing(name, sources):
             raise ParameterError(
-                f"needs {' and '.join(need.what for need in missing)}", where=f"{name} ({figure.shows})",
+                f"needs {' and '.join(need.what for need in missing)}",
+                where=f"{name} ({figure.shows})",
                 remedy="; ".join(need.remedy for need in missing),
-            )  # fmt: skip
+            )
     if not listed:
-        raise ParameterError("no figure can be drawn from this", allowed=", ".join(ALL_FIGURES), remedy="; ".join(dict.fromkeys(
-            need.remedy for need in NEEDS.values() if not need.there(sources)
-        )))  # fmt: skip
+        remedies = dict.fromkeys(n.remedy for n in NEEDS.values() if not n.there(sources))
+        raise ParameterError(
+            "no figure can be drawn from this",
+            allowed=", ".join(ALL_FIGURES),
+            remedy="; ".join(remedies),
+        )
     return list(dict.fromkeys(listed))
 
 
@@ -187,15 +184,15 @@ def save_figures(
     dpi: int = 200,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write figures as ``NAME.svg``, ``.pdf`` and ``.png``, and their data as ``NAME.csv``; nothing
-    before all are drawn.
+    """Write figures as ``NAME.svg``, ``.pdf`` and ``.png`` and their data as ``NAME.csv``, once all
+    are drawn.
 
     Args:
         names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.
-        sources: what they are drawn from.
-        out: folder to write to; it is made where it is not there.
+        sources: inputs of the figures.
+        out: folder to write to; it is created where it is missing.
         formats: out of ``FORMATS``.
-        dpi: pixels for an inch, of PNG.
+        dpi: pixels per inch, of PNG.
         overwrite: replace files that exist.
 
     Returns:
@@ -213,22 +210,21 @@ def save_figures(
             f"dpi is {dpi}", where="figures", allowed="10 to 2400 pixels for an inch"
         )
     endings = [*dict.fromkeys(formats), "csv"]
-    files = {
-        (n, e): check_output_file(Path(out) / f"{n}.{e}", overwrite=overwrite)
-        for n in listed
-        for e in endings
-    }
-    contents: dict[Path, bytes] = {}
+    files = [
+        check_output_file(Path(out) / f"{name}.{ending}", overwrite=overwrite)
+        for name in listed
+        for ending in endings
+    ]
+    contents: list[bytes] = []
     for name in listed:
         table = figure_data(name, sources)
         drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
-        for ending in endings[:-1]:
-            contents[files[name, ending]] = encoded(drawing, ending, dpi=dpi)
-        contents[files[name, "csv"]] = table.write_csv().encode()
+        contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
+        contents.append(table.write_csv().encode())
     Path(out).mkdir(parents=True, exist_ok=True)
-    for file, content in contents.items():
+    for file, content in zip(files, contents, strict=True):
         replace_file(file, content)
-    return list(contents)
+    return files
 
 
 def _missing(name: str, sources: Sources) -> list[Need]:
@@ -236,6 +232,6 @@ def _missing(name: str, sources: Sources) -> list[Need]:
 
 
 def _possible(sources: Sources) -> list[str]:
-    """What ``all`` stands for."""
+    """The figures of ``all``."""
     sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
     return [name for name in (*FIGURES, *sheets) if not _missing(name, sources)]

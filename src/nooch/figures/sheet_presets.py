@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from nooch.errors import ParameterError, UndefinedError
-from nooch.examples.example_choice import Chosen
 from nooch.figures.figure_sources import Sources
-from nooch.figures.image_galleries import Group, SheetSource
-from nooch.figures.image_sheets import Layout, draw_sheet
+from nooch.figures.image_galleries import PanelImages, SheetSource
+from nooch.figures.image_sheets import SheetLayout, draw_sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["SHEETS", "Sheet"]
+__all__ = ["SHEETS", "SheetPreset"]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class SheetPreset:
     """A figure of images.
 
     Attributes:
         shows: what it shows, in words.
         needs: names of ``NEEDS``.
-        tasks: the paper's tasks; ``--tasks`` gives others, as many.
-        groups: source and tasks -> what is shown, panel by panel.
+        tasks: the paper's tasks; others can be given, as many.
+        groups: source and tasks -> the images, panel by panel.
         columns: panels side by side; a callable of the number of tasks.
         any_tasks: whether it shows any number of tasks.
     """
@@ -38,16 +37,21 @@ class Sheet:
     shows: str
     needs: tuple[str, ...]
     tasks: tuple[str, ...]
-    groups: Callable[[SheetSource, Sequence[str]], list[Group]]
+    groups: Callable[[SheetSource, Sequence[str]], list[PanelImages]]
     columns: Callable[[int], int] = field(default=lambda _n: 2)
     any_tasks: bool = False
 
     def there(self, of: Sources) -> bool:
-        """Whether ``all`` draws it: the suite has its tasks, and no others are asked for."""
-        return of.tasks is None and of.suite is not None and set(self.tasks) <= set(of.suite.tasks)
+        """Whether ``all`` draws it: the suite has its tasks and its dataset, and no other tasks are
+        requested.
+        """
+        if of.tasks is not None or of.suite is None or of.data is None:
+            return False
+        own = of.data.fingerprint == of.suite.header.dataset.fingerprint
+        return own and set(self.tasks) <= set(of.suite.tasks)
 
-    def made(self, of: Sources) -> tuple[SheetSource, list[Group], Layout]:
-        """What is shown, and how it is laid out.
+    def contents(self, of: Sources) -> tuple[SheetSource, list[PanelImages], SheetLayout]:
+        """The source, the images panel by panel, and the layout.
 
         Raises:
             ParameterError: another number of tasks, unknown tasks, methods without losses.
@@ -64,16 +68,16 @@ class Sheet:
         groups = self.groups(source, tasks)
         if not any(len(group.chosen.rows) for group in groups):
             raise UndefinedError("there is no such image", where=self.shows)
-        return source, groups, Layout(self.columns(len(tasks)), 1, 2.2)
+        return source, groups, SheetLayout(self.columns(len(tasks)), 1, 2.2)
 
     def data(self, of: Sources) -> pl.DataFrame:
-        """What is shown as a table, with the numbers of the caption."""
-        source, groups, _ = self.made(of)
+        """The images as a table, with the numbers of the caption."""
+        source, groups, _ = self.contents(of)
         return source.table(groups)
 
     def draw(self, of: Sources, dpi: int) -> Drawing:
         """The drawing."""
-        source, groups, layout = self.made(of)
+        source, groups, layout = self.contents(of)
         return draw_sheet(source.panels(groups), layout, dpi=dpi)
 
 
@@ -89,69 +93,59 @@ def _criterion(source: SheetSource, kind: str) -> str:
     )
 
 
-def _first(found: Sequence[Chosen], **wanted: str) -> Chosen:
-    """The group with these attributes; a task without a set of the criterion has none."""
-    for one in found:
-        if all(getattr(one, name) == value for name, value in wanted.items()):
-            return one
+def _images(source: SheetSource, task: str, methods: Sequence[str], **wanted: str) -> PanelImages:
+    """The first group of a task with these attributes, and the methods whose NLL is shown.
+
+    Raises:
+        UndefinedError: there is none, such as for a task without a set of the criterion.
+    """
+    for chosen in source.groups(task, _criterion(source, "ce"), 1):
+        if all(getattr(chosen, name) == value for name, value in wanted.items()):
+            return PanelImages(source.view(task), chosen, methods)
     raise UndefinedError(
         f"there is no such group of images: {', '.join(wanted.values())}", where="image sheet"
     )
 
 
-def _hardest(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
+def _hardest(source: SheetSource, tasks: Sequence[str]) -> list[PanelImages]:
     """Fig. 1: hard positives above, hard negatives below, a column for each task."""
     ce = _criterion(source, "ce")
-    found = []
-    for side in ("hard_positive", "hard_negative"):
-        for task in tasks:
-            chosen = _first(source.groups(task, ce, 1), kind="hardest", criterion=ce, subset=side)
-            found.append(Group(source.view(task), chosen, _methods(source, ce)[:1]))
-    return found
-
-
-def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -> list[Group]:
-    """Figs. 2 and 9: hard by one criterion and easy by the other, both ways, a side for each task."""
-    ce, gist = _criterion(source, "ce"), _criterion(source, "gist")
-    found = []
-    for task, side in zip(tasks, sides, strict=True):
-        for one, other in ((ce, gist), (gist, ce)):
-            chosen = _first(
-                source.groups(task, ce, 1),
-                kind="criteria",
-                criterion=one,
-                better=other,
-                subset=side,
-            )
-            found.append(Group(source.view(task), chosen, _methods(source, ce)))
-    return found
-
-
-def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[Group]:
-    """Figs. 8 and 26: where a method is furthest ahead; ``ahead`` 0 is the baseline, 1 the other."""
-    ce = _criterion(source, "ce")
-    methods = _methods(source, ce)
-    found = source.groups(tasks[0], ce, 1)
+    first = _methods(source, ce)[:1]
     return [
-        Group(
-            source.view(tasks[0]),
-            _first(found, kind="gap", criterion=ce, better=methods[ahead], subset=side),
-            methods,
-        )
+        _images(source, task, first, kind="hardest", criterion=ce, subset=side)
+        for side in ("hard_positive", "hard_negative")
+        for task in tasks
+    ]
+
+
+def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -> list[PanelImages]:
+    """Figs. 2 and 9: hard by one criterion, easy by the other, both ways, a side for each task."""
+    ce, gist = _criterion(source, "ce"), _criterion(source, "gist")
+    both = _methods(source, ce)
+    return [
+        _images(source, task, both, kind="criteria", criterion=one, better=other, subset=side)
+        for task, side in zip(tasks, sides, strict=True)
+        for one, other in ((ce, gist), (gist, ce))
+    ]
+
+
+def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[PanelImages]:
+    """Figs. 8 and 26: where a method is furthest ahead (``ahead`` 0: baseline; 1: other)."""
+    ce = _criterion(source, "ce")
+    both = _methods(source, ce)
+    wanted = {"kind": "gap", "criterion": ce, "better": both[ahead]}
+    return [
+        _images(source, tasks[0], both, **wanted, subset=side)
         for side in ("hard_positive", "hard_negative")
     ]
 
 
-def _extremes(source: SheetSource, tasks: Sequence[str]) -> list[Group]:
+def _extremes(source: SheetSource, tasks: Sequence[str]) -> list[PanelImages]:
     """Figs. 15 to 25: highest losses on hard images, lowest on easy positives (Appendix D.1)."""
     ce = _criterion(source, "ce")
-    found = source.groups(tasks[0], ce, 1)
+    first = _methods(source, ce)[:1]
     return [
-        Group(
-            source.view(tasks[0]),
-            _first(found, criterion=ce, subset=side),
-            _methods(source, ce)[:1],
-        )
+        _images(source, tasks[0], first, criterion=ce, subset=side)
         for side in ("hard_positive", "hard_negative", "easy_positive")
     ]
 
@@ -162,13 +156,11 @@ def _methods(source: SheetSource, criterion: str) -> list[str]:
 
 _SUITE, _OUTPUTS = ("suite", "images"), ("suite", "images", "outputs")
 _TWO = (*_OUTPUTS, "two methods")
-_OF_TASKS = (
-    "car", "bowl", "fire_hydrant", "airplane", "cow", "backpack", "cup", "surfboard", "tie", "sports_ball", "kite",
-)  # fmt: skip
+_TASKS = "car bowl fire_hydrant airplane cow backpack cup surfboard tie sports_ball kite"
 
-SHEETS: Mapping[str, Sheet] = MappingProxyType(
+SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
     {
-        "fig1": Sheet(
+        "fig1": SheetPreset(
             "a hard positive and a hard negative of each task",
             _SUITE,
             ("kite", "sports_ball", "surfboard"),
@@ -176,7 +168,7 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
             columns=lambda n: n,
             any_tasks=True,
         ),
-        "fig2": Sheet(
+        "fig2": SheetPreset(
             "hard positives of one task and hard negatives of another, each hard by one criterion"
             " alone",
             (*_SUITE, "both criteria"),
@@ -184,20 +176,20 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
             partial(_contrast, sides=("hard_positive", "hard_negative")),
             columns=lambda _n: 4,
         ),
-        "fig8": Sheet(
+        "fig8": SheetPreset(
             "hard images where the second method is furthest ahead of the first",
             _TWO,
             ("car",),
             partial(_gaps, ahead=1),
         ),
-        "fig9": Sheet(
+        "fig9": SheetPreset(
             "hard positives by CE alone and by gist alone",
             (*_OUTPUTS, "both criteria"),
             ("cow",),
             partial(_contrast, sides=("hard_positive",)),
         ),
         **{
-            f"fig{number}": Sheet(
+            f"fig{number}": SheetPreset(
                 "a hard positive, a hard negative and an easy positive of"
                 f" {task.replace('_', ' ')}",
                 _OUTPUTS,
@@ -205,9 +197,9 @@ SHEETS: Mapping[str, Sheet] = MappingProxyType(
                 _extremes,
                 columns=lambda _n: 3,
             )
-            for number, task in enumerate(_OF_TASKS, 15)
+            for number, task in enumerate(_TASKS.split(), 15)
         },
-        "fig26": Sheet(
+        "fig26": SheetPreset(
             "hard images where the first method is furthest ahead of the second",
             _TWO,
             ("car",),

@@ -1,9 +1,9 @@
-"""The authors' challenge sets, read, made a suite, and compared with one; and the paper's numbers."""
+"""The authors' challenge sets, as a suite and compared with one; and the paper's numbers."""
 
 from nooch.published.paper_numbers import NOOCH_TASKS, PaperTask, paper_tasks
 from nooch.published.published_sets import Published, PublishedSet, read_published
-from nooch.published.sets_as_suite import Labels, published_suite, read_labels
-from nooch.published.suite_verification import Verdict, verify
+from nooch.published.sets_as_suite import Labels, published_suite, read_labels, unlabeled
+from nooch.published.suite_verification import SetAgreement, verify
 
 __all__ = [
     "NOOCH_TASKS",
@@ -11,10 +11,11 @@ __all__ = [
     "PaperTask",
     "Published",
     "PublishedSet",
-    "Verdict",
+    "SetAgreement",
     "paper_tasks",
     "published_suite",
     "read_labels",
     "read_published",
+    "unlabeled",
     "verify",
 ]

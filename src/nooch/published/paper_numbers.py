@@ -1,6 +1,4 @@
-"""Numbers of the paper: Table 2's counts, the strongest contexts, the gist thresholds of Tables 6
-and 7.
-"""
+"""Numbers of the paper: Table 2's counts, strongest contexts, gist thresholds (Tables 6, 7)."""
 
 from __future__ import annotations
 
@@ -28,10 +26,8 @@ class PaperTask:
 
 def paper_tasks() -> dict[str, PaperTask]:
     """The 12 tasks in the paper's order."""
-    text = (
-        resources.files("nooch.published").joinpath("nooch_tasks.csv").read_text(encoding="utf-8")
-    )
-    rows = csv.DictReader(text.splitlines())
+    file = resources.files("nooch.published").joinpath("nooch_tasks.csv")
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return {row["task"]: _task(row) for row in rows}
 
 
@@ -41,14 +37,8 @@ def _task(row: dict[str, str]) -> PaperTask:
         for split in ("valid", "test")
         for side in ("positive", "negative")
     }
-    return PaperTask(
-        row["task"],
-        row["top_context"],
-        int(row["test_hard_positives"]),
-        int(row["test_hard_negatives"]),
-        int(row["test_positives"]),
-        tau,
-    )
+    counts = {n: int(row[f"test_{n}"]) for n in ("hard_positives", "hard_negatives", "positives")}
+    return PaperTask(row["task"], row["top_context"], **counts, tau=tau)
 
 
 NOOCH_TASKS: tuple[str, ...] = tuple(paper_tasks())

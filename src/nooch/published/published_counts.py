@@ -1,5 +1,4 @@
-"""The paper's tables of its challenge sets: counts (Table 2), gist thresholds on test (Table 6) and
-valid (Table 7).
+"""The paper's tables of its challenge sets: counts (2), gist thresholds on test (6), valid (7).
 
 Numbered as in the text with appendices. The text without them has none of the three, and calls
 Table 2 its Table 5.
@@ -8,6 +7,7 @@ Table 2 its Table 5.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -50,10 +50,9 @@ _COUNTS = {
     name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")
 }
 _LIMITS = {"positive": "hard positives below", "negative": "hard negatives above"}
+_COUNTED = "Counts of hard positives, hard negatives and positives"
 _LISTED = (
-    SetTable(
-        2, "Counts of hard positives, hard negatives and positives", ("ce", "gist"), "test", _COUNTS
-    ),
+    SetTable(2, _COUNTED, ("ce", "gist"), "test", _COUNTS),
     SetTable(6, "Thresholds on support", ("gist",), "test", _LIMITS),
     SetTable(7, "Thresholds on support", ("gist",), "valid", _LIMITS),
 )
@@ -70,10 +69,9 @@ def paper_rows(name: str) -> pl.DataFrame:
     """
     table = SET_TABLES[name]
     tasks = list(paper_tasks().values())
-    values: dict[str, list[int] | list[float]] = {}
+    columns: dict[str, list[Any]] = {"task": [task.task for task in tasks]}
     for column in table.columns:
-        if table.of_thresholds:
-            values[column] = [task.tau[table.split, column] for task in tasks]
-        else:
-            values[column] = [getattr(task, column) for task in tasks]
-    return pl.DataFrame({"task": [task.task for task in tasks], **values})
+        of = table.split, column
+        values = [t.tau[of] if table.of_thresholds else getattr(t, column) for t in tasks]
+        columns[column] = values
+    return pl.DataFrame(columns)

@@ -22,8 +22,8 @@ _NAME = re.compile(r"nooch_ids_(CE|gist)_(.+)_hard_(positive|negative)_(test|val
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """One published file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids
-    int64 ascending.
+    """One file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids int64 (n,)
+    ascending.
     """
 
     criterion: str
@@ -35,8 +35,9 @@ class PublishedSet:
 
 @dataclass(frozen=True)
 class Published:
-    """The published files of a folder; ``splits`` maps split -> ids (int64, ascending), empty where
-    its file is missing.
+    """The files of a folder.
+
+    ``splits`` maps split -> ids (int64, ascending); it is empty where its file is missing.
     """
 
     sets: list[PublishedSet]
@@ -52,40 +53,31 @@ def read_published(folder: str | Path) -> Published:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError("no such folder of published sets", where=folder)
-    found = [
-        (file, match) for file in sorted(folder.iterdir()) if (match := _NAME.fullmatch(file.name))
-    ]
-    if not found:
+    matches = [(file, _NAME.fullmatch(file.name)) for file in sorted(folder.iterdir())]
+    sets = [_read(file, match) for file, match in matches if match]
+    if not sets:
         raise InputError(
             "holds no published set",
             where=folder,
             allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
         )
-    return Published(
-        [_read(file, match) for file, match in found], _read_splits(folder / SPLIT_FILE)
-    )
+    return Published(sets, _read_splits(folder / SPLIT_FILE))
 
 
 def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
     if not file.is_file():
         return {}
     arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
-    return {
-        name.removesuffix("_ids"): np.unique(ids)
-        for name, ids in arrays.items()
-        if name.endswith("_ids")
-    }
+    ids = {name: np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
+    return {name.removesuffix("_ids"): unique for name, unique in ids.items()}
 
 
 def _read(file: Path, match: re.Match[str]) -> PublishedSet:
     criterion, task, side, split = match.groups()
     ids = read_array(file)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(
-            f"holds {ids.dtype} of shape {ids.shape}",
-            where=file,
-            allowed="one row of integer image ids",
-        )
+        problem = f"holds {ids.dtype} of shape {ids.shape}"
+        raise InputError(problem, where=file, allowed="one row of integer image ids")
     unique, counts = np.unique(ids.astype(np.int64), return_counts=True)
     if (counts > 1).any():
         raise InputError(f"ids occur more than once: {some_of(unique[counts > 1])}", where=file)

@@ -1,14 +1,13 @@
-"""The published sets as a suite, so that any model can be scored on the official benchmark without
-annotations.
-"""
+"""The published sets as a suite: any model can be scored on them without annotations."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
@@ -22,9 +21,9 @@ from nooch.published.paper_numbers import paper_tasks
 from nooch.published.published_sets import SPLIT_FILE, Published
 from nooch.readers.coco.coco_reader import read_coco
 
-__all__ = ["Labels", "published_suite", "read_labels"]
+__all__ = ["Labels", "published_suite", "read_labels", "unlabeled"]
 
-LICENCE = {
+_LICENSE = {
     "name": "BSD-3-Clause (the published challenge sets)",
     "url": "https://github.com/dmadras/nooch",
 }
@@ -50,12 +49,11 @@ class Labels:
 
 
 def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
-    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` with ``image_ids``, ``labels``
-    and ``category_names``.
+    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` of arrays.
 
     Args:
         source: one of them; of ``instances_*.json`` files also several, such as those of train2017
-            and val2017.
+            and val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
 
     Raises:
         InputError: none of these, ids that are no integers or occur twice, labels of another shape
@@ -63,21 +61,17 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
         ParameterError: several that are not all COCO JSON files.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
+    named = ", ".join(map(str, paths))
     if paths and all(path.suffix == ".json" for path in paths):
-        return _of_dataset(read_coco(things=paths), ", ".join(str(path) for path in paths))
+        return _of_dataset(read_coco(things=paths), named)
     if len(paths) != 1:
-        raise ParameterError(
-            f"labels are {', '.join(str(path) for path in paths) or 'none'}",
-            allowed="a dataset folder, an .npz, or one or several COCO JSON files",
-        )
+        allowed = "a dataset folder, an .npz, or one or several COCO JSON files"
+        raise ParameterError(f"labels are {named or 'none'}", allowed=allowed)
     (path,) = paths
     if path.is_dir():
         if not (path / DATASET_MARKER).is_file():
-            raise InputError(
-                "is no dataset folder",
-                where=path,
-                allowed=f"a dataset folder, or an .npz with {_ARRAYS}",
-            )
+            allowed = f"a dataset folder, or an .npz with {_ARRAYS}"
+            raise InputError("is no dataset folder", where=path, allowed=allowed)
         return _of_dataset(load_dataset(path), path)
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
@@ -87,9 +81,8 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     values = arrays["labels"]
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
-    return _labels(
-        id_column(arrays["image_ids"], f"{path}, image_ids"), values.astype(bool), names, path
-    )
+    ids = id_column(arrays["image_ids"], f"{path}, image_ids")
+    return _labels(ids, values.astype(bool), names, path)
 
 
 def _of_dataset(data: Dataset, source: str | Path) -> Labels:
@@ -97,50 +90,49 @@ def _of_dataset(data: Dataset, source: str | Path) -> Labels:
     present = np.zeros(data.areas.shape, dtype=bool)
     rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
     present[rows, data.areas.indices] = True
-    # of a class that was not annotated everywhere there are no labels
-    known = [
-        column for column, name in enumerate(data.classes) if data.unknown_labels(name) is None
-    ]
+    # a class that was not annotated everywhere has no labels
+    known = [i for i, name in enumerate(data.classes) if data.unknown_labels(name) is None]
     classes = [data.classes[column] for column in known]
-    return _labels(pl.Series(data.images["image_id"]), present[:, known], classes, source)
+    return _labels(data.images["image_id"], present[:, known], classes, source)
 
 
 def _labels(
     ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path
 ) -> Labels:
+    def refuse(problem: str, allowed: str) -> NoReturn:
+        raise InputError(problem, where=path, allowed=allowed)
+
     # digits as text stand for the number, as in predictions
     numbers = ids.cast(pl.Int64, strict=False)
     if numbers.null_count():
-        raise InputError(
-            f"image ids are text: {some_of(ids.filter(numbers.is_null()))}",
-            where=path,
-            allowed="integers, as published",
-        )
-    ids = numbers
+        text = some_of(ids.filter(numbers.is_null()))
+        refuse(f"image ids are text: {text}", "integers, as published")
     if len(set(classes)) != len(classes):
-        twice = sorted({name for name in classes if list(classes).count(name) > 1})
-        raise InputError(
-            f"classes occur more than once: {some_of(twice)}", where=path, allowed="each class once"
-        )
+        twice = sorted(name for name, n in Counter(classes).items() if n > 1)
+        refuse(f"classes occur more than once: {some_of(twice)}", "each class once")
     if present.shape != (len(ids), len(classes)):
-        raise InputError(
-            f"labels have shape {present.shape} for {len(ids)} images and {len(classes)} classes",
-            where=path,
-            allowed=_ARRAYS,
-        )
-    if ids.n_unique() != len(ids):
-        raise InputError(
-            "image ids occur more than once:"
-            f" {some_of(ids.filter(ids.is_duplicated()).unique().sort())}",
-            where=path,
-            allowed="each image once",
-        )
-    order = ids.arg_sort().to_numpy()
-    return Labels(ids.to_numpy()[order], present[order], tuple(classes), str(path))
+        shape = f"labels have shape {present.shape}"
+        refuse(f"{shape} for {len(ids)} images and {len(classes)} classes", _ARRAYS)
+    if numbers.n_unique() != len(ids):
+        twice = numbers.filter(numbers.is_duplicated()).unique().sort().to_list()
+        refuse(f"image ids occur more than once: {some_of(twice)}", "each image once")
+    order = numbers.arg_sort().to_numpy()
+    return Labels(numbers.to_numpy()[order], present[order], tuple(classes), str(path))
+
+
+def unlabeled(published: Published, labels: Labels) -> dict[str, int]:
+    """Split -> number of its images that have no labels.
+
+    Hard images are part of the suite all the same; those that are not hard are left out, so that
+    too few labels leave the sets mostly hard.
+    """
+    return {
+        split: len(np.setdiff1d(ids, labels.image_ids)) for split, ids in published.splits.items()
+    }
 
 
 def published_suite(published: Published, labels: Labels | None = None) -> Suite:
-    """The authors' sets as a suite: support is null, easy is the labelled rest of the split.
+    """The authors' sets as a suite: support is null, easy is the labeled rest of the split.
 
     Args:
         published: the files, with the split.
@@ -151,38 +143,31 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
 
     Raises:
         InputError: no split among the files, a task without labels, a side without its other, hard
-            positives (negatives) that are labelled negative (positive), or that are not in their
+            positives (negatives) that are labeled negative (positive), or that are not in their
             split.
     """
     if labels is not None and not published.splits:
-        raise InputError(
-            f"the folder has no {SPLIT_FILE}, so it is not known which images are easy"
-        )
+        problem = f"the folder has no {SPLIT_FILE}, so it is not known which images are easy"
+        raise InputError(problem)
     sides: dict[tuple[str, str, str], dict[str, NDArray[np.int64]]] = {}
-    for one in published.sets:
-        sides.setdefault((one.criterion, one.task, one.split), {})[one.side] = one.ids
+    for hard in published.sets:
+        sides.setdefault((hard.criterion, hard.task, hard.split), {})[hard.side] = hard.ids
     order = {task: number for number, task in enumerate(paper_tasks())}
-    keys = sorted(sides, key=lambda k: (k[0], order.get(k[1], len(order)), k[1], k[2] != "valid"))
+    tasks = sorted({task for _, task, _ in sides}, key=lambda t: (order.get(t, len(order)), t))
+    keys = sorted(sides, key=lambda key: (key[0], tasks.index(key[1]), key[2] != "valid"))
     sets = {key: _set(key, sides[key], published, labels) for key in keys}
-    tasks = list(
-        dict.fromkeys(sorted((k[1] for k in keys), key=lambda t: (order.get(t, len(order)), t)))
-    )
     parameters: dict[str, dict[str, Any]] = {
         "ce": {"source": "published", "alpha": 0.05, "beta": 0.1},
         "gist": {"source": "published"},
     }
-    criteria = {
-        name: CriterionRecord(name, parameters[name]) for name in dict.fromkeys(k[0] for k in keys)
-    }
-    splits = [split for split in ("valid", "test") if any(k[2] == split for k in keys)]
+    names = dict.fromkeys(criterion for criterion, _, _ in keys)
+    splits = [split for split in ("valid", "test") if any(key[2] == split for key in keys)]
     counts = {name: _size(published, labels, sets, name) for name in published.splits or splits}
-    record = DatasetRecord(
-        _fingerprint(sets.values()), sum(counts.values()), counts, licenses=[LICENCE]
-    )
+    fingerprint, total = _fingerprint(sets.values()), sum(counts.values())
     return Suite.of(
         sets,
-        dataset=record,
-        criteria=criteria,
+        dataset=DatasetRecord(fingerprint, total, counts, licenses=[_LICENSE]),
+        criteria={name: CriterionRecord(name, parameters[name]) for name in names},
         skipped=[],
         tasks=tasks,
         splits=splits,
@@ -220,66 +205,41 @@ def _set(
     criterion, task, split = key
     where = f"{criterion}, {task}, {split}"
     if labels is not None and task not in labels.classes:
-        raise InputError(
-            f"there are no labels of {task}",
-            where=labels.source,
-            allowed=some_of(sorted(labels.classes), 12),
-        )
+        known = some_of(sorted(labels.classes), 12)
+        raise InputError(f"there are no labels of {task}", where=labels.source, allowed=known)
     if len(sides) < 2:
-        raise InputError(
-            f"has only the {', '.join(sides)} side", where=where, allowed="both sides, a file each"
-        )
+        problem = f"has only the {', '.join(sides)} side"
+        raise InputError(problem, where=where, allowed="both sides, a file each")
     if published.splits and split not in published.splits:
-        raise InputError(
-            f"{SPLIT_FILE} has no {split}_ids",
-            where=where,
-            allowed=some_of(f"{name}_ids" for name in published.splits),
-        )
+        known = some_of(f"{name}_ids" for name in published.splits)
+        raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=known)
+    hard_ids = np.concatenate(list(sides.values()))
     # without labels the file of splits may be missing: then the split is what the files say
-    universe = published.splits.get(split, np.concatenate(list(sides.values())))
+    universe = published.splits.get(split, hard_ids)
     ids, present = np.empty(0, np.int64), np.empty(0, np.bool_)
     if labels is not None:
-        known = np.isin(labels.image_ids, universe)
-        ids, present = labels.image_ids[known], labels.present[known, labels.classes.index(task)]
+        inside = np.isin(labels.image_ids, universe)
+        ids, present = labels.image_ids[inside], labels.present[inside, labels.classes.index(task)]
     for side, hard in sides.items():
-        _check_side(where, side, hard, universe, ids, present)
+        stray = hard[~np.isin(hard, universe)]
+        if len(stray):
+            problem = f"hard {side}s are not in the split: {some_of(stray)}"
+            raise InputError(problem, where=where, allowed="images of the split")
+        wrong = np.intersect1d(hard, ids[present != (side == "positive")])
+        if len(wrong):
+            raise InputError(
+                f"{len(wrong)} hard {side}s have the other label: {some_of(wrong)}",
+                where=where,
+                allowed="labels that agree with the published sets",
+                remedy="give the labels of COCO 2017 (train2017 and val2017 together)",
+            )
     both = np.intersect1d(sides["positive"], sides["negative"])
     if len(both):
-        raise InputError(
-            f"images are on both sides: {some_of(both)}",
-            where=where,
-            allowed="one side for each image",
-        )
-    hard_ids = np.concatenate(list(sides.values()))
+        problem = f"images are on both sides: {some_of(both)}"
+        raise InputError(problem, where=where, allowed="one side for each image")
     every = np.union1d(ids, hard_ids)
     y = np.isin(every, sides["positive"])
     y[np.searchsorted(every, ids)] = present
-    subset = np.where(np.isin(every, hard_ids), np.where(y, 0, 1), SUBSETS.index("easy")).astype(
-        np.uint8
-    )
+    sided = np.where(y, SUBSETS.index("hard_positive"), SUBSETS.index("hard_negative"))
+    subset = np.where(np.isin(every, hard_ids), sided, SUBSETS.index("easy")).astype(np.uint8)
     return ChallengeSet(criterion, task, split, pl.Series("image_id", every), y, subset)
-
-
-def _check_side(
-    where: str,
-    side: str,
-    hard: NDArray[np.int64],
-    universe: NDArray[np.int64],
-    ids: NDArray[np.int64],
-    present: NDArray[np.bool_],
-) -> None:
-    stray = hard[~np.isin(hard, universe)]
-    if len(stray):
-        raise InputError(
-            f"hard {side}s are not in the split: {some_of(stray)}",
-            where=where,
-            allowed="images of the split",
-        )
-    wrong = np.intersect1d(hard, ids[present != (side == "positive")])
-    if len(wrong):
-        raise InputError(
-            f"{len(wrong)} hard {side}s have the other label: {some_of(wrong)}",
-            where=where,
-            allowed="labels that agree with the published sets",
-            remedy="give the labels of COCO 2017 (train2017 and val2017 together)",
-        )

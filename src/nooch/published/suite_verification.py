@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,12 @@ from nooch.challenge import Suite
 from nooch.errors import InputError
 from nooch.published.published_sets import Published, PublishedSet
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["SetAgreement", "verify"]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One (criterion, task, split, side) of a suite beside the published one.
+class SetAgreement:
+    """One (criterion, task, split, side) of a suite next to the published one.
 
     Attributes:
         published: ids in the published file.
@@ -30,7 +31,7 @@ class Verdict:
         jaccard: both / (covered + found - both); null where the two are empty.
         only_published: covered ids that the suite does not have on this side; ``only_found`` the
             reverse.
-        images: images of the suite for this task, in the published split too where that is known.
+        images: images of the suite for this task, also in the published split where that is known.
         reason: why the suite has no such set, or null.
     """
 
@@ -50,7 +51,7 @@ class Verdict:
     reason: str | None = None
 
 
-def verify(suite: Suite, published: Published) -> list[Verdict]:
+def verify(suite: Suite, published: Published) -> list[SetAgreement]:
     """Compare every published set with the suite's set of the same criterion, task, split and side.
 
     Only images that both the suite and the published split hold are compared, so that a partial
@@ -63,49 +64,49 @@ def verify(suite: Suite, published: Published) -> list[Verdict]:
     kinds = {record.kind: name for name, record in reversed(suite.header.criteria.items())}
     shared = [p for p in published.sets if p.criterion in kinds and p.task in suite.tasks]
     if not shared:
+        tasks = ", ".join(sorted({p.task for p in published.sets}))
         raise InputError(
             f"the suite (criteria {', '.join(suite.criteria)}) shares no criterion and task with"
             " the published sets",
-            allowed=(
-                f"criteria ce and gist; tasks {', '.join(sorted({p.task for p in published.sets}))}"
-            ),
+            allowed=f"criteria ce and gist; tasks {tasks}",
         )
-    verdicts = [
-        _compare(suite, one, kinds[one.criterion], published.splits.get(one.split))
-        for one in shared
+    agreements = [
+        _compare(suite, published_set, kinds[published_set.criterion], published.splits)
+        for published_set in shared
     ]
-    return [verdict for verdict in verdicts if verdict is not None]
+    return [agreement for agreement in agreements if agreement is not None]
 
 
 def _compare(
-    suite: Suite, one: PublishedSet, criterion: str, universe: NDArray[np.int64] | None
-) -> Verdict | None:
-    split = one.split if one.split in suite.splits else "all"
+    suite: Suite, theirs: PublishedSet, criterion: str, splits: Mapping[str, NDArray[np.int64]]
+) -> SetAgreement | None:
+    split = theirs.split if theirs.split in suite.splits else "all"
     if split not in suite.splits:
         return None
-    head = (one.criterion, one.task, one.split, one.side, len(one.ids))
+    head = (theirs.criterion, theirs.task, theirs.split, theirs.side, len(theirs.ids))
     for skipped in suite.header.skipped:
-        if (skipped.criterion, skipped.task) == (criterion, one.task):
-            return Verdict(*head, 0, 0, 0, 0, None, [], [], 0, skipped.reason)
-    challenge = suite.set(criterion, one.task, split)
+        if (skipped.criterion, skipped.task) == (criterion, theirs.task):
+            return SetAgreement(*head, 0, 0, 0, 0, None, [], [], 0, skipped.reason)
+    challenge = suite.set(criterion, theirs.task, split)
     if challenge.image_ids.dtype != pl.Int64:
         raise InputError("the suite's image ids are text, the published ones are integers")
     ids, labels = challenge.image_ids.to_numpy(), challenge.labels
-    if universe is not None:
-        shared = np.isin(ids, universe)
+    if theirs.split in splits:
+        shared = np.isin(ids, splits[theirs.split])
         ids, labels = ids[shared], labels[shared]
-    covered = one.ids[np.isin(one.ids, ids)]
-    found = np.intersect1d(challenge.ids(f"hard_{one.side}"), ids).astype(np.int64)
-    both = np.intersect1d(covered, found)
-    union = len(covered) + len(found) - len(both)
-    return Verdict(
+    covered = theirs.ids[np.isin(theirs.ids, ids)]
+    wrong = labels[np.searchsorted(ids, covered)] != (theirs.side == "positive")
+    ours = np.intersect1d(challenge.ids(f"hard_{theirs.side}"), ids).astype(np.int64)
+    both = len(np.intersect1d(covered, ours))
+    union = len(covered) + len(ours) - both
+    return SetAgreement(
         *head,
         covered=len(covered),
-        mislabelled=int((labels[np.searchsorted(ids, covered)] != (one.side == "positive")).sum()),
-        found=len(found),
-        both=len(both),
-        jaccard=len(both) / union if union else None,
-        only_published=np.setdiff1d(covered, found).tolist(),
-        only_found=np.setdiff1d(found, covered).tolist(),
+        mislabelled=int(wrong.sum()),
+        found=len(ours),
+        both=both,
+        jaccard=both / union if union else None,
+        only_published=np.setdiff1d(covered, ours).tolist(),
+        only_found=np.setdiff1d(ours, covered).tolist(),
         images=len(ids),
     )

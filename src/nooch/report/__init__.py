@@ -1,6 +1,4 @@
-"""What people look at: scores and sweeps as tables for the terminal, papers and pipelines, and as
-pictures.
-"""
+"""Scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
 
 from nooch.report.junit_report import junit_xml
 from nooch.report.score_files import SCORE_FILES, as_json, save_scores, write_file
@@ -8,15 +6,6 @@ from nooch.report.score_tables import Shown, latex, markdown, printable, tables_
 from nooch.report.sweep_files import save_sweep
 
 __all__ = [
-    "SCORE_FILES",
-    "Shown",
-    "as_json",
-    "junit_xml",
-    "latex",
-    "markdown",
-    "printable",
-    "save_scores",
-    "save_sweep",
-    "tables_of",
-    "write_file",
-]
+    "SCORE_FILES", "Shown", "as_json", "junit_xml", "latex", "markdown", "printable", "save_scores",
+    "save_sweep", "tables_of", "write_file",
+]  # fmt: skip

@@ -1,6 +1,4 @@
-"""One look for all figures: quiet axes, colours that people with colour blindness can tell apart,
-the same bytes every time.
-"""
+"""One style for all figures: quiet axes, color-blind safe colors, reproducible bytes."""
 
 from __future__ import annotations
 
@@ -18,26 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE",
-    "FORMATS",
-    "GREY",
-    "ORANGE",
-    "PURPLE",
-    "SHEET_FORMATS",
-    "SIDE_COLORS",
-    "canvas",
-    "encoded",
-    "new_axes",
-    "styled",
-    "svg",
-    "worded",
-]
+    "BLUE", "FORMATS", "GRAY", "ORANGE", "PURPLE", "SHEET_FORMATS", "SIDE_COLORS", "canvas",
+    "encoded", "new_axes", "styled", "svg", "worded",
+]  # fmt: skip
 
 # of Okabe and Ito's palette
 BLUE, ORANGE, PURPLE = "#0072B2", "#D55E00", "#AA4499"
-GREY = "0.55"
+GRAY = "0.55"
 SIDE_COLORS = {"positive": BLUE, "negative": ORANGE}
-"""Colour of what concerns positives and negatives."""
+"""Side -> color."""
 
 FORMATS = ("svg", "pdf", "png")
 """Endings that figures can be written with."""
@@ -48,23 +35,21 @@ SHEET_FORMATS = (*FORMATS, "jpg", "jpeg")
 # the keys are literals to type checkers
 _STYLE: Any = {
     "font.size": 9,
+    "figure.titlesize": 10,
     "axes.titlesize": 9.5,
     "axes.labelsize": 9,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
     "axes.linewidth": 0.8,
     "axes.edgecolor": "0.3",
-    "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.grid": True,
     "grid.color": "0.92",
     "grid.linewidth": 0.8,
-    "xtick.color": "0.3",
-    "ytick.color": "0.3",
-    "xtick.labelcolor": "black",
-    "ytick.labelcolor": "black",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "figure.titlesize": 10,
+    **{f"{axis}tick.color": "0.3" for axis in "xy"},
+    **{f"{axis}tick.labelcolor": "black" for axis in "xy"},
 }
 _SAVING: Any = {
     # without a date and with named ids nothing in a file depends on when it was made
@@ -99,8 +84,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def canvas(
     n: int, width: float = 4.2, height: float = 3.4, *, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with n axes side by side, each of that size in inches; it belongs to no window
-    system and no global state.
+    """A figure with n axes side by side, each of that size in inches; no global state is used.
 
     With ``share`` all have the same limits, and only the first has labels on its vertical axis.
     """
@@ -121,13 +105,9 @@ def new_axes(ax: Axes | None) -> Axes:
 
 
 def worded(*parts: str) -> str:
-    """Names for a figure: on one line, no longer than is legible, and no formula whatever they
-    hold.
-    """
-    shown = [
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-        for text in map(printable, parts)
-    ]
+    """Names for a figure: on one line, cut where they are long, never read as a formula."""
+    texts = map(printable, parts)
+    shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in texts]
     return ", ".join(shown).replace("$", r"\$")
 
 

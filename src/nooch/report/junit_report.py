@@ -16,8 +16,9 @@ _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def junit_xml(verdicts: Sequence[ConditionVerdict]) -> bytes:
-    """A test suite for each condition, a test case for each (run, criterion, task, split); one that
-    fired has failed.
+    """A test suite for each condition, a test case for each (run, criterion, task, split).
+
+    A case fails where the condition fired.
     """
     root = Element("testsuites", _counts(verdicts), name="nooch evaluate")
     for condition, group in groupby(verdicts, key=lambda v: v.condition):
@@ -27,9 +28,8 @@ def junit_xml(verdicts: Sequence[ConditionVerdict]) -> bytes:
             name = f"{verdict.criterion}/{verdict.task}/{verdict.split}"
             case = SubElement(suite, "testcase", classname=_text(verdict.run), name=_text(name))
             if verdict.fired:
-                failure = SubElement(
-                    case, "failure", message=_text(verdict.reason), type=_text(condition.text)
-                )
+                words = {"message": _text(verdict.reason), "type": _text(condition.text)}
+                failure = SubElement(case, "failure", words)
                 failure.text = _text(f"{verdict.run}, {name}: {verdict.reason}")
     indent(root)
     text: str = tostring(root, encoding="unicode")
@@ -37,11 +37,8 @@ def junit_xml(verdicts: Sequence[ConditionVerdict]) -> bytes:
 
 
 def _counts(verdicts: Sequence[ConditionVerdict]) -> dict[str, str]:
-    return {
-        "tests": str(len(verdicts)),
-        "failures": str(sum(v.fired for v in verdicts)),
-        "errors": "0",
-    }
+    fired = sum(verdict.fired for verdict in verdicts)
+    return {"tests": str(len(verdicts)), "failures": str(fired), "errors": "0"}
 
 
 def _text(text: str) -> str:

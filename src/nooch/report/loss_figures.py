@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_losses", "loss_points", "losses", "losses_figure"]
 
-_SCHEMA = {
-    "criterion": pl.String, "side": pl.String, "task": pl.String, "all": pl.Float64, "hard": pl.Float64,
-    "n": pl.Int64, "n_hard": pl.Int64, "runs": pl.Int64,
-}  # fmt: skip
+_SCHEMA: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys(("criterion", "side", "task"), pl.String),
+    **dict.fromkeys(("all", "hard"), pl.Float64),
+    **dict.fromkeys(("n", "n_hard", "runs"), pl.Int64),
+}
 
 
 def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
@@ -28,24 +29,12 @@ def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
         images), ``hard`` (of its hard ones; null where there is none), ``n`` and ``n_hard`` images,
         ``runs``.
     """
-    parts = [
-        losses.select(
-            "criterion",
-            pl.lit(side).alias("side"),
-            "task",
-            pl.col(side).alias("all"),
-            pl.col(f"hard_{side}").alias("hard"),
-            pl.col(f"{side}s").alias("n"),
-            pl.col(f"hard_{side}s").alias("n_hard"),
-            "runs",
-        )
-        for side in SIDE_COLORS
-    ]
+    parts = []
+    for side in SIDE_COLORS:
+        names = {"all": side, "hard": f"hard_{side}", "n": f"{side}s", "n_hard": f"hard_{side}s"}
+        parts.append(losses.with_columns(side=pl.lit(side), **names).select(list(_SCHEMA)))
     points = pl.concat(parts).cast(_SCHEMA)  # type: ignore[arg-type]
-    order = {
-        name: place for place, name in enumerate(losses["criterion"].unique(maintain_order=True))
-    }
-    place = pl.col("criterion").replace_strict(order, return_dtype=pl.Int64)
+    place = pl.col("criterion").cast(pl.Enum(losses["criterion"].unique(maintain_order=True)))
     return points.sort(place, pl.col("side") != "positive", maintain_order=True)
 
 
@@ -66,25 +55,12 @@ def losses(
     part = points.filter(criterion=criterion, side=side).drop_nulls(["all", "hard"])
     top = max([1e-9, *part["all"], *part["hard"]]) * 1.05
     ax.plot([0, top], [0, top], color="0.6", linestyle="--", linewidth=1)
-    ax.scatter(
-        part["all"],
-        part["hard"],
-        color=SIDE_COLORS[side],
-        s=22,
-        alpha=0.75,
-        linewidths=0.4,
-        edgecolors="white",
-        zorder=3,
-    )
+    style: Any = {"s": 22, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white", "zorder": 3}
+    ax.scatter(part["all"], part["hard"], color=SIDE_COLORS[side], **style)
     above = int((part["hard"] > part["all"]).sum())
-    ax.set(
-        xlabel=f"NLL, all {side}s",
-        ylabel=f"NLL, hard {side}s",
-        title=f"{worded(criterion)}, {side}s: {above} of {part.height} above",
-        xlim=(0, top),
-        ylim=(0, top),
-        aspect="equal",
-    )
+    title = f"{worded(criterion)}, {side}s: {above} of {part.height} above"
+    ax.set(xlabel=f"NLL, all {side}s", ylabel=f"NLL, hard {side}s", title=title)
+    ax.set(xlim=(0, top), ylim=(0, top), aspect="equal")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5))
     return ax

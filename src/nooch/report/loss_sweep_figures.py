@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "draw_grid_losses",
-    "draw_tau_losses",
-    "grid_losses",
-    "grid_points",
-    "tau_losses",
-    "tau_points",
-]
+    "draw_grid_losses", "draw_tau_losses", "grid_losses", "grid_points", "tau_losses", "tau_points",
+]  # fmt: skip
 
 
 def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
@@ -53,14 +48,12 @@ def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
 
 
 def _side(table: pl.DataFrame, side: str, thresholds: list[str]) -> pl.DataFrame:
-    hard, loss = pl.col(f"hard_{side}s").alias("hard"), pl.col(f"loss_{side}").alias("loss")
-    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, hard, loss)
+    values = {"hard": f"hard_{side}s", "loss": f"loss_{side}"}
+    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **values)
 
 
 def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 13: mean NLL of hard images over alpha and beta, from ``grid_points``;
-    white without any.
-    """
+    """One panel of Fig. 13: mean NLL of hard images over alpha and beta; white without any."""
     ax = new_axes(ax)
     part = points.filter(side=side)
     # the two sides differ by more than a shared scale could show
@@ -70,21 +63,13 @@ def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = 
 
 
 def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 14: mean NLL of hard images by tau, from ``tau_points``: all pairs
-    together, and over tasks.
-    """
+    """One panel of Fig. 14: mean NLL of hard images by tau, all pairs together and over tasks."""
     ax = new_axes(ax)
     part = points.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
     known = part.drop_nulls("loss")
-    ax.plot(
-        known["tau"],
-        known["loss"],
-        color="black",
-        linestyle="--",
-        linewidth=1.3,
-        label="all hard images",
-    )
+    style: Any = {"color": "black", "linestyle": "--", "linewidth": 1.3}
+    ax.plot(known["tau"], known["loss"], **style, label="all hard images")
     title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
     ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
     ax.legend()
@@ -93,7 +78,7 @@ def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = N
 
 @styled
 def draw_grid_losses(points: pl.DataFrame) -> Figure:
-    """Fig. 13: positives and negatives side by side, each on a scale of its own."""
+    """Fig. 13: positives and negatives side by side, each on its own scale."""
     return draw_sides(points, grid_losses)
 
 

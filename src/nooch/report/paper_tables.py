@@ -1,6 +1,4 @@
-"""Results tables as the paper sets them, task x method: for the terminal, Markdown and LaTeX; and
-as long tables for programs.
-"""
+"""Results tables, task x method: for the terminal, Markdown and LaTeX, and as long tables."""
 
 from __future__ import annotations
 
@@ -12,22 +10,20 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.data import parquet_bytes
 from nooch.errors import check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
-from nooch.report.score_files import write_file
-from nooch.report.score_tables import Shown, average_label, latex, markdown, printable
+from nooch.report.score_files import TABLE_FILES, differences_file, write_file
+from nooch.report.score_tables import Shown, average_label, latex, markdown, mean_sd, printable
 from nooch.report.set_count_tables import SetsShown
 
 __all__ = [
-    "RESULT_FILES", "WORSE", "ResultTable", "Sheet", "check_result_files", "result_latex", "result_markdown", "save_results", "shown",
+    "RESULT_FILES", "WORSE", "ResultSheet", "ResultTable", "check_result_files", "result_latex",
+    "result_markdown", "save_results", "shown",
 ]  # fmt: skip
 
 _MARKS = "\ue000", "\ue001"
-"""What stands around bold cells on their way through the escaping of LaTeX; a name that has them
-loses them.
-"""
+"""Around bold cells while LaTeX is escaped; a name that has them loses them."""
 
 WORSE = "†"
 """Follows a cell of runs that are worse than a constant answer on the validation images."""
@@ -42,12 +38,12 @@ class ResultTable:
     Attributes:
         name: such as ``table9``.
         title: what it shows.
-        label: name of the column that tells blocks apart, or None where there is one block.
+        label: name of the column that names blocks, or None where there is one block.
         rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive,
             mean, std, n_seeds, seeds, n_settings, settings, n_worse, best, n_tasks, averaged_tasks,
-            reason``; and, beside the paper, ``paper_mean, paper_std, deviations, comparison``. In
+            reason``; and, next to the paper, ``paper_mean, paper_std, deviations, comparison``. In
             order: blocks, tasks, methods.
-        by_sight: whether methods are grouped by what they may see.
+        by_sight: whether methods are grouped by the information that they use.
     """
 
     name: str
@@ -58,15 +54,13 @@ class ResultTable:
 
     @property
     def methods(self) -> list[str]:
-        """Columns: methods in order; grouped by sight, those that see least first."""
+        """Columns: methods in order; where they are grouped, those that use least first."""
         seen = self.rows.select("method", "sees").unique(maintain_order=True)
-        if not self.by_sight:
-            return seen["method"].to_list()
-        groups = sorted(
-            seen["sees"].unique(maintain_order=True),
-            key=lambda sees: (sees != "nothing", len(sees)),
-        )
-        return [method for group in groups for method in seen.filter(sees=group)["method"]]
+        if self.by_sight:
+            texts = seen["sees"].unique(maintain_order=True)
+            groups = sorted(texts, key=lambda sees: (sees != "nothing", len(sees)))
+            return [method for group in groups for method in seen.filter(sees=group)["method"]]
+        return seen["method"].to_list()
 
 
 def _starred(text: str) -> str:
@@ -74,71 +68,43 @@ def _starred(text: str) -> str:
 
 
 def shown(table: ResultTable, mark: Mark = _starred) -> Shown:
-    """A table for people: a line for each block and task; beside the paper, three.
+    """A table for people: a line for each block and task; next to the paper, three.
 
     Args:
         table: the table.
         mark: how the text of a best cell is marked.
     """
     methods, paper = table.methods, "paper_mean" in table.rows.columns
-    counted = table.rows["n"].null_count() < table.rows.height
+    counts = ["n", "n_positive"] if table.rows["n"].null_count() < table.rows.height else []
     left = 1 + (table.label is not None) + paper
-    counts = ["images", "positive"] if counted else []
     lines: list[list[str]] = []
     if table.by_sight:
         sees = dict(table.rows.select("method", "sees").unique().rows())
-        lines.append(
-            [
-                "sees",
-                *[""] * (left - 1 + len(counts)),
-                *(_sight(sees[method]) for method in methods),
-            ]
-        )
-    for (block, task), group in table.rows.partition_by(
-        ["block", "task"], as_dict=True, maintain_order=True
-    ).items():
-        cells = {row["method"]: row for row in group.iter_rows(named=True)}
-        tasks = table.rows.filter(pl.col("task") != AVERAGE, block=block)["task"].n_unique()
-        first = (
-            average_label(group["n_tasks"].drop_nulls().to_list(), tasks)
-            if task == AVERAGE
-            else task
-        )
+        blank = [""] * (left - 1 + len(counts))
+        lines.append(["sees", *blank, *(_sight(sees[method]) for method in methods)])
+    for (block, task), group in table.rows.group_by("block", "task", maintain_order=True):
+        of_method = {row["method"]: row for row in group.iter_rows(named=True)}
+        cells = [of_method.get(method, _NO_CELL) for method in methods]
+        first = str(task)
+        if task == AVERAGE:
+            tasks = table.rows.filter(pl.col("task") != AVERAGE, block=block)["task"].n_unique()
+            first = average_label(group["n_tasks"].drop_nulls().to_list(), tasks)
         names = [_plain(str(name)) for name in ((first, block) if table.label else (first,))]
-        n = (
-            [_count(group[column].drop_nulls()) for column in ("n", "n_positive")]
-            if counted
-            else []
-        )
-        lines.append(
-            [
-                *names,
-                *(["here"] if paper else []),
-                *n,
-                *(_cell(cells.get(method), mark) for method in methods),
-            ]
-        )
+        n = [_count(group[column].drop_nulls()) for column in counts]
+        here = ["here"] if paper else []
+        lines.append([*names, *here, *n, *(_cell(cell, mark) for cell in cells)])
         if paper:
             blank = [""] * len(counts)
-            lines.append(
-                [*names, "paper", *blank, *(_published(cells.get(method)) for method in methods)]
-            )
-            lines.append(
-                [
-                    *names,
-                    "difference / sd",
-                    *blank,
-                    *(_deviations(cells.get(method)) for method in methods),
-                ]
-            )
-    head = [
-        "task",
-        *([table.label] if table.label else []),
-        *(["of"] if paper else []),
-        *counts,
-        *map(_plain, methods),
-    ]
+            theirs = (mean_sd(cell["paper_mean"], cell["paper_std"]) for cell in cells)
+            lines.append([*names, "paper", *blank, *theirs])
+            lines.append([*names, "difference / sd", *blank, *map(_deviations, cells)])
+    label, of = [table.label] if table.label else [], ["of"] if paper else []
+    head = ["task", *label, *of, *(_COUNTS[c] for c in counts), *map(_plain, methods)]
     return Shown(_plain(table.title), head, lines, left)
+
+
+_COUNTS = {"n": "images", "n_positive": "positive"}
+_NO_CELL = dict.fromkeys(("mean", "paper_mean", "paper_std", "deviations"))
 
 
 def _count(n: pl.Series) -> str:
@@ -154,11 +120,11 @@ def _plain(text: str) -> str:
     return printable("".join(c for c in text if c not in _MARKS))
 
 
-def _cell(row: dict[str, Any] | None, mark: Mark) -> str:
+def _cell(row: dict[str, Any], mark: Mark) -> str:
     """Mean and deviation, and what the cell lacks: seeds, or settings to choose from."""
-    if row is None or row["mean"] is None:
+    if row["mean"] is None:
         return "–"
-    text = _number(row["mean"], row["std"])
+    text = mean_sd(row["mean"], row["std"])
     marked = (mark(text) if row["best"] else text) + (f" {WORSE}" if row.get("n_worse") else "")
     for have, planned in (("n_seeds", "seeds"), ("n_settings", "settings")):
         if row[have] is not None and row[planned] is not None and row[have] < row[planned]:
@@ -166,20 +132,8 @@ def _cell(row: dict[str, Any] | None, mark: Mark) -> str:
     return marked
 
 
-def _number(mean: float, std: float | None) -> str:
-    return f"{mean:.3f}" + ("" if std is None else f" ({std:.3f})")
-
-
-def _published(row: dict[str, Any] | None) -> str:
-    return (
-        "–"
-        if row is None or row["paper_mean"] is None
-        else _number(row["paper_mean"], row["paper_std"])
-    )
-
-
-def _deviations(row: dict[str, Any] | None) -> str:
-    return "–" if row is None or row["deviations"] is None else f"{row['deviations']:+.1f}"
+def _deviations(row: dict[str, Any]) -> str:
+    return "–" if row["deviations"] is None else f"{row['deviations']:+.1f}"
 
 
 def _notes(notes: Sequence[str]) -> list[Shown]:
@@ -187,7 +141,7 @@ def _notes(notes: Sequence[str]) -> list[Shown]:
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class ResultSheet:
     """Everything that a file of results holds.
 
     Attributes:
@@ -206,20 +160,17 @@ class Sheet:
 
     def shown(self, mark: Mark = _starred) -> list[Shown]:
         """All tables for people."""
-        return [
-            *(one.shown for one in self.sets),
-            *(shown(one, mark) for one in self.tables),
-            *self.more,
-        ]
+        of_results = [shown(table, mark) for table in self.tables]
+        return [*(table.shown for table in self.sets), *of_results, *self.more]
 
     @property
     def cells(self) -> pl.DataFrame:
-        """All cells as one table with a column ``table``; columns of tables of another kind are
-        null.
+        """All cells as one table with a column ``table``.
+
+        Columns of tables of another kind are null.
         """
-        frames = [(t.name, t.rows) for t in self.sets] + [
-            (t.name, t.rows.drop("block")) for t in self.tables
-        ]
+        frames = [(table.name, table.rows) for table in self.sets]
+        frames += [(table.name, table.rows.drop("block")) for table in self.tables]
         named = [frame.select(pl.lit(name).alias("table"), pl.all()) for name, frame in frames]
         return pl.concat(named, how="diagonal" if self.sets else "vertical")
 
@@ -227,17 +178,17 @@ class Sheet:
     def json(self) -> dict[str, Any]:
         """Everything as JSON-like values."""
         differences = [] if self.differences is None else self.differences.to_dicts()
-        sets = [{"table": one.name, **row} for one in self.sets for row in one.rows.to_dicts()]
+        sets = [{"table": t.name, **row} for t in self.sets for row in t.rows.to_dicts()]
         cells = replace(self, sets=()).cells.to_dicts() if self.tables else []
         return {"notes": list(self.notes), "sets": sets, "cells": cells, "differences": differences}
 
 
-def result_markdown(sheet: Sheet) -> str:
-    """Tables as GitHub-flavoured Markdown, best cells bold, notes below."""
+def result_markdown(sheet: ResultSheet) -> str:
+    """Tables as GitHub-flavored Markdown, best cells bold, notes below."""
     return markdown([*sheet.shown(lambda text: f"**{text}**"), *_notes(sheet.notes)])
 
 
-def result_latex(sheet: Sheet) -> str:
+def result_latex(sheet: ResultSheet) -> str:
     """Tables as LaTeX with the package booktabs, best cells bold, notes below."""
     opening, closing = _MARKS
     tables = sheet.shown(lambda text: f"{opening}{text}{closing}")
@@ -245,16 +196,12 @@ def result_latex(sheet: Sheet) -> str:
     return text.replace(opening, r"\textbf{").replace(closing, "}")
 
 
-_FRAMES: dict[str, Callable[[pl.DataFrame], bytes]] = {
-    ".csv": lambda frame: frame.write_csv().encode(),
-    ".parquet": parquet_bytes,
-}
-_WHOLE: dict[str, Callable[[Sheet], bytes]] = {
+_WHOLE: dict[str, Callable[[ResultSheet], bytes]] = {
     ".md": lambda sheet: result_markdown(sheet).encode(),
     ".tex": lambda sheet: result_latex(sheet).encode(),
     ".json": lambda sheet: msgspec.json.encode(sheet.json) + b"\n",
 }
-RESULT_FILES = (*_WHOLE, *_FRAMES)
+RESULT_FILES = (*_WHOLE, *TABLE_FILES)
 """Endings that results can be written with."""
 
 
@@ -276,14 +223,16 @@ def check_result_files(
     files = [Path(path) for path in paths]
     for file in files:
         check_one_of("ending of a results file", file.suffix, RESULT_FILES)
-    beside = [_beside(file) for file in files if differences and file.suffix in _FRAMES]
-    return [check_output_file(file, overwrite=overwrite) for file in [*files, *beside]][
-        : len(files)
+    second = [
+        differences_file(file) for file in files if differences and file.suffix in TABLE_FILES
     ]
+    for file in [*files, *second]:
+        check_output_file(file, overwrite=overwrite)
+    return files
 
 
 def save_results(
-    sheet: Sheet, paths: Sequence[str | Path], *, overwrite: bool = False
+    sheet: ResultSheet, paths: Sequence[str | Path], *, overwrite: bool = False
 ) -> list[Path]:
     """Write results to files whose endings name the format; return the files that were written.
 
@@ -292,19 +241,15 @@ def save_results(
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
     contents: dict[Path, bytes] = {}
-    for file in check_result_files(
-        paths, overwrite=overwrite, differences=sheet.differences is not None
-    ):
+    differences = sheet.differences
+    files = check_result_files(paths, overwrite=overwrite, differences=differences is not None)
+    for file in files:
         if file.suffix in _WHOLE:
             contents[file] = _WHOLE[file.suffix](sheet)
-            continue
-        contents[file] = _FRAMES[file.suffix](sheet.cells)
-        if sheet.differences is not None:
-            contents[_beside(file)] = _FRAMES[file.suffix](sheet.differences)
+        else:
+            contents[file] = TABLE_FILES[file.suffix](sheet.cells)
+            if differences is not None:
+                contents[differences_file(file)] = TABLE_FILES[file.suffix](differences)
     for file, content in contents.items():
         write_file(file, content)
     return list(contents)
-
-
-def _beside(file: Path) -> Path:
-    return file.with_name(f"{file.stem}-differences{file.suffix}")

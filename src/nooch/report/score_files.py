@@ -1,6 +1,4 @@
-"""Scores as files: Parquet, CSV and JSON with everything, Markdown and LaTeX with what a paper
-shows.
-"""
+"""Scores as files: everything in Parquet, CSV and JSON, tables of a paper in Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -17,19 +15,21 @@ from nooch.evaluation import Scores
 from nooch.files import check_output_file, replace_file
 from nooch.report.score_tables import latex, markdown, tables_of
 
-__all__ = ["SCORE_FILES", "as_json", "save_scores", "write_file"]
+__all__ = [
+    "SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file",
+]  # fmt: skip
 
-
-_TABLES: dict[str, Callable[[pl.DataFrame], bytes]] = {
+TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
     ".csv": lambda table: table.write_csv().encode(),
 }
+"""Ending -> how a frame is written with it."""
 _WHOLE: dict[str, Callable[[Scores, Sequence[str]], str]] = {
     ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
     ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
     ".tex": lambda scores, metrics: latex(tables_of(scores, metrics)),
 }
-SCORE_FILES = (*_TABLES, *_WHOLE)
+SCORE_FILES = (*TABLE_FILES, *_WHOLE)
 """Endings that scores can be written with."""
 
 
@@ -70,12 +70,10 @@ def save_scores(
     if path.suffix in _WHOLE:
         contents = {path: _WHOLE[path.suffix](scores, metrics).encode()}
     else:
-        write = _TABLES[path.suffix]
+        write = TABLE_FILES[path.suffix]
         contents = {path: write(scores.table)}
         if scores.differences.height:
-            contents[path.with_name(f"{path.stem}-differences{path.suffix}")] = write(
-                scores.differences
-            )
+            contents[differences_file(path)] = write(scores.differences)
     for file in contents:
         check_output_file(file, overwrite=overwrite)
     for file, content in contents.items():
@@ -83,8 +81,13 @@ def save_scores(
     return list(contents)
 
 
+def differences_file(file: Path) -> Path:
+    """The second file, ``NAME-differences``, next to a file of tables."""
+    return file.with_name(f"{file.stem}-differences{file.suffix}")
+
+
 def write_file(file: Path, content: bytes) -> None:
-    """Write a file, whole or not at all, and the folders that lead to it.
+    """Write a file atomically, and the folders that lead to it.
 
     Raises:
         OutputError: it cannot be written.

@@ -10,29 +10,32 @@ from typing import Any
 import polars as pl
 
 from nooch.evaluation import AVERAGE, Scores
+from nooch.evaluation.task_averages import named_tasks
 
-__all__ = ["Shown", "average_label", "is_average", "latex", "markdown", "printable", "tables_of"]
+__all__ = [
+    "Shown", "average_label", "is_average", "latex", "markdown", "mean_sd", "printable",
+    "printable_table", "tables_of",
+]  # fmt: skip
 
+_RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
+# the loss on each side, hard against easy of the same label
+_LOSSES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
 _COLUMNS = {
-    # AUC where both classes are; the loss on each side, hard against easy of the same label
-    "auc": ("hard", "easy", "all"),
-    "auprc": ("hard", "easy", "all"),
-    "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
-    "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
-    "ece": ("hard", "easy"),
-    "ece_top": ("hard", "easy"),
-    "ece_paper": ("hard", "easy"),
+    "auc": ("AUC", _RANKED),
+    "auprc": ("AUPRC", _RANKED),
+    "nll": ("NLL", _LOSSES),
+    "error": ("error", _LOSSES),
+    "ece": ("ECE", _SIDED),
+    "ece_top": ("ECE top", _SIDED),
+    "ece_paper": ("paper's ECE", _SIDED),
 }
-_NAMES = {
-    "auc": "AUC", "auprc": "AUPRC", "nll": "NLL", "error": "error", "ece": "ECE", "ece_top": "ECE top", "ece_paper": "paper's ECE",
-}  # fmt: skip
+"""Metric -> its name in tables, and the subsets that are shown."""
+_WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()
 _COUNTED = ("hard_positive", "hard_negative")
 _SHORT = {
-    "hard_positive": "hard pos",
-    "easy_positive": "easy pos",
-    "hard_negative": "hard neg",
-    "easy_negative": "easy neg",
-}
+    "hard_positive": "hard pos", "easy_positive": "easy pos",
+    "hard_negative": "hard neg", "easy_negative": "easy neg",
+}  # fmt: skip
 _AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
 
 # what moves a terminal's cursor, ends a line, or turns the direction of text
@@ -60,7 +63,7 @@ class Shown:
 
 
 def printable(text: str) -> str:
-    """The text on one line: control characters, which a name from a file may hold, are spelled out."""
+    """The text on one line: control characters, which a name may hold, are spelled out."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -72,50 +75,35 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[S
         scores: the scores.
         metrics: which to show.
     """
-    shown = [m for m in metrics if m in scores.table["metric"].unique().to_list()]
-    found: list[Shown] = []
-    for (criterion, split), part in scores.table.partition_by(
-        ["criterion", "split"], as_dict=True, maintain_order=True
-    ).items():
-        title = f"Scores on {criterion} challenge sets ({split})"
-        found += _main(title, part, shown)
-        found += _detailed(f"By context cue: {criterion} ({split})", part, "cue", shown)
-        found += _detailed(f"By group: {criterion} ({split})", part, "group", shown)
-    return [_printable(table) for table in found + _differences(scores, shown)]
-
-
-def _printable(table: Shown) -> Shown:
-    rows = [[printable(cell) for cell in row] for row in table.rows]
-    return Shown(
-        printable(table.title), [printable(column) for column in table.columns], rows, table.left
-    )
-
-
-def _main(title: str, part: pl.DataFrame, metrics: Sequence[str]) -> list[Shown]:
-    rows = part.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
-    wanted = [(m, s) for m in metrics for s in (*_COLUMNS[m], *extra)]
-    keys = ["task", "run"] if rows["run"].n_unique() > 1 else ["task"]
-    return _table(title, rows, keys, wanted)
-
-
-def _detailed(title: str, part: pl.DataFrame, by: str, metrics: Sequence[str]) -> list[Shown]:
-    wanted = [(m, s) for m in metrics for s in _COLUMNS[m] if s != "all" or by == "group"]
-    return _table(title, part.filter(pl.col(by).is_not_null()), ["task", "run", by], wanted)
-
-
-def _differences(scores: Scores, metrics: Sequence[str]) -> list[Shown]:
-    rows = scores.differences.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    wanted = [(m, s) for m in metrics for s in _COLUMNS[m]]
-    found = []
-    for (criterion, split, baseline), part in (
-        rows.rename({"difference": "value"})
-        .partition_by(["criterion", "split", "baseline"], as_dict=True, maintain_order=True)
-        .items()
+    known = scores.table["metric"].unique().to_list()
+    metrics = [metric for metric in metrics if metric in known]
+    wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
+    of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
+    tables: list[Shown] = []
+    for (criterion, split), part in scores.table.group_by(
+        "criterion", "split", maintain_order=True
     ):
+        rows, place = part.filter(_WHOLE), f"{criterion} ({split})"
+        extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
+        columns = [(m, subset) for m in metrics for subset in (*_COLUMNS[m][1], *extra)]
+        keys = ["task", "run"] if rows["run"].n_unique() > 1 else ["task"]
+        tables += _table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
+        by_cue, by_group = part.drop_nulls("cue"), part.drop_nulls("group")
+        tables += _table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
+        tables += _table(f"By group: {place}", by_group, ["task", "run", "group"], wanted)
+    rows = scores.differences.filter(_WHOLE).rename({"difference": "value"})
+    groups = rows.group_by("criterion", "split", "baseline", maintain_order=True)
+    for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
-        found += _table(title, part, ["task", "run"], wanted, differences=True)
-    return found
+        tables += _table(title, part, ["task", "run"], wanted, differences=True)
+    return [printable_table(table) for table in tables]
+
+
+def printable_table(table: Shown) -> Shown:
+    """The table with each of its texts on one line."""
+    columns = list(map(printable, table.columns))
+    rows = [list(map(printable, row)) for row in table.rows]
+    return Shown(printable(table.title), columns, rows, table.left)
 
 
 def _table(
@@ -129,15 +117,16 @@ def _table(
     """A line for each value of the keys: the counts of hard images, unless these are differences,
     and the values wanted.
     """
+    of_tasks = rows.filter(pl.col("task") != AVERAGE)
+    tasks = of_tasks["task"].n_unique()
     listed = []
-    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].n_unique()
-    for names, group in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
+    for names, group in rows.group_by(keys, maintain_order=True):
         cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
         first, *others = map(str, names)
         average = first == AVERAGE
         if average:
             like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
-            cells, counted = _alike(cells, wanted, rows.filter(pl.col("task") != AVERAGE, *like))
+            cells, counted = _alike(cells, wanted, of_tasks.filter(*like))
             first = average_label(counted, tasks)
         n = {subset: row["n"] for (_, subset), row in cells.items()}
         counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
@@ -145,24 +134,23 @@ def _table(
         listed.append((average, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
     listed.sort(key=lambda row: row[0])
-    columns = [
-        *keys,
-        *([] if differences else [_SHORT[side] for side in _COUNTED]),
-        *(_head(m, s) for m, s in wanted),
-    ]
+    counts = [] if differences else [_SHORT[side] for side in _COUNTED]
+    heads = (f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in wanted)
+    columns = [*keys, *counts, *heads]
     return [Shown(title, columns, [row for _, row in listed], len(keys))] if listed else []
 
 
 def _alike(
     cells: dict[tuple[str, str], Row], wanted: Sequence[tuple[str, str]], of_tasks: pl.DataFrame
 ) -> tuple[dict[tuple[str, str], Row], list[int]]:
-    """Averages that stand in one line, over the same tasks, and how many these are.
+    """Averages of one line, over the same tasks, and how many these are.
 
     Where they are over others, their values and counts are taken over the tasks that all of them
     have, without intervals. An average that is null, as a strict one is, stays so.
     """
     known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
-    lists = {row["averaged_tasks"]: set(row["averaged_tasks"].split(", ")) for row in known}
+    tasks = of_tasks["task"].unique().to_list()
+    lists = {row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in known}
     if len(lists) < 2:
         return cells, [row["n_tasks"] for row in known]
     common = set.intersection(*lists.values())
@@ -176,9 +164,7 @@ def _alike(
 
 
 def average_label(counts: Sequence[int], tasks: int) -> str:
-    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` where numbers of a
-    line are over other tasks.
-    """
+    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` for several counts."""
     few, many = (choose(counts, default=tasks) for choose in (min, max))
     over = f"{few}" if few == many else f"{few} to {many}"
     return f"{AVERAGE} of {over}" + (f" of {tasks}" if few < tasks else "")
@@ -189,8 +175,11 @@ def is_average(cell: str) -> bool:
     return _AVERAGE.fullmatch(cell) is not None
 
 
-def _head(metric: str, subset: str) -> str:
-    return f"{_NAMES[metric]} {_SHORT.get(subset, subset)}"
+def mean_sd(mean: float | None, sd: float | None = None) -> str:
+    """``0.911 (0.003)``, the deviation where it is known; a dash where the mean is unknown."""
+    if mean is None:
+        return "–"
+    return f"{mean:.3f}" if sd is None else f"{mean:.3f} ({sd:.3f})"
 
 
 def _cell(row: Row | None, *, signed: bool = False) -> str:
@@ -201,14 +190,13 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
     text = f"{row['value']:{sign}.3f}"
     if row["low"] is None:
         return text
-    low, high = (
-        re.sub(r"^([+-]?)0\.", r"\1.", f"{row[bound]:{sign}.3f}") for bound in ("low", "high")
-    )
+    bounds = (f"{row[bound]:{sign}.3f}" for bound in ("low", "high"))
+    low, high = (re.sub(r"^([+-]?)0\.", r"\1.", bound) for bound in bounds)
     return f"{text} [{low}, {high}]"
 
 
 def markdown(tables: Sequence[Shown]) -> str:
-    """Tables as GitHub-flavoured Markdown."""
+    """Tables as GitHub-flavored Markdown."""
     return "\n".join(_markdown(table) for table in tables)
 
 
@@ -224,22 +212,16 @@ def _markdown(table: Shown) -> str:
         return "| " + " | ".join([*map(escaped, cells[:names]), *cells[names:]]) + " |"
 
     n = len(table.columns)
-    rule = ["---" if column < table.left else "---:" for column in range(len(table.columns))]
+    rule = line(["---" if column < table.left else "---:" for column in range(n)], 0)
     body = [line(row, table.left) for row in table.rows]
-    return "\n".join(
-        [f"**{escaped(table.title)}**", "", line(table.columns, n), line(rule, 0), *body, ""]
-    )
+    title = f"**{escaped(table.title)}**"
+    return "\n".join([title, "", line(table.columns, n), rule, *body, ""])
 
 
-_TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "–": "--",
-}
+_TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"–": "--"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
 
 
 def latex(tables: Sequence[Shown]) -> str:
@@ -260,11 +242,7 @@ def _latex(table: Shown) -> str:
     body = [line(row) for row in table.rows]
     at = next((i for i, row in enumerate(table.rows) if is_average(row[0])), 0)
     body[at:at] = [r"\midrule"] if at else []
-    head = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{escaped(table.title)}}}",
-        rf"\begin{{tabular}}{{{spec}}}",
-    ]
+    caption, tabular = rf"\caption{{{escaped(table.title)}}}", rf"\begin{{tabular}}{{{spec}}}"
+    head = [r"\begin{table}", r"\centering", caption, tabular]
     tail = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
     return "\n".join([*head, r"\toprule", line(table.columns), r"\midrule", *body, *tail])

@@ -1,12 +1,9 @@
-"""Tables of challenge sets, counts and thresholds by task, for people: here, in the paper, and the
-difference.
-"""
+"""Tables of challenge sets for people: counts and thresholds by task, next to the paper's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -42,27 +39,16 @@ class SetsShown:
         lines: list[list[str]] = []
         for row in self.rows.iter_rows(named=True):
             task = printable(row["task"])
-            own = [self._own(row, column) for column in self.columns]
+            tied = {c: " (tied)" if row.get(f"tied_{c}") else "" for c in self.columns}
+            own = [_number(row[c], self.decimals) + tied[c] for c in self.columns]
             lines.append([task, *(["here"] if compared else []), *own])
             if compared:
-                lines.append(
-                    [
-                        task,
-                        "paper",
-                        *(_number(row[f"paper_{c}"], min(self.decimals, 2)) for c in self.columns),
-                    ]
-                )
-                differences = (
-                    _number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns
-                )
-                lines.append([task, "difference", *differences])
+                decimals = min(self.decimals, 2)
+                theirs = (_number(row[f"paper_{c}"], decimals) for c in self.columns)
+                gaps = (_number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns)
+                lines += [[task, "paper", *theirs], [task, "difference", *gaps]]
         head = ["task", *(["of"] if compared else []), *self.columns.values()]
         return Shown(printable(self.title), head, lines, 1 + compared)
-
-    def _own(self, row: Mapping[str, Any], column: str) -> str:
-        return _number(row[column], self.decimals) + (
-            " (tied)" if row.get(f"tied_{column}") else ""
-        )
 
 
 def _number(value: float | None, decimals: int, sign: str = "") -> str:

@@ -1,6 +1,4 @@
-"""A challenge set as a picture: context support of positives and negatives, and where they become
-hard.
-"""
+"""A challenge set as a picture: context support by side, and where images become hard."""
 
 from __future__ import annotations
 
@@ -20,8 +18,9 @@ __all__ = ["support"]
 
 
 def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> Axes:
-    """Histograms of context support, each side as a share of its images; hard positives lie below
-    their line, hard negatives above.
+    """Histograms of context support, each side as a share of its images.
+
+    Hard positives lie below their line, hard negatives above.
 
     Args:
         challenge: a set of a criterion that has support.
@@ -38,36 +37,18 @@ def support(challenge: ChallengeSet, ax: Axes | None = None, bins: int = 40) -> 
         )
     ax = new_axes(ax)
     edges = np.histogram_bin_edges(challenge.support, bins).tolist()
-    for side, mask, hard in zip(
-        SIDE_COLORS,
-        (challenge.labels, ~challenge.labels),
-        (challenge.positive.threshold, challenge.negative.threshold),
-        strict=True,
-    ):
-        values = challenge.support[mask]
-        if len(values):
-            weights = np.full(len(values), 1 / len(values))
-            color = SIDE_COLORS[side]
-            ax.hist(
-                values,
-                edges,
-                weights=weights,
-                color=color,
-                alpha=0.45,
-                label=f"{side}s ({len(values):,})",
-            )
-            if hard is not None:
-                bound = "below" if side == "positive" else "above"
-                ax.axvline(
-                    hard,
-                    color=color,
-                    linestyle="--" if bound == "below" else ":",
-                    label=f"hard {side}s {bound}",
-                )
-    ax.set(
-        xlabel="context support",
-        ylabel="share of the side's images",
-        title=f"{worded(challenge.task)} by {worded(challenge.criterion)} ({challenge.split})",
+    sides = (
+        ("positive", challenge.labels, challenge.positive, "below", "--"),
+        ("negative", ~challenge.labels, challenge.negative, "above", ":"),
     )
+    for side, mask, threshold, bound, line in sides:
+        values, hard, color = challenge.support[mask], threshold.threshold, SIDE_COLORS[side]
+        if len(values):
+            weights, label = np.full(len(values), 1 / len(values)), f"{side}s ({len(values):,})"
+            ax.hist(values, edges, weights=weights, color=color, alpha=0.45, label=label)
+            if hard is not None:
+                ax.axvline(hard, color=color, linestyle=line, label=f"hard {side}s {bound}")
+    title = f"{worded(challenge.task)} by {worded(challenge.criterion)} ({challenge.split})"
+    ax.set(xlabel="context support", ylabel="share of the side's images", title=title)
     ax.legend()
     return ax

@@ -1,6 +1,4 @@
-"""Sweeps as pictures, after the paper's Figs. 10 to 12: first their data as tables, then axes and
-figures of these.
-"""
+"""Sweeps as pictures, after the paper's Figs. 10 to 12: tables of their data, axes, figures."""
 
 from __future__ import annotations
 
@@ -19,39 +17,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "by_tau",
-    "cue_counts",
-    "cues",
-    "draw_cues",
-    "draw_shares",
-    "draw_sides",
-    "draw_tau",
-    "heat",
-    "largest",
-    "matrix",
-    "quartiles",
-    "share_points",
-    "shares",
-    "tau_band",
-    "tau_counts",
-]
+    "by_tau", "cue_counts", "cues", "draw_cues", "draw_shares", "draw_sides", "draw_tau", "heat",
+    "largest", "matrix", "quartiles", "share_points", "shares", "tau_band", "tau_counts",
+]  # fmt: skip
 
 _MOST_CUES = 5
 
 
 def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
-    """The lines of Fig. 10, from ``Sweep.cues``: ``alpha``, ``cues`` (1 to 5) and ``tasks`` that
-    have at least so many.
+    """The lines of Fig. 10, from ``Sweep.cues``.
+
+    Returns:
+        ``alpha``, ``cues`` (1 to 5) and ``tasks`` that have at least so many (Int64).
     """
     lines = cues.group_by("alpha").agg(
         pl.col("n_cues").ge(k).sum().cast(pl.Int64).alias(str(k)) for k in range(1, _MOST_CUES + 1)
     )
     long = lines.unpivot(index="alpha", variable_name="cues", value_name="tasks")
-    return (
-        long.with_columns(pl.col("cues").cast(pl.Int64))
-        .sort("cues", "alpha")
-        .select("alpha", "cues", "tasks")
-    )
+    long = long.with_columns(pl.col("cues").cast(pl.Int64)).sort("cues", "alpha")
+    return long.select("alpha", "cues", "tasks")
 
 
 def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataFrame:
@@ -64,11 +48,13 @@ def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataF
     part = grid.filter(split=split, task=task)
     sides = [
         part.select(
-            "task", "split", pl.lit(side).alias("side"), "alpha", "beta", pl.col(f"hard_{side}s").alias("hard"),
-            pl.col(f"{side}s").alias("n"), pl.col(f"share_{side}").alias("share"),
+            *("task", "split", pl.lit(side).alias("side"), "alpha", "beta"),
+            hard=f"hard_{side}s",
+            n=f"{side}s",
+            share=f"share_{side}",
         )
         for side in SIDE_COLORS
-    ]  # fmt: skip
+    ]
     return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
 
 
@@ -85,16 +71,17 @@ def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def quartiles(table: pl.DataFrame, side: str, column: str) -> pl.DataFrame:
-    """``side, tau, low, median, high, tasks``: quartiles of a column over tasks, which nulls are no
-    part of.
+    """``side, tau, low, median, high, tasks``: quartiles of a column over tasks; nulls are left
+    out.
     """
     value = pl.col(column)
-    return table.group_by("tau").agg(
-        value.quantile(0.25, "linear").alias("low"),
-        value.median().alias("median"),
-        value.quantile(0.75, "linear").alias("high"),
+    bands = table.group_by("tau").agg(
+        low=value.quantile(0.25, "linear"),
+        median=value.median(),
+        high=value.quantile(0.75, "linear"),
         tasks=value.count().cast(pl.Int64),
-    ).sort("tau").select(pl.lit(side).alias("side"), pl.all())  # fmt: skip
+    )
+    return bands.sort("tau").select(pl.lit(side).alias("side"), pl.all())
 
 
 def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
@@ -103,13 +90,11 @@ def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     ax = new_axes(ax)
-    markers = "osD^v"
-    for k, color in enumerate(colormaps["cividis"](np.linspace(0, 0.85, _MOST_CUES)), 1):
+    colors = colormaps["cividis"](np.linspace(0, 0.85, _MOST_CUES))
+    for k, (color, marker) in enumerate(zip(colors, "osD^v", strict=True), 1):
         line = counts.filter(cues=k)
-        ax.plot(
-            line["alpha"], line["tasks"], color=color, marker=markers[k - 1], markersize=4, label=f"{k} or more", linewidth=1.4,
-            markeredgewidth=0,
-        )  # fmt: skip
+        (drawn,) = ax.plot(line["alpha"], line["tasks"], color=color, marker=marker, linewidth=1.4)
+        drawn.set(label=f"{k} or more", markersize=4, markeredgewidth=0)
     ax.set(xlabel="alpha", ylabel="tasks", title="Tasks by number of context cues", ylim=(0, None))
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.legend(title="cues")
@@ -117,34 +102,26 @@ def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def shares(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``; a white line
-    where both sides are equal.
+    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``.
+
+    A white line marks where both sides are equal.
     """
     ax = new_axes(ax)
     part = points.filter(side=side)
-    name, split = part.select("task", "split").row(0)
+    task, split = part.select("task", "split").row(0)
     heat(ax, part, "share", top=largest(points["share"]), label="share of images")
-    ax.set_title(f"P(hard | {side}), {worded(name)} ({split})")
-    wide = {one: matrix(points.filter(side=one), "share") for one in SIDE_COLORS}
+    ax.set_title(f"P(hard | {side}), {worded(task)} ({split})")
+    wide = {name: matrix(points.filter(side=name), "share") for name in SIDE_COLORS}
     _draw_equal(ax, part["alpha"].unique().sort(), part["beta"].unique().sort(), wide)
     return ax
 
 
 def heat(ax: Axes, part: pl.DataFrame, column: str, *, top: float, label: str) -> None:
     """A field over alpha and beta, null left white, with its scale from 0 to ``top``."""
-    values = matrix(part, column)
     alphas, betas = part["alpha"].unique().sort(), part["beta"].unique().sort()
-    shown = ax.pcolormesh(
-        alphas,
-        betas,
-        values,
-        vmin=0,
-        vmax=top,
-        cmap="cividis",
-        shading="nearest",
-        rasterized=True,
-        zorder=1,
-    )
+    scale: Any = {"vmin": 0, "vmax": top, "cmap": "cividis", "shading": "nearest"}
+    values = matrix(part, column)
+    shown = ax.pcolormesh(alphas, betas, values, **scale, rasterized=True, zorder=1)
     ax.grid(visible=False)
     ax.set(xlabel="alpha", ylabel="beta")
     ax.figure.colorbar(shown, ax=ax, label=label)
@@ -165,33 +142,24 @@ def largest(values: pl.Series) -> float:
 
 def _draw_equal(ax: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, Any]) -> None:
     difference = share["positive"] - share["negative"]
-    # a line of equality needs both signs and more than one row and column; without a positive all
-    # is NaN
+    # a line needs both signs and more than one row and column; without a positive all is NaN
     if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
         from matplotlib.lines import Line2D
 
         ax.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1.2)
         line = Line2D([], [], color="white", linewidth=1.2, label="both sides equal")
-        # on a dark ground of its own: the field below may be light
-        ax.legend(
-            handles=[line], frameon=True, facecolor="0.25", labelcolor="white", loc="upper right"
-        )
+        # on a dark ground: the field below may be light
+        ground: Any = {"facecolor": "0.25", "labelcolor": "white"}
+        ax.legend(handles=[line], frameon=True, loc="upper right", **ground)
 
 
 def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 11: hard images by tau, median and quartiles over tasks, from
-    ``tau_counts``.
-    """
+    """One panel of Fig. 11: hard images by tau over tasks, from ``tau_counts``."""
     ax = new_axes(ax)
     part = bands.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
-    split = part["split"][0]
-    ax.set(
-        xlabel="tau",
-        ylabel="images",
-        title=f"Hard {side}s by the gist criterion ({split})",
-        ylim=(0, None),
-    )
+    title = f"Hard {side}s by the gist criterion ({part['split'][0]})"
+    ax.set(xlabel="tau", ylabel="images", title=title, ylim=(0, None))
     ax.legend()
     return ax
 
@@ -199,16 +167,10 @@ def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) 
 def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
     """The median task as a line, half of the tasks as a band."""
     known = part.drop_nulls("median")
-    ax.fill_between(
-        known["tau"],
-        known["low"],
-        known["high"],
-        color=color,
-        alpha=0.22,
-        linewidth=0,
-        label="half of the tasks",
-    )
-    ax.plot(known["tau"], known["median"], color=color, linewidth=1.6, label="median task")
+    tau, low, high = (known[name] for name in ("tau", "low", "high"))
+    label = "half of the tasks"
+    ax.fill_between(tau, low, high, color=color, alpha=0.22, linewidth=0, label=label)
+    ax.plot(tau, known["median"], color=color, linewidth=1.6, label="median task")
 
 
 @styled
@@ -232,7 +194,7 @@ def draw_tau(bands: pl.DataFrame) -> Figure:
 
 
 def draw_sides(table: pl.DataFrame, draw: Any, sides: Sequence[str] = tuple(SIDE_COLORS)) -> Figure:
-    """A panel for positives beside one for negatives; ``draw`` takes the table, the side and axes."""
+    """A panel for positives next to one for negatives; ``draw`` takes table, side and axes."""
     figure, axes = canvas(len(sides), 4.6)
     for ax, side in zip(axes, sides, strict=True):
         draw(table, side, ax)

@@ -27,23 +27,16 @@ from nooch.version import __version__
 __all__ = ["load_sweep", "save_sweep"]
 
 _VERSION = 1
-_COUNTS = {
-    "hard_positives": pl.Int64, "hard_negatives": pl.Int64, "positives": pl.Int64, "negatives": pl.Int64,
-    "share_positive": pl.Float64, "share_negative": pl.Float64,
-}  # fmt: skip
+_SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
+_SHARES = dict.fromkeys(("share_positive", "share_negative"), pl.Float64)
+_COUNTS = dict.fromkeys(_SIDES, pl.Int64) | _SHARES
 _PLACE = {"task": pl.String, "split": pl.String}
 _POINT = {"alpha": pl.Float64, "beta": pl.Float64}
 _COLUMNS: dict[str, dict[str, Any]] = {
     "cues": {"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64},
     "grid": {**_PLACE, **_POINT, **_COUNTS},
     "tau": {**_PLACE, "tau": pl.Float64, **_COUNTS},
-    "equal": {
-        **_PLACE,
-        **_POINT,
-        "share_positive": pl.Float64,
-        "share_negative": pl.Float64,
-        "imbalance": pl.Float64,
-    },
+    "equal": {**_PLACE, **_POINT, **_SHARES, "imbalance": pl.Float64},
 }
 
 
@@ -54,15 +47,14 @@ def save_sweep(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a sweep's folder, whole or not at all: ``cues``, ``grid``, ``tau`` and
-    ``equal.parquet``, and pictures of them.
+    """Write a sweep's folder atomically: ``NAME.parquet`` of its tables, and pictures of them.
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     with atomic_folder(folder, overwrite=overwrite, marker=SWEEP_MARKER) as partial:
-        tables = {"cues": sweep.cues, "grid": sweep.grid, "tau": sweep.tau, "equal": sweep.equal}
-        for name, table in tables.items():
+        for name in _COLUMNS:
+            table: pl.DataFrame = getattr(sweep, name)
             if table.height:
                 table.write_parquet(partial / f"{name}.parquet")
         for name, picture in _pictures(sweep).items():
@@ -74,20 +66,18 @@ def save_sweep(
             **(settings or {}),
             "equal": sweep.equal.to_dicts(),
         }
-        (partial / SWEEP_MARKER).write_bytes(
-            msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
-        )
+        content = msgspec.json.format(msgspec.json.encode(header), indent=1)
+        (partial / SWEEP_MARKER).write_bytes(content + b"\n")
     return Path(folder)
 
 
 def _pictures(sweep: Sweep) -> dict[str, bytes]:
-    pictures = (
-        {"cues_by_alpha": svg(draw_cues(cue_counts(sweep.cues)))} if sweep.cues.height else {}
-    )
+    pictures = {}
+    if sweep.cues.height:
+        pictures["cues_by_alpha"] = svg(draw_cues(cue_counts(sweep.cues)))
     for split in sweep.grid["split"].unique(maintain_order=True):
-        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(
-            draw_shares(share_points(sweep.grid, split))
-        )
+        points = share_points(sweep.grid, split)
+        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(points))
     for split in sweep.tau["split"].unique(maintain_order=True):
         pictures[f"hard_by_tau_{split}"] = svg(draw_tau(tau_counts(sweep.tau, split)))
     return pictures
@@ -115,9 +105,8 @@ def load_sweep(folder: str | Path) -> Sweep:
         make="make one with nooch sweep-thresholds",
         again="sweep again",
     )
-    return Sweep(
-        **{name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()}
-    )
+    tables = {name: _table(folder / f"{name}.parquet", of) for name, of in _COLUMNS.items()}
+    return Sweep(**tables)
 
 
 def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
@@ -127,6 +116,5 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
     try:
         return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
     except (pl.exceptions.PolarsError, InputError) as error:
-        raise FormatError(
-            f"is no table of a sweep: {error}", where=path, remedy="sweep again"
-        ) from error
+        problem = f"is no table of a sweep: {error}"
+        raise FormatError(problem, where=path, remedy="sweep again") from error

@@ -22,17 +22,14 @@ def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[st
     if pair is None:
         return None
     if len(pair) != 2 or pair[0] == pair[1]:
-        raise ParameterError(
-            f"methods are {', '.join(pair) or 'none'}", allowed="two different methods"
-        )
-    one, other = (check_one_of("method with losses of images", name, methods) for name in pair)
-    return one, other
+        text = f"methods are {', '.join(pair) or 'none'}"
+        raise ParameterError(text, allowed="two different methods")
+    baseline, rival = (check_one_of("method with losses of images", m, methods) for m in pair)
+    return baseline, rival
 
 
 def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
-    """The method that others are compared with: the first of a pair; else ERM, if there, or the
-    first.
-    """
+    """The baseline: the first of a pair; else ERM; else the first method."""
     if pair is not None:
         return pair[0]
     return "erm" if "erm" in methods else methods[0] if methods else None
@@ -44,21 +41,14 @@ def rival_of(
     methods: Sequence[str],
     pair: tuple[str, str] | None = None,
 ) -> str | None:
-    """The second of a pair; else the method with the best average AUC on hard images of a
-    criterion.
-    """
+    """The second of a pair; else the method with the best average AUC on hard images."""
     if pair is not None:
         return pair[1]
     baseline = baseline_of(methods)
     others = [method for method in methods if method != baseline]
     if results is None or not others:
         return others[0] if others else None
-    rows = results.cells.filter(
-        pl.col("method").is_in(others) & pl.col("mean").is_not_null(),
-        criterion=criterion,
-        metric="auc",
-        subset="hard",
-        task=AVERAGE,
-    )
+    place = {"criterion": criterion, "metric": "auc", "subset": "hard", "task": AVERAGE}
+    rows = results.cells.filter(pl.col("method").is_in(others), **place).drop_nulls("mean")
     best = rows.sort("mean", descending=True, maintain_order=True)["method"]
     return str(best[0]) if len(best) else others[0]

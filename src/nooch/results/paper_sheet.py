@@ -14,7 +14,7 @@ from nooch.errors import InputError, ParameterError
 from nooch.files import SUITE_MARKER
 from nooch.options import options_from
 from nooch.published.published_counts import SET_TABLES
-from nooch.report.paper_tables import Sheet
+from nooch.report.paper_tables import ResultSheet
 from nooch.report.score_tables import tables_of
 from nooch.report.set_count_tables import SetsShown
 from nooch.results.paired_runs import paired_results
@@ -116,7 +116,7 @@ def paper_sheet(
     sheet: SheetOptions,
     *,
     progress: Progress = no_progress,
-) -> Sheet:
+) -> ResultSheet:
     """The paper's tables of these names.
 
     Args:
@@ -141,7 +141,7 @@ def paper_sheet(
                 f"{', '.join(names)} have no methods",
                 remedy="leave out `paired`, `methods`, `by_sight` and `over`",
             )
-        return Sheet([], notes, sets=sets)
+        return ResultSheet([], notes, sets=sets)
     runs = [source for source in sources if not _is_suite(source)]
     if not runs:
         raise ParameterError(
@@ -178,7 +178,7 @@ def paper_sheet(
         )
         differences = pl.concat([scores.differences for scores in pairs]) if pairs else None
         shown = [table for scores in pairs for table in tables_of(scores, metrics)]
-    return Sheet(tables, [legend(by_sight=sheet.by_sight), *notes], differences, shown, sets)
+    return ResultSheet(tables, [legend(by_sight=sheet.by_sight), *notes], differences, shown, sets)
 
 
 def _read(sources: Sequence[str], options: ResultOptions, progress: Progress) -> Results:

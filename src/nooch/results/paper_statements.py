@@ -1,6 +1,4 @@
-"""The paper's conclusions as statements that results can be asked about: each with its exact test,
-a verdict and the numbers behind it.
-"""
+"""The paper's conclusions as statements about results: exact tests, verdicts, numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nooch.errors import check_one_of
-from nooch.report.score_tables import Shown, printable
+from nooch.report.score_tables import Shown, printable_table
 from nooch.results.run_results import Results
 from nooch.results.statement_checks import (
     CLEAR,
@@ -51,32 +49,31 @@ class Statement:
     tests: Sequence[tuple[Callable[..., list[Check]], tuple[object, ...]]]
     each: bool = True
 
+    @property
+    def _criteria(self) -> list[str]:
+        return list(dict.fromkeys(str(values[0]) for _, values in self.tests if self.each))
+
     def checks(self, numbers: Numbers) -> list[Check]:
         """All checks that can be made, or one that says what is missing."""
-        wanted = list(dict.fromkeys(str(given[0]) for _, given in self.tests if self.each))
-        tests = [
-            (test, given)
-            for test, given in self.tests
-            if not self.each or numbers.methods(str(given[0]))
-        ]
-        if not tests:
-            return [unknown(self.sentence, f"no results under {' or '.join(wanted)}")]
-        return [check for test, given in tests for check in test(numbers, *given)]
+        there = [criterion for criterion in self._criteria if numbers.methods(criterion)]
+        if self.each and not there:
+            return [unknown(self.sentence, f"no results under {' or '.join(self._criteria)}")]
+        tests = [(t, values) for t, values in self.tests if not self.each or values[0] in there]
+        return [check for test, values in tests for check in test(numbers, *values)]
 
     def scope(self, numbers: Numbers) -> str:
         """Under which of its criteria it is judged, where it is not all of them."""
-        wanted = list(dict.fromkeys(str(given[0]) for _, given in self.tests if self.each))
-        there = [criterion for criterion in wanted if numbers.methods(criterion)]
-        return f"{', '.join(there)} alone" if 0 < len(there) < len(wanted) else ""
+        there = [criterion for criterion in self._criteria if numbers.methods(criterion)]
+        return f"{', '.join(there)} alone" if 0 < len(there) < len(self._criteria) else ""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out of a statement.
+    """The outcome of a statement.
 
     Attributes:
         statement: the statement.
-        verdict: ``holds``, ``does not hold`` or ``cannot be said``.
+        verdict: ``holds``, ``does not hold`` or ``inconclusive``.
         scope: under which criteria, where there are not results of all; else empty.
         checks: what the verdict follows from, with numbers or the reason why there are none.
     """
@@ -93,50 +90,40 @@ def judge_statements(results: Results, names: Sequence[str] | None = None) -> li
     Raises:
         ParameterError: an unknown statement.
     """
-    wanted = [
-        STATEMENTS[check_one_of("statement", name, STATEMENTS)] for name in names or STATEMENTS
-    ]
+    asked = [check_one_of("statement", name, STATEMENTS) for name in names or STATEMENTS]
     numbers = Numbers(results.cells)
-    found = [(statement, statement.checks(numbers)) for statement in wanted]
-    return [Finding(s, concluded(checks), s.scope(numbers), checks) for s, checks in found]
+    findings = []
+    for statement in (STATEMENTS[name] for name in asked):
+        checks = statement.checks(numbers)
+        findings.append(Finding(statement, concluded(checks), statement.scope(numbers), checks))
+    return findings
 
 
 def finding_tables(
     findings: Sequence[Finding], paper: Sequence[Finding], about: str
 ) -> list[Shown]:
-    """Verdicts beside those on the paper's own tables, then all checks with their numbers."""
+    """Verdicts next to those on the paper's own tables, then all checks with their numbers."""
     of_paper = {finding.statement.name: finding.verdict for finding in paper}
-    verdicts = [
-        [
-            f.statement.sentence,
-            f.verdict + (f" ({f.scope})" if f.scope else ""),
-            of_paper[f.statement.name],
-        ]
-        for f in findings
-    ]
-    checks = [[f.statement.name, c.what, c.verdict, c.numbers] for f in findings for c in f.checks]
+    verdicts, checks = [], []
+    for finding in findings:
+        statement, scope = finding.statement, f" ({finding.scope})" if finding.scope else ""
+        verdict = f"{finding.verdict}{scope}"
+        verdicts.append([statement.sentence, verdict, of_paper[statement.name]])
+        checks += [[statement.name, c.what, c.verdict, c.numbers] for c in finding.checks]
+    columns = ["statement", "verdict", "on the paper's tables"]
     tables = [
-        Shown(
-            f"Statements: {about}", ["statement", "verdict", "on the paper's tables"], verdicts, 3
-        ),
+        Shown(f"Statements: {about}", columns, verdicts, 3),
         Shown(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
     ]
-    return [
-        Shown(
-            printable(t.title),
-            t.columns,
-            [[printable(cell) for cell in row] for row in t.rows],
-            t.left,
-        )
-        for t in tables
-    ]
+    return [printable_table(table) for table in tables]
 
 
-def _each(
-    test: Callable[..., list[Check]], *arguments: tuple[object, ...]
-) -> list[tuple[Callable[..., list[Check]], tuple[object, ...]]]:
+_Tests = Sequence[tuple[Callable[..., list[Check]], tuple[object, ...]]]
+
+
+def _each(test: Callable[..., list[Check]], *arguments: tuple[object, ...]) -> _Tests:
     """A test with each of several arguments."""
-    return [(test, given) for given in arguments]
+    return [(test, values) for values in arguments]
 
 
 _LISTED = (

@@ -1,11 +1,9 @@
-"""Runs, or what nooch collect made of them -> cells of results tables: each method's chosen
-setting, over seeds and over tasks.
-"""
+"""Runs or collected scores -> results: each method's chosen setting, over seeds and over tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +16,7 @@ from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.html import html_table
 from nooch.published.published_results import PAPER_NAMES, paper_results
+from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import (
     CELLS,
     averages_note,
@@ -53,8 +52,11 @@ _CHOSEN: Schema = dict.fromkeys(("rule", "criterion", "task", "method"), _TEXT) 
     "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True)
 }
 _PLACE = ["criterion", "task"]
-_TASKS = pl.col("task").filter(pl.col("task") != AVERAGE)
 _RUN = ["task", "method", "setting", "seed"]
+_WORSE = "worse_than_constant"
+
+_Source = tuple[dict[str, pl.DataFrame], dict[str, str], list[str]]
+"""Frames of ``cells_of``, what methods are recorded to see, and notes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,26 +84,16 @@ class Results:
     strict: bool = False
 
     def _repr_html_(self) -> str:
-        shown = self.cells.filter(metric="auc", subset="hard")
-        texts = [_in_words(mean, std) for mean, std in shown.select("mean", "std").rows()]
-        shown = shown.with_columns(pl.Series("cell", texts, dtype=pl.String))
-        wide = shown.pivot(
-            on="method", index=["criterion", "task"], values="cell", maintain_order=True
+        hard = self.cells.filter(metric="auc", subset="hard")
+        texts = [mean_sd(*row) for row in hard.select("mean", "std").rows()]
+        index = ["criterion", "task"]
+        wide = hard.with_columns(cell=pl.Series(texts, dtype=pl.String)).pivot(
+            on="method", index=index, values="cell", maintain_order=True
         )
-        methods = in_order(wide.columns[2:])
-        rows = (
-            wide.sort(pl.col("task") != AVERAGE, maintain_order=True)
-            .select("criterion", "task", *methods)
-            .rows()
-        )
+        columns = [*index, *in_order(wide.columns[2:])]
+        rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         title = f"AUC on hard images, mean (sd over seeds): {self.about}"
-        return html_table(
-            title,
-            ["criterion", "task", *methods],
-            rows,
-            left=2,
-            notes=[*self.notes, *self.averages],
-        )
+        return html_table(title, columns, rows, left=2, notes=[*self.notes, *self.averages])
 
     @property
     def averages(self) -> list[str]:
@@ -118,20 +110,14 @@ class Results:
         """
         if tasks is None and methods is None:
             return self
-        kept = self.cells.filter(pl.col("task") != AVERAGE)
+        cells = self.cells.filter(pl.col("task") != AVERAGE)
         for column, names in (("task", tasks), ("method", methods)):
-            known = kept[column].unique(maintain_order=True).to_list()
+            known = cells[column].unique(maintain_order=True).to_list()
             for name in names or ():
                 check_one_of(column, name, known, owner="the results")
             if names is not None:
-                kept = kept.filter(pl.col(column).is_in(list(names)))
-        return Results(with_averages(kept, strict=self.strict), self.notes, self.about, self.strict)
-
-
-def _in_words(mean: float | None, std: float | None) -> str | None:
-    if mean is None:
-        return None
-    return f"{mean:.3f}" + ("" if std is None else f" ({std:.3f})")
+                cells = cells.filter(pl.col(column).is_in(list(names)))
+        return replace(self, cells=with_averages(cells, strict=self.strict))
 
 
 def read_results(
@@ -148,12 +134,11 @@ def read_results(
 
     Args:
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
-        suites: for runs: one of them is the suite that was trained for. For collected scores: they
-            tell the kinds of criteria.
+        suites: for runs: among them the suite that was trained for. For collected scores: the kinds
+            of criteria.
         rule: which hyperparameters; out of ``nooch.selection.RULES``.
         split: whose scores.
-        roles: kind of criterion -> name of the criterion that stands for it, where that is not
-            plain.
+        roles: kind of criterion -> name of the criterion that stands for it, where several could.
         strict: averages over all tasks, null where a value is undefined for one of them.
         progress: called with what is being done, and how much of how much is done.
 
@@ -163,53 +148,46 @@ def read_results(
         ParameterError: no suite or another one than was trained for, a rule that was not collected.
     """
     source = Path(source)
-    choice = _Choice(check_one_of("rule", rule, RULES), split, roles or {}, strict)
+    check_one_of("rule", rule, RULES)
     if (source / RUNS_MARKER).is_file():
-        return _of_runs(RunsFolder.open(source), suites, choice, progress)
-    if (source / "scores.parquet").is_file() and (source / "selected.csv").is_file():
-        return _of_collected(source, suites, choice)
-    raise InputError(
-        "holds no results",
-        where=source,
-        allowed=(
-            f"a folder of nooch bench ({RUNS_MARKER}), or of nooch collect (scores.parquet and"
-            " selected.csv)"
-        ),
-    )
+        runs = RunsFolder.open(source)
+        suites = [suite_of(runs, suites)]
+        frames, sees, notes = _of_runs(runs, suites[0], rule, split, progress)
+    elif (source / "scores.parquet").is_file() and (source / "selected.csv").is_file():
+        frames, sees, notes = _of_collected(source, split)
+    else:
+        raise InputError(
+            "holds no results",
+            where=source,
+            allowed=(
+                f"a folder of nooch bench ({RUNS_MARKER}), or of nooch collect (scores.parquet and"
+                " selected.csv)"
+            ),
+        )
+    called = roles_of(frames["places"]["criterion"], suites, roles or {})
+    cells = cells_of(**frames, rule=rule, split=split, sees=sees, strict=strict)
+    cells = cells.with_columns(pl.col("criterion").replace(called))
+    about = f"{source.name}, {split} images, settings chosen by {rule}"
+    return Results(cells, [*notes, *missing_note(frames["planned"])], about, strict)
 
 
 def paper_cells() -> Results:
     """The paper's own numbers (Tables 5 and 9 to 18) in the same form."""
     sees = {name: sight(METHODS[name].sees) for name in PAPER_NAMES.values()}
-    frame = paper_results().with_columns(
-        pl.col("method").replace_strict(sees).alias("sees"),
-        *(
-            pl.lit(None, CELLS[name]).alias(name)
-            for name in (
-                "setting",
-                "n",
-                "n_positive",
-                "n_settings",
-                "settings",
-                "n_worse",
-                "reason",
-            )
-        ),
-        # its averages are over all its tasks
-        *(
-            pl.when(pl.col("task") == AVERAGE).then(of.over("criterion")).alias(name)
-            for name, of in (
-                ("n_tasks", _TASKS.n_unique().cast(pl.Int64)),
-                ("averaged_tasks", _TASKS.unique(maintain_order=True).str.join(", ")),
-            )
-        ),
-        # of Table 5 the paper does not say how many
-        *(
-            pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64)).alias(name)
-            for name in ("n_seeds", "seeds")
-        ),
+    task, average = pl.col("task"), pl.when(pl.col("task") == AVERAGE)
+    # averages are over all tasks
+    tasks = task.filter(task != AVERAGE).unique(maintain_order=True)
+    # of Table 5 the paper does not say how many
+    seeds = pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64))
+    known = paper_results().with_columns(
+        sees=pl.col("method").replace_strict(sees),
+        n_tasks=average.then(tasks.len().cast(pl.Int64).over("criterion")),
+        averaged_tasks=average.then(tasks.str.join(", ").over("criterion")),
+        n_seeds=seeds,
+        seeds=seeds,
     )
-    return Results(frame.select(list(CELLS)), [], "the paper's tables")
+    cells = pl.concat([pl.DataFrame(schema=CELLS), known.drop("table")], how="diagonal")
+    return Results(cells, [], "the paper's tables")
 
 
 def merge(results: Sequence[Results]) -> Results:
@@ -220,86 +198,50 @@ def merge(results: Sequence[Results]) -> Results:
             tasks together.
     """
     seen: dict[str, str] = {}
-    for one in results:
-        for criterion in one.cells["criterion"].unique(maintain_order=True):
+    for part in results:
+        for criterion in part.cells["criterion"].unique(maintain_order=True):
             if criterion in seen:
                 raise InputError(
-                    f"{seen[criterion]} and {one.about} both have results under {criterion}",
+                    f"{seen[criterion]} and {part.about} both have results under {criterion}",
                     allowed="each criterion from one folder",
                     remedy="give them one at a time",
                 )
-            seen[criterion] = one.about
-    cells = pl.concat([one.cells for one in results])
-    notes, about = (
-        [text for one in results for text in one.notes],
-        "; ".join(one.about for one in results),
-    )
-    return Results(cells, notes, about, any(one.strict for one in results))
+            seen[criterion] = part.about
+    cells = pl.concat([part.cells for part in results])
+    notes = [text for part in results for text in part.notes]
+    about = "; ".join(part.about for part in results)
+    return Results(cells, notes, about, any(part.strict for part in results))
 
 
-def suite_of(runs: RunsFolder, suites: Iterable[Suite]) -> Suite:
+def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
     """The suite that runs were trained for, out of several.
 
     Raises:
         ParameterError: none of them is; the message says whether it is another suite or another
             version of the dataset.
     """
-    given = list(suites)
-    for suite in given:
+    for suite in suites:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
-    if not given:
-        raise ParameterError(
-            "which suite was trained for?", where=runs.path, remedy="give `suite` SUITE"
-        )
-    trained = runs.header.data["dataset"]
-    problems = [
-        (
+    if not suites:
+        remedy = "give `suite` SUITE"
+        raise ParameterError("which suite was trained for?", where=runs.path, remedy=remedy)
+    trained, problems = runs.header.data["dataset"], []
+    for suite in suites:
+        own = suite.header.dataset.fingerprint
+        problems.append(
             "the suite is another one of the same dataset"
-            if suite.header.dataset.fingerprint == trained
-            else (
-                "the suite is of another dataset, or another version of it"
-                f" ({suite.header.dataset.fingerprint}; trained on {trained})"
-            )
+            if own == trained
+            else "the suite is of another dataset, or another version of it"
+            f" ({own}; trained on {trained})"
         )
-        for suite in given
-    ]
-    raise ParameterError(
-        "; ".join(problems), where=runs.path, allowed="the suite that was trained for"
-    )
+    allowed = "the suite that was trained for"
+    raise ParameterError("; ".join(problems), where=runs.path, allowed=allowed)
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """Whose numbers results are, and how they are averaged; see ``read_results``."""
-
-    rule: str
-    split: str
-    roles: Mapping[str, str]
-    strict: bool
-
-    def results(
-        self,
-        frames: Mapping[str, pl.DataFrame],
-        sees: Mapping[str, str],
-        suites: Sequence[Suite],
-        name: str,
-        notes: Sequence[str],
-    ) -> Results:
-        """Cells of ``table, selected, planned, places``, criteria called as they are in tables."""
-        cells = cells_of(**frames, rule=self.rule, split=self.split, sees=sees, strict=self.strict)
-        cells = _renamed(cells, roles_of(frames["places"], suites, self.roles))
-        about = f"{name}, {self.split} images, settings chosen by {self.rule}"
-        return Results(cells, [*notes, *missing_note(frames["planned"])], about, self.strict)
-
-
-def _of_runs(
-    runs: RunsFolder, suites: Sequence[Suite], choice: _Choice, progress: Progress
-) -> Results:
-    suite, rule, split = suite_of(runs, suites), choice.rule, choice.split
-    check_one_of(
-        "split", split, [name for name in ("valid", "test") if name in suite.splits], owner="runs"
-    )
+def _of_runs(runs: RunsFolder, suite: Suite, rule: str, split: str, progress: Progress) -> _Source:
+    splits = [name for name in ("valid", "test") if name in suite.splits]
+    check_one_of("split", split, splits, owner="runs")
     done, sees = set(runs.done()), {}
     for name in done:
         record = runs.read_job(name)
@@ -310,24 +252,13 @@ def _of_runs(
                 remedy="delete the job's folder; nooch bench makes it again",
             )
         sees[record.job.method] = sight(record.sees)
-    # worst-hard beside the rule: a rule that is undefined for all runs is left out
-    scores, selected, notes = collect(
-        runs, suite, rules=list(dict.fromkeys((rule, "worst-hard"))), progress=progress
-    )
-    planned = pl.DataFrame(
-        [
-            (job.task, job.method, job.setting, job.seed, name in done)
-            for name, job in runs.header.jobs.items()
-        ],
-        schema={
-            "task": pl.String,
-            "method": pl.String,
-            "setting": pl.String,
-            "seed": pl.Int64,
-            "done": pl.Boolean,
-        },
-        orient="row",
-    )
+    # with worst-hard as well: a rule that is undefined for all runs is left out
+    rules = list(dict.fromkeys((rule, "worst-hard")))
+    scores, selected, notes = collect(runs, suite, rules=rules, progress=progress)
+    jobs = runs.header.jobs.items()
+    schema = dict.fromkeys(_RUN, pl.String) | {"seed": pl.Int64, "done": pl.Boolean}
+    rows = [(job.task, job.method, job.setting, job.seed, name in done) for name, job in jobs]
+    planned = pl.DataFrame(rows, schema=schema, orient="row")
     tasks = set(planned["task"])
     places = pl.DataFrame(
         [(c, t) for c, t, s in suite.keys if s == split and t in tasks],
@@ -335,11 +266,10 @@ def _of_runs(
         orient="row",
     )
     frames = {"table": scores.table, "selected": selected, "planned": planned, "places": places}
-    return choice.results(frames, sees, [suite], runs.path.name, notes)
+    return frames, sees, notes
 
 
-def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Results:
-    split = choice.split
+def _of_collected(source: Path, split: str) -> _Source:
     table, selected = (
         check_columns(
             read_table(source / name), schema, source / name, "collect again: nooch collect"
@@ -347,12 +277,11 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
         for name, schema in (("scores.parquet", _SCORES), ("selected.csv", _CHOSEN))
     )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
-    selected = selected.with_columns(pl.col("setting").cast(pl.String).fill_null(""))
-    # null where it was collected before it was recorded, and in CSV without a type then
-    worse = (
-        pl.col("worse_than_constant") if "worse_than_constant" in selected.columns else pl.lit(None)
+    # null in files of earlier versions, and in CSV without a type then
+    worse = pl.col(_WORSE) if _WORSE in selected.columns else pl.lit(None)
+    selected = selected.with_columns(
+        pl.col("setting").cast(pl.String).fill_null(""), worse.cast(pl.Int64).alias(_WORSE)
     )
-    selected = selected.with_columns(worse_than_constant=worse.cast(pl.Int64))
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
     tasks = plain.select("task").unique(maintain_order=True)
@@ -361,19 +290,10 @@ def _of_collected(source: Path, suites: Sequence[Suite], choice: _Choice) -> Res
     planned = planned.with_columns(pl.col("done").fill_null(value=False))
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
     frames = {"table": table, "selected": selected, "planned": planned, "places": places}
-    # not in scores that were collected before it was recorded
-    marked = "worse_than_constant" in plain.columns
-    of_runs = (
-        plain.select(*_RUN, "worse_than_constant").unique(maintain_order=True).rows()
-        if marked
-        else []
-    )
-    notes = worse_note(row[1:3] + row[4:] for row in of_runs)
-    return choice.results(frames, {}, suites, source.name, notes)
-
-
-def _renamed(cells: pl.DataFrame, roles: Mapping[str, str]) -> pl.DataFrame:
-    return cells.with_columns(pl.col("criterion").replace(dict(roles)))
+    if _WORSE not in plain.columns:
+        return frames, {}, []
+    of_runs = plain.select(*_RUN, _WORSE).unique(maintain_order=True)
+    return frames, {}, worse_note(of_runs.select("method", "setting", _WORSE).rows())
 
 
 def _kind_of(name: str, suites: Sequence[Suite]) -> str:
@@ -383,17 +303,26 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 
 
 def roles_of(
-    places: pl.DataFrame, suites: Sequence[Suite], given: Mapping[str, str]
+    criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is
-    of that kind.
+    """Name of each criterion -> what it is called in tables.
+
+    That is its kind, where one criterion alone is of that kind.
+
+    Args:
+        criteria: their names; each may occur several times.
+        suites: the kinds of criteria.
+        named: kind -> name of the criterion that stands for it.
+
+    Raises:
+        ParameterError: an unknown kind or criterion.
     """
-    names = places["criterion"].unique(maintain_order=True).to_list()
-    for kind, name in given.items():
+    names = list(dict.fromkeys(criteria))
+    for kind, name in named.items():
         check_one_of("kind of criterion", kind, KINDS)
         check_one_of("criterion", name, names, owner="the results")
-    roles = {name: kind for kind, name in given.items()}
-    for kind in set(KINDS) - set(given):
+    roles = {name: kind for kind, name in named.items()}
+    for kind in set(KINDS) - set(named):
         of_kind = [name for name in names if name not in roles and _kind_of(name, suites) == kind]
         # one that is called as its kind comes before others of it
         chosen = [kind] if kind in of_kind else of_kind

@@ -1,4 +1,4 @@
-"""Benches that differ in one setting, side by side: which conclusions survive another value of it."""
+"""Benches that differ in one setting, side by side: which conclusions survive another value."""
 
 from __future__ import annotations
 
@@ -39,20 +39,24 @@ def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
             allowed=f"two or more that differ in {name}",
             remedy=f"run nooch bench again with another {name} and `out`",
         )
-    found = [_recorded(RunsFolder.open(source)) for source in sources]
-    known = sorted(set.intersection(*(set(each) for each in found)))
-    check_one_of("setting", name, known, owner="these runs")
-    values = [_in_words(each[name]) for each in found]
+    recorded = [_recorded(RunsFolder.open(source)) for source in sources]
+    check_one_of("setting", name, _in_all(recorded), owner="these runs")
+    values = [_in_words(settings[name]) for settings in recorded]
     if len(set(values)) < len(values):
-        raise ParameterError(
-            f"{name} is {', '.join(values)}", where="over", allowed="folders that all differ in it"
-        )
+        problem = f"{name} is {', '.join(values)}"
+        raise ParameterError(problem, where="over", allowed="folders that all differ in it")
     return values
 
 
+def _in_all(recorded: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the settings that all folders record."""
+    return sorted(set.intersection(*map(set, recorded)))
+
+
 def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
-    """A note on what else several folders of runs differ in: a verdict may depend on that as well;
-    none where in nothing.
+    """A note on what else several folders of runs differ in, if in anything.
+
+    A verdict may depend on that as well.
 
     Args:
         sources: as ``values_over`` takes them.
@@ -60,32 +64,24 @@ def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
     """
     folders = [RunsFolder.open(source) for source in sources]
     recorded = [_recorded(runs) for runs in folders]
-    # the block is of no effect; hashes say nothing
-    names = sorted(
-        set.intersection(*(set(each) for each in recorded)) - {name, "block", "features"}
-    )
-    values = {each: [_in_words(of[each]) for of in recorded] for each in names}
-    found = [
-        f"{each} ({', '.join(listed)})" for each, listed in values.items() if len(set(listed)) > 1
-    ]
-    parts = {
-        part: [runs.header.data.get(part) for runs in folders]
-        for part in ("suite", "features", "pixels", "backbone")
-    }
+    differing = []
+    for setting in _in_all(recorded):
+        values = [_in_words(settings[setting]) for settings in recorded]
+        # block has no effect; hashes say nothing
+        if setting not in {name, "block", "features"} and len(set(values)) > 1:
+            differing.append(f"{setting} ({', '.join(values)})")
     grids = [list(runs.header.jobs.values()) for runs in folders]
-    parts |= {
-        "tasks": [{job.task for job in jobs} for jobs in grids],
-        "methods or their settings": [
-            {(job.method, job.setting) for job in jobs} for jobs in grids
-        ],
-        "seeds": [{(job.seed, job.order) for job in jobs} for jobs in grids],
+    aspects: dict[str, list[Any]] = {
+        name: [runs.header.data.get(name) for runs in folders]
+        for name in ("suite", "features", "pixels", "backbone")
     }
-    found += [part for part, listed in parts.items() if any(each != listed[0] for each in listed)]
-    return (
-        [f"these folders differ not only in {name}, but also in {', '.join(found)}"]
-        if found
-        else []
-    )
+    aspects["tasks"] = [{job.task for job in jobs} for jobs in grids]
+    settings = [{(job.method, job.setting) for job in jobs} for jobs in grids]
+    aspects["methods or their settings"] = settings
+    aspects["seeds"] = [{(job.seed, job.order) for job in jobs} for jobs in grids]
+    differing += [name for name, values in aspects.items() if any(v != values[0] for v in values)]
+    text = f"these folders differ not only in {name}, but also in {', '.join(differing)}"
+    return [text] if differing else []
 
 
 def _recorded(runs: RunsFolder) -> dict[str, Any]:
@@ -103,8 +99,7 @@ def _in_words(value: Any) -> str:
 def tables_over(
     results: Mapping[str, Results], names: Sequence[str], setting: str, **options: Any
 ) -> tuple[list[ResultTable], list[str]]:
-    """The paper's tables of each value, one below the other; their rows have a column for the
-    setting.
+    """The paper's tables of each value, one below the other, with a column for the setting.
 
     Args:
         results: value -> results.
@@ -114,16 +109,14 @@ def tables_over(
     """
     tables: list[ResultTable] = []
     notes: list[str] = []
-    for value, found in results.items():
+    for value, at_value in results.items():
         about = f"{setting} = {value}"
-        mine, said = like(
-            Results(found.cells, found.notes, f"{found.about}; {about}"), names, **options
-        )
+        named = replace(at_value, about=f"{at_value.about}; {about}")
+        own, own_notes = like(named, names, **options)
         column = pl.lit(value).alias(setting)
-        tables += [replace(table, rows=table.rows.with_columns(column)) for table in mine]
-        notes += [f"{about}: {text}" for text in said]
-    order = {name: place for place, name in enumerate(names)}
-    return sorted(tables, key=lambda table: order[table.name]), notes
+        tables += [replace(table, rows=table.rows.with_columns(column)) for table in own]
+        notes += [f"{about}: {text}" for text in own_notes]
+    return sorted(tables, key=lambda table: names.index(table.name)), notes
 
 
 def survives(verdicts: Sequence[str]) -> bool | None:
@@ -141,9 +134,9 @@ def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Sh
         verdicts = [finding.verdict for finding in of_statement]
         sentence = of_statement[0].statement.sentence
         lines.append([printable(sentence), *verdicts, _SURVIVES[survives(verdicts)]])
-    n, known = (sum(line[-1] in kept for line in lines) for kept in (("yes",), ("yes", "no")))
+    outcomes = [line[-1] for line in lines]
+    n, open_ = outcomes.count("yes"), outcomes.count("–")
+    title = f"Statements over {setting}: {n} of {len(lines) - open_} verdicts survive"
+    title += f"; {open_} inconclusive at every value" if open_ else ""
     head = ["statement", *(f"{setting} = {value}" for value in findings), "survives"]
-    title = f"Statements over {setting}: {n} of {known} verdicts survive"
-    if known < len(lines):
-        title += f"; {len(lines) - known} cannot be said at any value"
     return Shown(title, head, lines, 1 + len(findings))

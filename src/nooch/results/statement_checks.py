@@ -1,6 +1,4 @@
-"""The tests of the paper's conclusions, each a function of numbers under one criterion or under
-several.
-"""
+"""The tests of the paper's conclusions: functions of numbers under one criterion or several."""
 
 from __future__ import annotations
 
@@ -22,19 +20,17 @@ from nooch.results.three_valued import (
 )
 
 __all__ = [
-    "CALIBRATED", "CLEAR", "ENVIRONMENT", "FAR", "OTHERS", "PAPER", "calibrated", "erm_best", "focal", "harder", "lead", "near", "shrinks", "trade",
-    "waterbirds", "worst_calibrated",
+    "CLEAR", "ENVIRONMENT", "FAR", "OTHERS", "PAPER", "calibrated", "erm_best", "focal", "harder",
+    "lead", "near", "shrinks", "trade", "waterbirds", "worst_calibrated",
 ]  # fmt: skip
 
-ENVIRONMENT = ("environment-reweight", "environment-undersample", "gdro", "irm")
-OTHERS = tuple(name for name in PAPER_NAMES.values() if name not in ENVIRONMENT)
 PAPER = tuple(PAPER_NAMES.values())
-CALIBRATED = ("erm", "label-undersample", "environment-undersample")
+ENVIRONMENT = ("environment-reweight", "environment-undersample", "gdro", "irm")
+OTHERS = tuple(name for name in PAPER if name not in ENVIRONMENT)
+_CALIBRATED = ("erm", "label-undersample", "environment-undersample")
 
 CLEAR = -0.6
-"""Rank correlation from which two sides trade off: the critical value of 9 methods, one-sided at 5
-%.
-"""
+"""Rank correlation from which two sides trade off: critical for 9 methods, one-sided at 5 %."""
 _TIED = 1e-9
 FAR = 2.0
 """How many times larger a lead is that is far larger."""
@@ -57,8 +53,8 @@ def lead(numbers: Numbers, criterion: str) -> list[Check]:
     )
     gaps = []
     for task in numbers.tasks(criterion):
-        found = {m: numbers.get(criterion, "auc", "hard", m, task) for m in PAPER}
-        means = {m: number.mean for m, number in found.items() if number is not None}
+        of_methods = {m: numbers.get(criterion, "auc", "hard", m, task) for m in PAPER}
+        means = {m: number.mean for m, number in of_methods.items() if number is not None}
         if len(means) == len(PAPER):
             gaps.append(max(means[m] for m in ENVIRONMENT) - max(means[m] for m in OTHERS))
     return [above(inside, outside, first), _more(second, gaps)]
@@ -68,55 +64,47 @@ def _more(what: str, gaps: Sequence[float]) -> Check:
     """Whether more differences are above 0 than below; ties are left out."""
     up, down = (sum(sign * gap > _TIED for gap in gaps) for sign in (1, -1))
     verdict = HOLDS if up > down else FAILS if down > up else OPEN
-    return Check(
-        what,
-        verdict,
-        f"on {up} of {len(gaps)} tasks, the other way on {down}, equal on {len(gaps) - up - down}",
-    )
+    tied = len(gaps) - up - down
+    text = f"on {up} of {len(gaps)} tasks, the other way on {down}, equal on {tied}"
+    return Check(what, verdict, text)
 
 
 def harder(numbers: Numbers) -> list[Check]:
     """Gist's AUC on hard below CE's for each method, and on most tasks."""
     numbers, over = numbers.alike(("ce", "gist"))
-    if why := _lacking_both(numbers, "auc", "hard", PAPER):
+    if why := _lacking_both(numbers, PAPER):
         return [unknown(f"AUC on hard under gist below that under ce{over}", why)]
     checks = []
     for method in PAPER:
-        ce, gist = _pair(numbers, method)
-        checks.append(
-            above(ce, gist, f"{method}: AUC on hard is lower under gist than under ce{over}")
+        what = f"{method}: AUC on hard is lower under gist than under ce{over}"
+        ce, gist = (
+            Number(f"{method}, {criterion}", number.mean, number.std)
+            for criterion in ("ce", "gist")
+            for number in numbers.averages(criterion, "auc", "hard", [method])
         )
+        checks.append(above(ce, gist, what))
     means = ([_task_mean(numbers, c, task) for c in ("ce", "gist")] for task in numbers.tasks("ce"))
     gaps = [ce - gist for ce, gist in means if ce is not None and gist is not None]
-    return [
-        *checks,
-        _more("the mean over methods is lower under gist on more tasks than not", gaps),
-    ]
-
-
-def _pair(numbers: Numbers, method: str) -> tuple[Number, Number]:
-    ce, gist = (numbers.get(criterion, "auc", "hard", method) for criterion in ("ce", "gist"))
-    assert ce is not None and gist is not None  # noqa: S101, PT018 - the caller looked
-    return Number(f"{method}, ce", ce.mean, ce.std), Number(f"{method}, gist", gist.mean, gist.std)
+    what = "the mean over methods is lower under gist on more tasks than not"
+    return [*checks, _more(what, gaps)]
 
 
 def _task_mean(numbers: Numbers, criterion: str, task: str) -> float | None:
-    found = [numbers.get(criterion, "auc", "hard", method, task) for method in PAPER]
-    known = [number for number in found if number is not None]
+    of_methods = (numbers.get(criterion, "auc", "hard", method, task) for method in PAPER)
+    known = [number for number in of_methods if number is not None]
     return mean_of(known, task).mean if known else None
 
 
-def _lacking_both(numbers: Numbers, metric: str, subset: str, methods: Sequence[str]) -> str | None:
-    reasons = (numbers.lacking(criterion, metric, subset, methods) for criterion in ("ce", "gist"))
+def _lacking_both(numbers: Numbers, methods: Sequence[str]) -> str | None:
+    reasons = (numbers.lacking(criterion, "auc", "hard", methods) for criterion in ("ce", "gist"))
     return "; ".join(filter(None, reasons)) or None
 
 
 def _lead_over_erm(numbers: Numbers, criterion: str) -> Number:
     """Mean of the four environment methods minus ERM, AUC on hard."""
     inside = mean_of(numbers.averages(criterion, "auc", "hard", ENVIRONMENT), "environment methods")
-    return inside.minus(
-        numbers.averages(criterion, "auc", "hard", ["erm"])[0], f"lead under {criterion}"
-    )
+    (erm,) = numbers.averages(criterion, "auc", "hard", ["erm"])
+    return inside.minus(erm, f"lead under {criterion}")
 
 
 def shrinks(numbers: Numbers) -> list[Check]:
@@ -126,7 +114,7 @@ def shrinks(numbers: Numbers) -> list[Check]:
         "the lead of the environment methods over ERM, AUC on hard, is larger under ce than under"
         f" gist{over}"
     )
-    if why := _lacking_both(numbers, "auc", "hard", ("erm", *ENVIRONMENT)):
+    if why := _lacking_both(numbers, ("erm", *ENVIRONMENT)):
         return [unknown(what, why)]
     return [above(_lead_over_erm(numbers, "ce"), _lead_over_erm(numbers, "gist"), what)]
 
@@ -149,16 +137,13 @@ def near(numbers: Numbers, criterion: str) -> list[Check]:
 
 def trade(numbers: Numbers, criterion: str, metric: str) -> list[Check]:
     """Rank correlation over methods of the average on hard positives and on hard negatives."""
-    what = (
-        f"{criterion}: methods that are better on hard positives are worse on hard negatives,"
-        f" {metric}"
-    )
+    better = f"{criterion}: methods that are better on hard positives"
+    what = f"{better} are worse on hard negatives, {metric}"
     sides = ("hard_positive", "hard_negative")
     methods = [m for m in PAPER if all(numbers.get(criterion, metric, side, m) for side in sides)]
     if len(methods) < 5:
-        return [
-            unknown(what, f"{len(methods)} methods have both averages; 5 at least are compared")
-        ]
+        why = f"{len(methods)} methods have both averages; 5 at least are compared"
+        return [unknown(what, why)]
     first, second = (
         [n.mean for n in numbers.averages(criterion, metric, side, methods)] for side in sides
     )
@@ -167,16 +152,22 @@ def trade(numbers: Numbers, criterion: str, metric: str) -> list[Check]:
     return [Check(what, verdict, f"rank correlation {rho:+.2f} over {len(methods)} methods")]
 
 
+def _apart(
+    numbers: Numbers, criterion: str, metric: str, subset: str, methods: Sequence[str]
+) -> tuple[list[Number], list[Number]]:
+    """Averages of some methods, and of the paper's others."""
+    rest = [method for method in PAPER if method not in methods]
+    own, others = (numbers.averages(criterion, metric, subset, group) for group in (methods, rest))
+    return own, others
+
+
 def erm_best(numbers: Numbers, criterion: str, metric: str, subset: str) -> list[Check]:
     """ERM below every other method."""
     what = f"{criterion}: ERM has the lowest {metric} on {subset}"
     if why := numbers.lacking(criterion, metric, subset, PAPER):
         return [unknown(what, why)]
-    (erm,) = numbers.averages(criterion, metric, subset, ["erm"])
-    rival = numbers.best(
-        numbers.averages(criterion, metric, subset, [m for m in PAPER if m != "erm"]), metric
-    )
-    return [above(rival, erm, what)]
+    (erm,), rest = _apart(numbers, criterion, metric, subset, ["erm"])
+    return [above(numbers.best(rest, metric), erm, what)]
 
 
 def focal(
@@ -185,23 +176,19 @@ def focal(
     """Focal between ERM and the mean of the environment methods: nearer to which."""
     side = "ERM" if like_erm else "the mean of the environment methods"
     what = f"{criterion}: focal is nearer to {side}, {metric} on {subset}"
-    if why := numbers.lacking(criterion, metric, subset, ("focal", "erm", *ENVIRONMENT)):
+    needed = ("focal", "erm", *ENVIRONMENT)
+    if why := numbers.lacking(criterion, metric, subset, needed):
         return [unknown(what, why)]
-    focal, erm = numbers.averages(criterion, metric, subset, ("focal", "erm"))
-    inside = mean_of(
-        numbers.averages(criterion, metric, subset, ENVIRONMENT), "environment methods"
-    )
+    focal, erm, *environment = numbers.averages(criterion, metric, subset, needed)
+    inside = mean_of(environment, "environment methods")
     return [nearer(focal, erm, inside, what) if like_erm else nearer(focal, inside, erm, what)]
 
 
 def _ece(numbers: Numbers, criterion: str) -> tuple[str, str]:
-    """Which ECE is compared, and how it is called: the paper's where it is known."""
-    known = numbers.has(criterion, "ece_paper")
-    return (
-        ("ece_paper", "the paper's ECE (ece_paper)")
-        if known
-        else ("ece", "ECE of the positive probability (ece)")
-    )
+    """Which ECE is compared, and its name: the paper's where it is known."""
+    if numbers.has(criterion, "ece_paper"):
+        return "ece_paper", "the paper's ECE (ece_paper)"
+    return "ece", "ECE of the positive probability (ece)"
 
 
 def calibrated(numbers: Numbers, criterion: str, subset: str) -> list[Check]:
@@ -213,9 +200,8 @@ def calibrated(numbers: Numbers, criterion: str, subset: str) -> list[Check]:
     )
     if why := numbers.lacking(criterion, metric, subset, PAPER):
         return [unknown(what, why)]
-    worst = max(numbers.averages(criterion, metric, subset, CALIBRATED), key=lambda n: n.mean)
-    rest = numbers.averages(criterion, metric, subset, [m for m in PAPER if m not in CALIBRATED])
-    return [above(numbers.best(rest, metric), worst, what)]
+    own, rest = _apart(numbers, criterion, metric, subset, _CALIBRATED)
+    return [above(numbers.best(rest, metric), max(own, key=lambda n: n.mean), what)]
 
 
 def worst_calibrated(numbers: Numbers, criterion: str) -> list[Check]:
@@ -224,30 +210,26 @@ def worst_calibrated(numbers: Numbers, criterion: str) -> list[Check]:
     what = f"{criterion}: CVaR is above all others on easy, {name}"
     if why := numbers.lacking(criterion, metric, "easy", PAPER):
         return [unknown(what, why)]
-    (cvar,) = numbers.averages(criterion, metric, "easy", ["cvar"])
-    rest = numbers.averages(criterion, metric, "easy", [m for m in PAPER if m != "cvar"])
+    (cvar,), rest = _apart(numbers, criterion, metric, "easy", ["cvar"])
     return [above(cvar, max(rest, key=lambda n: n.mean), what)]
 
 
 def waterbirds(numbers: Numbers) -> list[Check]:
-    """The lead over ERM on Waterbirds against those under CE and gist; Table 5 has no deviations,
-    so means alone count.
+    """The lead over ERM on Waterbirds against those under CE and gist.
+
+    Table 5 has no deviations, so means alone count.
     """
     needed = ("erm", *ENVIRONMENT)
     if why := numbers.lacking("attribute", "auc", "hard", needed):
         return [unknown("the lead on Waterbirds is far larger", why)]
-    birds, checks = _lead_over_erm(numbers, "attribute"), []
+    birds, checks = _lead_over_erm(numbers, "attribute").mean, []
     for criterion in ("ce", "gist"):
-        what = (
-            f"the lead over ERM on Waterbirds is at least {FAR:g} times that under {criterion}, AUC"
-            " on hard"
-        )
+        times = f"at least {FAR:g} times that under {criterion}"
+        what = f"the lead over ERM on Waterbirds is {times}, AUC on hard"
         if why := numbers.lacking(criterion, "auc", "hard", needed):
             checks.append(unknown(what, why))
             continue
-        lead = _lead_over_erm(numbers, criterion)
-        far = birds.mean > 0 and birds.mean >= FAR * lead.mean
-        checks.append(
-            Check(what, HOLDS if far else FAILS, f"{birds.mean:+.3f} and {lead.mean:+.3f}")
-        )
+        lead = _lead_over_erm(numbers, criterion).mean
+        verdict = HOLDS if birds > 0 and birds >= FAR * lead else FAILS
+        checks.append(Check(what, verdict, f"{birds:+.3f} and {lead:+.3f}"))
     return checks

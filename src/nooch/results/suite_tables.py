@@ -1,6 +1,4 @@
-"""Suites -> the paper's tables of challenge sets: counts of hard images, and thresholds of the gist
-criterion.
-"""
+"""Suites -> the paper's tables of challenge sets: counts of hard images, and gist thresholds."""
 
 from __future__ import annotations
 
@@ -54,50 +52,46 @@ def set_tables(
     """
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner=source)
-    places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
-    called = {role: name for name, role in roles_of(places, [suite], roles or {}).items()}
+    asked = suite.tasks if tasks is None else tasks
+    called = roles_of((key[0] for key in suite.keys), [suite], roles or {})
+    criteria = {role: name for name, role in called.items()}
     tables: list[SetsShown] = []
     notes: list[str] = []
     for name in names:
         spec = SET_TABLES[name]
         of = spec.split if spec.of_thresholds else split
         for kind in spec.criteria:
-            rows = _rows(
-                suite, spec, called.get(kind, kind), of, suite.tasks if tasks is None else tasks
-            )
+            rows = _rows(suite, spec, criteria.get(kind, kind), of, asked)
             notes += _gaps(name, kind, rows)
             notes += [_HARD_ONLY] if suite.header.hard_only and not spec.of_thresholds else []
             if rows["reason"].null_count() == 0:
                 continue
-            if compare and of != spec.split:
-                notes.append(
-                    f"{name}: nothing is compared, because the paper's is of split {spec.split}"
-                )
-            elif compare:
-                rows = _beside_paper(rows, spec)
-                notes += [_ROUNDED] if spec.of_thresholds else []
-            if (
-                spec.of_thresholds
-                and rows.select(pl.any_horizontal("tied_positive", "tied_negative").any()).item()
-            ):
+            if compare:
+                rows, note = _compared(rows, spec, of)
+                notes += note
+            if spec.of_thresholds and (rows["tied_positive"] | rows["tied_negative"]).any():
                 notes.append(_TIED)
-            rows = rows.select(
-                pl.lit(source).alias("source"),
-                pl.lit(kind).alias("criterion"),
-                pl.lit(of).alias("split"),
-                pl.all(),
-            )
-            title = f"Table {spec.number}: {spec.shows}, {kind} ({source}, {of} images)"
-            tables.append(
-                SetsShown(name, title, spec.columns, rows, _DECIMALS if spec.of_thresholds else 0)
-            )
+            place = {"source": source, "criterion": kind, "split": of}
+            tables.append(_shown(spec, rows, place, source, _DECIMALS))
     if not tables:
+        sets = f"criteria {', '.join(suite.criteria)}; splits {', '.join(suite.splits)}"
         raise UndefinedError(
-            f"the suite has no sets for {', '.join(names)}", where=source,
-            allowed=f"its sets: criteria {', '.join(suite.criteria)}; splits {', '.join(suite.splits)}",
+            f"the suite has no sets for {', '.join(names)}",
+            where=source,
+            allowed=f"its sets: {sets}",
             remedy=f"use a suite that has some ({'; '.join(dict.fromkeys(notes))})",
-        )  # fmt: skip
+        )
     return tables, list(dict.fromkeys(notes))
+
+
+def _shown(
+    spec: SetTable, rows: pl.DataFrame, place: Mapping[str, str], whose: str, decimals: int
+) -> SetsShown:
+    """A table with its title; ``place`` are source, criterion and split."""
+    rows = rows.select(*(pl.lit(value).alias(key) for key, value in place.items()), pl.all())
+    images = f"{place['criterion']} ({whose}, {place['split']} images)"
+    title = f"Table {spec.number}: {spec.shows}, {images}"
+    return SetsShown(spec.name, title, spec.columns, rows, decimals if spec.of_thresholds else 0)
 
 
 def paper_set_tables(names: Sequence[str], tasks: Sequence[str] | None = None) -> list[SetsShown]:
@@ -117,14 +111,10 @@ def paper_set_tables(names: Sequence[str], tasks: Sequence[str] | None = None) -
             check_one_of("task", task, rows["task"].to_list(), owner="the paper")
         if tasks is not None:
             rows = rows.filter(pl.col("task").is_in(list(tasks)))
-        criteria = " and ".join(spec.criteria)
-        about = {"source": "paper", "criterion": criteria, "split": spec.split}
-        rows = rows.select(*(pl.lit(value).alias(key) for key, value in about.items()), pl.all())
         rows = rows.with_columns(reason=pl.lit(None, pl.String))
-        title = f"Table {spec.number}: {spec.shows}, {criteria} (the paper's, {spec.split} images)"
-        tables.append(
-            SetsShown(name, title, spec.columns, rows, _PAPER_DECIMALS if spec.of_thresholds else 0)
-        )
+        criteria = " and ".join(spec.criteria)
+        place = {"source": "paper", "criterion": criteria, "split": spec.split}
+        tables.append(_shown(spec, rows, place, "the paper's", _PAPER_DECIMALS))
     return tables
 
 
@@ -137,53 +127,42 @@ def _rows(
     for task in tasks:
         if (criterion, task, split) in suite.keys:
             record = suite.record(criterion, task, split)
-            values = {column: _value(record, column) for column in spec.columns}
-            if suite.header.hard_only and "positives" in values:
+            row: dict[str, object] = {column: _value(record, column) for column in spec.columns}
+            if suite.header.hard_only and "positives" in row:
                 # the set's positives are the hard ones
-                values["positives"] = None
-            gone = (
-                None
-                if any(value is not None for value in values.values())
-                else "its set has no threshold"
-            )
-            rows.append(
-                {
-                    "task": task,
-                    **values,
-                    **{tie: getattr(record, tie) for tie in ties},
-                    "reason": gone,
-                }
-            )
+                row["positives"] = None
+            if set(row.values()) == {None}:
+                row["reason"] = "its set has no threshold"
+            rows.append({"task": task, **row, **{tie: getattr(record, tie) for tie in ties}})
         else:
-            rows.append(
-                {"task": task, "reason": reasons.get(task, f"no {criterion} set of split {split}")}
-            )
+            reason = reasons.get(task, f"no {criterion} set of split {split}")
+            rows.append({"task": task, "reason": reason})
     number = pl.Float64 if spec.of_thresholds else pl.Int64
-    schema = {
-        "task": pl.String,
-        **dict.fromkeys(spec.columns, number),
-        **dict.fromkeys(ties, pl.Boolean),
-    }
-    return pl.DataFrame(rows, schema | {"reason": pl.String})
+    schema = {"task": pl.String, **dict.fromkeys(spec.columns, number)}
+    return pl.DataFrame(rows, schema | dict.fromkeys(ties, pl.Boolean) | {"reason": pl.String})
 
 
 def _value(record: SetRecord, column: str) -> float | None:
     """A number of a set. Positives without a verdict are positives of the split all the same."""
     if column == "positives":
         return record.positives + record.excluded_positives
-    found: float | None = getattr(
+    value: float | None = getattr(
         record, column if column.startswith("hard") else f"threshold_{column}"
     )
-    return found
+    return value
 
 
-def _beside_paper(rows: pl.DataFrame, spec: SetTable) -> pl.DataFrame:
+def _compared(rows: pl.DataFrame, spec: SetTable, split: str) -> tuple[pl.DataFrame, list[str]]:
+    """Rows with the paper's numbers and the differences, and notes."""
+    if split != spec.split:
+        why = f"because the paper's is of split {spec.split}"
+        return rows, [f"{spec.name}: nothing is compared, {why}"]
     paper = paper_rows(spec.name).rename({column: f"paper_{column}" for column in spec.columns})
-    joined = rows.join(paper, on="task", how="left", maintain_order="left")
-    return joined.with_columns(
+    joined = rows.join(paper, on="task", how="left", maintain_order="left").with_columns(
         (pl.col(column) - pl.col(f"paper_{column}")).alias(f"difference_{column}")
         for column in spec.columns
     )
+    return joined, [_ROUNDED] if spec.of_thresholds else []
 
 
 def _gaps(name: str, kind: str, rows: pl.DataFrame) -> list[str]:

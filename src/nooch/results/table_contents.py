@@ -1,6 +1,4 @@
-"""Results -> the paper's tables: which cells, in what order, which are best, and what stands beside
-them.
-"""
+"""Results -> the paper's tables: which cells, in what order, which are best, and notes."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ import polars as pl
 from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.score_summaries import WORST_HARD, with_best
-from nooch.published.compare_paper import beside_paper
+from nooch.published.compare_paper import next_to_paper
 from nooch.published.published_counts import SET_TABLES
-from nooch.published.published_results import PAPER_TABLES, Panel, PaperTable
+from nooch.published.published_results import PAPER_TABLES, PaperPanel
 from nooch.report.paper_tables import WORSE, ResultTable
 from nooch.results.result_cells import in_order
 from nooch.results.run_results import Results
@@ -39,16 +37,12 @@ def table_names(texts: Sequence[str]) -> list[str]:
     """
     names: list[str] = []
     known = [*SET_TABLES, *PAPER_TABLES]
-    for text in texts:
-        for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name = f"table{part}" if part.isdigit() else part
-            names += (
-                PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
-            )
+    for part in filter(None, (piece.strip() for text in texts for piece in text.split(","))):
+        name = f"table{part}" if part.isdigit() else part
+        names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
     if not names:
-        raise ParameterError(
-            "no table is named", where="`like`", allowed=f"all, or some of {', '.join(known)}"
-        )
+        allowed = f"all, or some of {', '.join(known)}"
+        raise ParameterError("no table is named", where="`like`", allowed=allowed)
     return list(dict.fromkeys(names))
 
 
@@ -60,8 +54,9 @@ def like(
     Args:
         results: the results.
         names: out of ``PAPER_TABLES``.
-        compare: put the paper's numbers beside each.
-        by_sight: group methods by what they may see, and look for the best within each group.
+        compare: put the paper's numbers next to each.
+        by_sight: group methods by the information that they use, and look for the best within each
+            group.
 
     Returns:
         The tables, one for each block of a table (Table 9 has CE's and gist's), and notes: blocks
@@ -71,26 +66,32 @@ def like(
         UndefinedError: there are results for none of them.
     """
     cells = with_best(results.cells, by=("sees",) if by_sight else ())
-    cells = beside_paper(cells) if compare else cells
+    cells = next_to_paper(cells) if compare else cells
     tables: list[ResultTable] = []
-    notes = [*results.notes, *results.averages]
+    notes, absent = [*results.notes, *results.averages], []
     for name in names:
         spec = PAPER_TABLES[name]
         blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
-        without = dict.fromkeys(
-            (panel.criterion, panel.metric) for panel, rows in blocks if not rows.height
-        )
-        notes += dict.fromkeys(f"{name}: {_absent(results, *of)}" for of in without)
+        without = [(p.criterion, p.metric) for p, rows in blocks if rows.is_empty()]
+        absent += [f"{name}: {_absent(results, *place)}" for place in dict.fromkeys(without)]
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
-        groups = [blocks] if spec.stacked else [[block] for block in blocks]
-        tables += [_table(results, spec, group, by_sight) for group in groups if group]
+        for group in [blocks] if spec.stacked and blocks else [[block] for block in blocks]:
+            criteria = ", ".join(dict.fromkeys(panel.criterion for panel, _ in group))
+            title = f"Table {spec.number}: {spec.shows}, {criteria} ({results.about})"
+            rows = pl.concat([rows for _, rows in group])
+            label = "metric" if spec.stacked else None
+            tables.append(ResultTable(name, title, label, rows, by_sight))
+    absent = list(dict.fromkeys(absent))
     if not tables:
         known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
-        why = "; ".join(notes[len(results.notes) + len(results.averages) :])
-        raise UndefinedError(
-            f"no table can be made: {why}", where=results.about, allowed=f"tables of {known}"
+        problem = f"no table can be made: {'; '.join(absent)}"
+        raise UndefinedError(problem, where=results.about, allowed=f"tables of {known}")
+    if any((table.rows["n_worse"] > 0).any() for table in tables):
+        absent.append(
+            f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best"
+            " constant answer"
         )
-    return tables, notes + _worse(tables) + _gaps(tables)
+    return tables, notes + absent + _gaps(tables)
 
 
 def legend(*, by_sight: bool) -> str:
@@ -108,59 +109,22 @@ def _absent(results: Results, criterion: str, metric: str) -> str:
     known = results.cells.filter(criterion=criterion)["metric"].unique()
     if known.is_empty() or metric in known:
         return f"no results under {criterion}"
-    return (
-        f"no {metric} under {criterion}: these scores were collected without it; run nooch collect"
-        " again"
-    )
+    again = "these scores were collected without it; run nooch collect again"
+    return f"no {metric} under {criterion}: {again}"
 
 
-def _block(cells: pl.DataFrame, panel: Panel) -> pl.DataFrame:
+def _block(cells: pl.DataFrame, panel: PaperPanel) -> pl.DataFrame:
     """A panel's cells, methods in the paper's order, the average last."""
     rows = cells.filter(criterion=panel.criterion, metric=panel.metric, subset=panel.subset)
-    order = {method: place for place, method in enumerate(in_order(rows["method"]))}
-    tasks = {
-        task: place
-        for place, task in enumerate(rows["task"].unique(maintain_order=True))
-        if task != AVERAGE
-    }
-    text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
+    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True)
     if len(tasks) == 1:
         # the average of one task says nothing new
         rows = rows.filter(pl.col("task") != AVERAGE)
-    return rows.with_columns(pl.lit(text).alias("block")).sort(
-        pl.col("task").replace_strict(tasks, default=len(tasks), return_dtype=pl.Int64),
-        (
-            pl.col("method").replace_strict(order, return_dtype=pl.Int64)
-            if order
-            else pl.col("method")
-        ),
+    text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
+    return rows.with_columns(block=pl.lit(text)).sort(
+        pl.col("task").cast(pl.Enum([*tasks, AVERAGE])),
+        pl.col("method").cast(pl.Enum(in_order(rows["method"]))),
     )
-
-
-def _table(
-    results: Results, spec: PaperTable, blocks: Sequence[tuple[Panel, pl.DataFrame]], by_sight: bool
-) -> ResultTable:
-    criteria = ", ".join(dict.fromkeys(panel.criterion for panel, _ in blocks))
-    title = f"Table {spec.number}: {spec.shows}, {criteria} ({results.about})"
-    return ResultTable(
-        spec.name,
-        title,
-        "metric" if spec.stacked else None,
-        pl.concat([rows for _, rows in blocks]),
-        by_sight,
-    )
-
-
-def _worse(tables: Sequence[ResultTable]) -> list[str]:
-    """What the mark of runs that are worse than a constant means, where a table has it."""
-    if not any((table.rows["n_worse"] > 0).any() for table in tables):
-        return []
-    return [
-        (
-            f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best"
-            " constant answer"
-        )
-    ]
 
 
 def _gaps(tables: Sequence[ResultTable]) -> list[str]:
@@ -168,18 +132,16 @@ def _gaps(tables: Sequence[ResultTable]) -> list[str]:
     notes = []
     key = ["criterion", "metric", "subset", "method"]
     for table in tables:
-        unaveraged = table.rows.filter(pl.col("mean").is_null(), task=AVERAGE).select(key)
-        empty = table.rows.filter(pl.col("mean").is_null() & (pl.col("task") != AVERAGE))
-        for (criterion, reason), rows in empty.partition_by(
-            ["criterion", "reason"], as_dict=True, maintain_order=True
-        ).items():
-            lost = rows.join(unaveraged, on=key, how="semi").height
-            places = [
-                f"{task} ({', '.join(methods)})"
-                for task, methods in rows.group_by("task", maintain_order=True).agg("method").rows()
-            ]
-            notes.append(
-                f"{table.name}, {criterion}: no value for {some_of(places)}: {reason}; "
-                + ("no average over tasks there" if lost else "averages leave these tasks out")
-            )
+        empty = table.rows.filter(pl.col("mean").is_null())
+        unaveraged = empty.filter(task=AVERAGE).select(key)
+        groups = empty.filter(pl.col("task") != AVERAGE).group_by(
+            "criterion", "reason", maintain_order=True
+        )
+        for (criterion, reason), rows in groups:
+            of_tasks = rows.group_by("task", maintain_order=True).agg("method").rows()
+            places = some_of(f"{task} ({', '.join(methods)})" for task, methods in of_tasks)
+            text = "averages leave these tasks out"
+            if rows.join(unaveraged, on=key, how="semi").height:
+                text = "no average over tasks there"
+            notes.append(f"{table.name}, {criterion}: no value for {places}: {reason}; {text}")
     return list(dict.fromkeys(notes))

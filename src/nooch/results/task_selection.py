@@ -1,6 +1,4 @@
-"""Predictions for all classes -> losses by class, and the suite of the tasks where context misleads
-most.
-"""
+"""Predictions for all classes -> losses by class, and the suite of the most misleading tasks."""
 
 from __future__ import annotations
 
@@ -51,26 +49,17 @@ def losses_by_class(
 
 
 def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
-    check_one_of(
-        "method",
-        method,
-        sorted({job.method for job in runs.header.jobs.values()}),
-        owner=str(runs.path),
-    )
+    methods = sorted({job.method for job in runs.header.jobs.values()})
+    check_one_of("method", method, methods, owner=str(runs.path))
     mine = {name: job for name, job in runs.header.jobs.items() if job.method == method}
     settings = sorted({job.setting for job in mine.values()})
     if len(settings) > 1:
-        raise InputError(
-            f"method {method} has {len(settings)} settings: {', '.join(settings)}",
-            where=runs.path,
-            allowed="one setting",
-        )
+        problem = f"method {method} has {len(settings)} settings: {', '.join(settings)}"
+        raise InputError(problem, where=runs.path, allowed="one setting")
     missing = [name for name in mine if not runs.is_done(name)]
     if missing:
-        raise InputError(
-            f"{len(missing)} of {len(mine)} jobs of {method} are not done", where=runs.path,
-            remedy="run nooch bench again; it goes on where it was",
-        )  # fmt: skip
+        problem = f"{len(missing)} of {len(mine)} jobs of {method} are not done"
+        raise InputError(problem, where=runs.path, remedy="run nooch bench again; it resumes")
     records = [runs.read_job(name) for name in mine]
     return runs_predictions(runs, [record for record in records if not record.diverged])
 
@@ -90,11 +79,10 @@ def chosen_suite(
     Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's
     criterion; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
     """
+    name = check_one_of("criterion", criterion, suite.criteria)
     cues = {
-        task: {cue: max(strength or 0.0, 0.0) for cue, strength in found}
-        for task, found in suite.header.criteria[
-            check_one_of("criterion", criterion, suite.criteria)
-        ].cues.items()
+        task: {cue: max(strength or 0.0, 0.0) for cue, strength in of_task}
+        for task, of_task in suite.header.criteria[name].cues.items()
     }
     ranking = select_tasks(
         losses,
@@ -105,4 +93,4 @@ def chosen_suite(
         cues=cues,
         overlap=overlap,
     )
-    return suite.only(ranking.filter(pl.col("chosen"))["task"].to_list()), ranking
+    return suite.only(ranking.filter("chosen")["task"].to_list()), ranking

@@ -50,7 +50,7 @@ class ScenesPlan:
         size: side in pixels, 32 to 1024.
         seed: 0 and more.
         context_strength: s, 0 (objects regardless of scenes) to 1 (only where scenes hold them).
-        world: what there is.
+        world: the world.
 
     Raises:
         ParameterError: a number out of range.

@@ -68,7 +68,7 @@ def draw_image(world: World, size: int, context_strength: float, seed: int, imag
     """Draw and paint one image.
 
     Args:
-        world: what there is.
+        world: the world.
         size: side in pixels.
         context_strength: s, 0 to 1.
         seed: of the collection.

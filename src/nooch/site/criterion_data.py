@@ -1,4 +1,4 @@
-"""What the page needs to apply a criterion anew when its thresholds are moved."""
+"""What the page needs to apply a criterion again when its thresholds are moved."""
 
 from __future__ import annotations
 
@@ -15,25 +15,17 @@ from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.site.data_scripts import packed, sparse
 
-__all__ = [
-    "MOST_CUES",
-    "Travelling",
-    "criterion_parts",
-    "fitted_ce",
-    "shown_criteria",
-    "travelling",
-]
+__all__ = ["MOST_CUES", "PageCues", "criterion_parts", "page_cues", "shown_criteria"]
 
 MOST_CUES = 8
-"""Classes of largest A whose areas travel with the site, unless the suite's own alpha takes more.
-"""
+"""Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
 _NONE = 255
 _BY_HAND = "the cues of this task were given by hand"
 
 
 @dataclass(frozen=True)
-class Travelling:
-    """Classes whose areas travel, strongest first.
+class PageCues:
+    """Classes whose areas the page gets, strongest first.
 
     Attributes:
         names: classes.
@@ -48,64 +40,41 @@ class Travelling:
     fixed: str | None = None
 
 
-def travelling(fitted: FittedCE, task: str) -> Travelling:
+def page_cues(fitted: FittedCE, task: str) -> PageCues:
     """Which areas a task needs: those of the classes that could be cues, the strongest first as the
     criterion orders them.
     """
-    given = fitted.criterion.cues.get(task)
-    if given is not None:
+    if task in fitted.criterion.cues:
         names = fitted.cues(task)
-        return Travelling(
-            names, tuple(_known(fitted.strength(name, task)) for name in names), 0.0, _BY_HAND
-        )
+        strengths = [fitted.strength(name, task) for name in names]
+        known = tuple(value if np.isfinite(value) else None for value in strengths)
+        return PageCues(names, known, 0.0, _BY_HAND)
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
     # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties
     # keep the order of classes
-    ordered = sorted(
-        (name for name, value in row.items() if value > 0), key=lambda name: -row[name]
-    )
+    ordered = sorted((name for name, a in row.items() if a > 0), key=lambda name: -row[name])
     most = max(MOST_CUES, len(fitted.cues(task)))
     bound = row[ordered[most]] if len(ordered) > most else 0.0
-    names = tuple(ordered[:most])
-    return Travelling(names, tuple(row[name] for name in names), bound)
-
-
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def fitted_ce(suite: Suite, criterion: str) -> FittedCE | None:
-    """The fitted CE criterion of that name, or None where it is of another kind or was not kept."""
-    record = suite.header.criteria[criterion]
-    if record.kind != "ce" or record.fitted is None:
-        return None
-    fitted = fitted_from_json(record.kind, record.fitted)
-    return fitted if isinstance(fitted, FittedCE) else None
+    return PageCues(tuple(ordered[:most]), tuple(row[name] for name in ordered[:most]), bound)
 
 
 def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
-    """For each criterion: name, kind, its own parameters, what it matches or combines, and whether
+    """For each criterion: name, kind, its parameters, what it matches or combines, and whether
     images are explained by it.
     """
-    found = []
+    criteria = []
     for name, record in suite.header.criteria.items():
-        own = {
-            key: record.parameters.get(key) for key in ("alpha", "beta", "tau", "embedding", "phi")
-        }
-        if isinstance(own["tau"], Mapping):
-            # by task: each task's thresholds travel with its marks
-            own["tau"] = None
-        about = {
-            "name": name,
-            "kind": record.kind,
-            "match": record.match,
-            "expression": record.expression,
-        }
-        explained = (
-            data is not None and record.fitted is not None and own["embedding"] in data.embeddings
-        )
-        found.append({**about, **own, "explained": explained})
-    return found
+        shown: dict[str, Any] = {"name": name, "kind": record.kind, "match": record.match}
+        shown["expression"] = record.expression
+        keys = ("alpha", "beta", "tau", "embedding", "phi")
+        shown |= {key: record.parameters.get(key) for key in keys}
+        if isinstance(shown["tau"], Mapping):
+            # by task: each task's thresholds are with its marks
+            shown["tau"] = None
+        embeddings = {} if data is None or record.fitted is None else data.embeddings
+        shown["explained"] = shown["embedding"] in embeddings
+        criteria.append(shown)
+    return criteria
 
 
 def criterion_parts(
@@ -114,83 +83,65 @@ def criterion_parts(
     """For each criterion what a task's page needs, and areas of classes by name.
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
-    the suite says, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
+    in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
     is no set.
     """
     parts: dict[str, Any] = {}
     areas: dict[str, Any] = {}
     for name in suite.criteria:
         cues = _cues(suite, name, task, images)
-        part: dict[str, Any] = {"reason": _reason(suite, name, task, images.split)}
+        part: dict[str, Any] = {"reason": None}
         if (name, task, images.split) in suite.keys:
             challenge = suite.set(name, task, images.split)
             part["marks"] = packed(images.spread(challenge, challenge.subset, _NONE), "u1")
             part["thresholds"] = [challenge.positive.threshold, challenge.negative.threshold]
             if cues is None and challenge.support is not None:
                 part["support"] = packed(images.spread(challenge, challenge.support, np.nan), "f8")
-        elif (support := _gist(suite, name, task, images)) is not None:
-            part["support"] = packed(support, "f8")
-        if cues is not None:
-            part["cues"] = [
-                {"name": c, "A": a} for c, a in zip(cues.names, cues.strengths, strict=True)
-            ]
+        else:
+            skipped = [s for s in suite.header.skipped if (s.criterion, s.task) == (name, task)]
+            part["reason"] = "; ".join(s.reason for s in skipped) or "it was not found"
+            if (support := _gist(suite, name, task, images.data)) is not None:
+                part["support"] = packed(support, "f8")
+        if cues is not None and images.data is not None:
+            listed = zip(cues.names, cues.strengths, strict=True)
+            part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]
             part |= {"bound": cues.bound, "fixed": cues.fixed}
-            areas |= {c: _area(images, c) for c in cues.names if c not in areas}
+            areas |= {c: sparse(*images.data.rows_of(c)) for c in cues.names if c not in areas}
         parts[name] = part
     return parts, areas
 
 
 def _gist(
-    suite: Suite, criterion: str, task: str, images: SplitImages
+    suite: Suite, criterion: str, task: str, data: Dataset | None
 ) -> NDArray[np.float64] | None:
-    """Support of a task that has no set only because the criterion that it matches has none: with
-    another alpha it has.
+    """Support of a task without a set, because the criterion that it matches has none: with another
+    alpha it has.
     """
-    record, data = suite.header.criteria[criterion], images.data
-    if (
-        record.kind != "gist"
-        or record.fitted is None
-        or data is None
-        or record.fitted["embedding"] not in data.embeddings
-    ):
+    record = suite.header.criteria[criterion]
+    if record.kind != "gist" or record.fitted is None or data is None:
         return None
     fitted = fitted_from_json(record.kind, record.fitted)
-    if not isinstance(fitted, FittedGist) or fitted.undefined(task) is not None:
+    if not isinstance(fitted, FittedGist) or fitted.criterion.embedding not in data.embeddings:
         return None
-    return fitted.support(data, task)
+    return None if fitted.undefined(task) is not None else fitted.support(data, task)
 
 
-def _area(images: SplitImages, name: str) -> dict[str, dict[str, str]]:
-    assert images.data is not None  # noqa: S101 - there are no cues without a dataset
-    return sparse(*images.data.rows_of(name))
-
-
-def _reason(suite: Suite, criterion: str, task: str, split: str) -> str | None:
-    if (criterion, task, split) in suite.keys:
+def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageCues | None:
+    """The page's cues, if the areas give exactly the supports of the suite."""
+    record, data = suite.header.criteria[criterion], images.data
+    # where areas are unknown (gaps), the supports themselves are sent
+    if record.kind != "ce" or record.fitted is None or data is None or data.gaps is not None:
         return None
-    reasons = [s.reason for s in suite.header.skipped if (s.criterion, s.task) == (criterion, task)]
-    return "; ".join(reasons) or "it was not found"
-
-
-def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> Travelling | None:
-    """What travels, where the areas give exactly the support that the suite has; None otherwise."""
-    fitted = fitted_ce(suite, criterion)
-    data = images.data
-    if (
-        fitted is None
-        or data is None
-        or not data.has_areas
-        or any(c not in data.classes for c in fitted.classes)
-    ):
+    fitted = fitted_from_json(record.kind, record.fitted)
+    if not isinstance(fitted, FittedCE) or not data.has_areas:
         return None
-    if data.gaps is not None:
-        # areas travel without what is unknown: the supports themselves are sent
+    if not set(fitted.classes) <= set(data.classes):
         return None
     if (criterion, task, images.split) in suite.keys:
         challenge = suite.set(criterion, task, images.split)
         if not _agrees(challenge, fitted.support(data, task), images):
             return None
-    return travelling(fitted, task)
+    return page_cues(fitted, task)
 
 
 def _agrees(challenge: ChallengeSet, support: NDArray[np.float64], images: SplitImages) -> bool:

@@ -1,6 +1,4 @@
-"""Where context cues lie in an image: a picture for each that is laid over it, shaded with an
-outline.
-"""
+"""Where context cues lie in an image: an overlay for each, shaded with an outline."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.examples.cue_masks import COLOURS, Masks, outlined
-from nooch.examples.thumbnails import Drawn
+from nooch.examples.cue_masks import COLORS, Masks, inner
+from nooch.examples.thumbnails import DrawnPicture
 
 __all__ = ["draw_shades", "shade_name"]
 
@@ -26,38 +24,31 @@ def shade_name(split: str, row: int, number: int) -> str:
 
 
 def draw_shades(
-    drawn: Sequence[Drawn], masks: Masks | None, folder: Path
+    drawn: Sequence[DrawnPicture], masks: Masks | None, folder: Path
 ) -> dict[str, dict[int, list[str]]]:
-    """Write the pictures of cues of those images that have one; return split -> row -> names of the
-    classes, in order.
-    """
-    found: dict[str, dict[int, list[str]]] = {}
-    for one in drawn if masks is not None else ():
-        if not one.pictures or masks is None:
+    """Write the pictures of the cues of drawn images; return split -> row -> names of classes."""
+    shades: dict[str, dict[int, list[str]]] = {}
+    for picture in drawn:
+        if masks is None or not picture.sizes:
             continue
-        split, row = one.wanted.split, one.wanted.row
-        names = []
-        for number, (name, mask) in enumerate(masks(split, row)[: len(COLOURS)]):
-            _picture(mask, COLOURS[number]).save(
+        split, row = picture.wanted.split, picture.wanted.row
+        for number, (name, mask) in enumerate(masks(split, row)[: len(COLORS)]):
+            _picture(mask, COLORS[number]).save(
                 folder / shade_name(split, row, number),
                 transparency=bytes([0, _FILL, _EDGE]),
                 optimize=True,
                 bits=2,
             )
-            names.append(name)
-        if names:
-            found.setdefault(split, {})[row] = names
-    return found
+            shades.setdefault(split, {}).setdefault(row, []).append(name)
+    return shades
 
 
-def _picture(mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Image.Image:
-    """Nothing, inside and edge as a picture of three colours."""
+def _picture(mask: NDArray[np.bool_], color: tuple[int, int, int]) -> Image.Image:
+    """Outside, inside and edge as a picture of three colors."""
     small = Image.fromarray(mask.astype(np.uint8) * 255)
     small.thumbnail((_LONGEST, _LONGEST), Image.Resampling.BOX)
-    inside, deep = outlined(np.asarray(small) > 127)
-    made = Image.fromarray(
-        np.where(inside, np.where(deep, 1, 2), 0).astype(np.uint8), mode=None
-    ).convert("L")
-    made = Image.frombytes("P", made.size, made.tobytes())
-    made.putpalette([*colour, *colour, *colour])
-    return made
+    inside = np.asarray(small) > 127
+    codes = np.where(inside, np.where(inner(inside), 1, 2), 0).astype(np.uint8)
+    picture = Image.frombytes("P", small.size, codes.tobytes())
+    picture.putpalette([*color, *color, *color])
+    return picture

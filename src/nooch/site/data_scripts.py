@@ -1,6 +1,4 @@
-"""Data as scripts: a page that was opened from disk may load scripts beside it, but read no other
-file.
-"""
+"""Data as scripts: a page that was opened from disk may load scripts, but read no other file."""
 
 from __future__ import annotations
 
@@ -15,32 +13,25 @@ from numpy.typing import NDArray
 
 __all__ = ["packed", "script", "sparse"]
 
-_KINDS = {"u1": np.uint8, "u4": np.uint32, "f4": np.float32, "f8": np.float64}
 # what ends a script element or a line of a script in the middle of a text
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 def script(name: str, content: Any) -> bytes:
-    """A script that hands ``content``, JSON-like, to the page under a name; no text in it can end
-    the script.
-    """
+    """A script that gives the page JSON-like ``content``; no text in it can end the script."""
     text = msgspec.json.encode([name, content]).decode()
-    return f"nooch.put.apply(null, {_UNSAFE.sub(_escaped, text)});\n".encode()
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    safe = _UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
+    return f"nooch.put.apply(null, {safe});\n".encode()
 
 
 def packed(values: NDArray[Any] | Sequence[Any], kind: str) -> dict[str, str]:
-    """Numbers as the bytes of an array, little-endian, in base64: float64 arrives bit by bit as it
-    was.
+    """Numbers as the little-endian bytes of an array in base64, so that float64 stays exact.
 
     Args:
         values: (n,).
         kind: ``u1``, ``u4``, ``f4`` or ``f8``.
     """
-    array = np.ascontiguousarray(values, dtype=np.dtype(_KINDS[kind]).newbyteorder("<"))
+    array = np.ascontiguousarray(values, dtype=f"<{kind}")
     return {kind: b64encode(array.tobytes()).decode()}
 
 

@@ -13,50 +13,38 @@ from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView
 from nooch.examples.thumbnails import Wanted
 from nooch.readers.image_files import ImageIndex
-from nooch.site.site_content import Card, Group
+from nooch.site.site_content import Card, ExampleGroup
 
 __all__ = ["cards_of", "gallery_rows", "pictures_wanted"]
 
 
-def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[Group]:
-    """Groups of examples with what stands below each image."""
+def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
+    """Groups of examples with the lines below each image."""
     return [
-        Group(
+        ExampleGroup(
             view.task,
-            one.kind,
-            one.criterion,
-            one.title,
-            [_card(view, images, one, int(row)) for row in one.rows],
-            one.empty,
+            group.kind,
+            group.criterion,
+            group.title,
+            [_card(view, images, group.criterion, int(row)) for row in group.rows],
+            group.empty,
         )
-        for one in groups
+        for group in groups
     ]
 
 
-def _card(view: TaskView, images: SplitImages, group: Chosen, row: int) -> Card:
-    lines = [
-        (f"{c} support", f"{values[row]:.3g}")
-        for c, values in view.support.items()
-        if not np.isnan(values[row])
-    ]
-    losses = {
-        m: v[row] for m, v in view.losses.get(group.criterion, {}).items() if not np.isnan(v[row])
-    }
-    lines += [(method, f"{value:.2f}") for method, value in losses.items()]
+def _card(view: TaskView, images: SplitImages, criterion: str, row: int) -> Card:
+    losses = {m: values[row] for m, values in view.losses.get(criterion, {}).items()}
+    supports = {c: values[row] for c, values in view.support.items()}
+    lines = [(f"{c} support", f"{s:.3g}") for c, s in supports.items() if not np.isnan(s)]
+    lines += [(method, f"{loss:.2f}") for method, loss in losses.items() if not np.isnan(loss)]
     image_id = images.ids[row]
-    link = {
-        "task": view.task,
-        "split": images.split,
-        "criterion": group.criterion,
-        "image": image_id,
-    }
+    link = {"task": view.task, "split": images.split, "criterion": criterion, "image": image_id}
     return Card(images.split, row, str(image_id), lines, urlencode(link))
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:
-    """Rows that the galleries show first, at most so many: of each criterion and subset in turn, by
-    support and by loss.
-    """
+    """The first rows of the galleries, by criterion and subset in turn, by support and by loss."""
     orders = [iter(order) for order in _orders(view)]
     chosen: dict[int, None] = {}
     while orders and len(chosen) < most:
@@ -85,14 +73,13 @@ def _orders(view: TaskView) -> Iterator[Any]:
 def pictures_wanted(
     images: Mapping[str, SplitImages], index: ImageIndex | None, rows: Mapping[str, Sequence[int]]
 ) -> tuple[list[Wanted], int]:
-    """Images to draw, each once, and how many have no file below the folder: nothing else is ever
-    opened.
-    """
+    """Images to draw, each once, and how many have no file below the folder."""
     wanted, missing = [], 0
     for split, chosen in rows.items():
         names = images[split].file_names
         for row in dict.fromkeys(chosen):
             name = names[row]
+            # nothing else is ever opened
             if index is None or name is None or name not in index.paths:
                 missing += 1
             else:

@@ -14,7 +14,7 @@ from nooch.site.data_scripts import packed, script
 __all__ = ["BLOCK", "about_images", "split_file"]
 
 BLOCK = 500
-"""Images whose names and captions travel together."""
+"""Images whose names and captions are in one file."""
 _EXACT = 2**53 - 1
 """Larger integers are no numbers to a browser."""
 
@@ -24,20 +24,16 @@ def split_file(images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
     ids: Sequence[Any] = images.ids.to_list()
     if any(isinstance(i, int) and abs(i) > _EXACT for i in ids):
         ids = [str(i) for i in ids]
-    return script(
-        f"split-{images.split}", {"ids": ids, "pictures": packed(pictures, "u1"), "block": BLOCK}
-    )
+    content = {"ids": ids, "pictures": packed(pictures, "u1"), "block": BLOCK}
+    return script(f"split-{images.split}", content)
 
 
 def about_images(images: SplitImages, block: int, shades: Mapping[int, Sequence[str]]) -> bytes:
-    """File names, sizes and captions of a block of images, and the classes that there are shaded
-    pictures of.
-    """
+    """File names, sizes and captions of a block of images, and their classes with shades."""
     part = slice(block * BLOCK, (block + 1) * BLOCK)
     content: dict[str, Any] = {"names": images.file_names[part], "captions": images.captions[part]}
-    content["shades"] = {
-        str(row): shades[row] for row in range(part.start, part.stop) if row in shades
-    }
+    rows = range(part.start, part.stop)
+    content["shades"] = {str(row): shades[row] for row in rows if row in shades}
     if images.data is not None:
         sizes = images.data.images.select("width", "height")[part]
         content |= {"widths": sizes["width"].to_list(), "heights": sizes["height"].to_list()}

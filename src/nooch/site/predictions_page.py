@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import NoochError
-from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
-from nooch.report.score_tables import Shown, average_label, tables_of
+from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.evaluation.aligned_predictions import Aligned
+from nooch.report.score_tables import Shown, tables_of
 from nooch.shared_types import Progress
-from nooch.site.results_page import FIGURES, ResultsView
+from nooch.site.results_page import FIGURES, ResultsView, chart_rows
 
 __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
@@ -51,37 +51,59 @@ def score_predictions(
         predictions: runs; images and tasks that the suite does not have are left out.
         split: whose images.
         bootstrap: resamples of the intervals; 0 for none.
-        progress: called with what is being done, and how much of how much is done.
+        progress: called with the step, and how much of how much is done.
     """
     known, problems = [], []
-    for run in predictions:
+    for done, run in enumerate(predictions, 1):
         try:
-            evaluate(suite, [run], split=split, metrics=["error"], ignore_unknown=True)
+            _check(suite, run, split)
         except NoochError as error:
             problems.append(f"{run.run} is not scored: {error}")
         else:
             known.append(run)
+        progress("checking predictions", done, len(predictions))
     if not known:
         return PredictionScores(None, problems)
-    options: dict[str, Any] = {
-        "split": split,
-        "metrics": list(FIGURES),
-        "bootstrap": bootstrap,
-        "progress": progress,
-    }
-    return PredictionScores(evaluate(suite, known, ignore_unknown=True, **options), problems)
+    # a task can take minutes: progress is shown before the first one is done
+    predicted = {task for run in known for task in run.tasks}
+    tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
+    progress("scoring tasks", 0, len(tasks))
+    scores = evaluate(
+        suite,
+        known,
+        split=split,
+        metrics=list(FIGURES),
+        bootstrap=bootstrap,
+        ignore_unknown=True,
+        progress=progress,
+    )
+    return PredictionScores(scores, problems)
+
+
+def _check(suite: Suite, run: Predictions, split: str) -> None:
+    """Raise NoochError where a run cannot be scored, without scoring it."""
+    keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
+    for challenge in (suite.set(*key) for key in keys):
+        Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
+    if not keys:
+        evaluate(suite, [run], split=split, ignore_unknown=True)
 
 
 def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:
     """The page of results of predictions alone, or None where nothing could be scored."""
     if scored.scores is None:
         return None
-    runs = scored.scores.table["run"].n_unique()
+    table = scored.scores.table
+    runs = table["run"].n_unique()
+    rows = chart_rows(table.filter(pl.col("cue").is_null() & pl.col("group").is_null()))
     return ResultsView(
         f"{runs} {'run' if runs == 1 else 'runs'} of predictions, {split} images",
         list(scored.scores.notes),
         scored=scored.tables,
-        points=_points(scored.scores),
+        points=rows.select(
+            *("criterion", "metric", "subset", "task", "low", "high", "n"),
+            *(pl.col("run").alias("method"), pl.col("value").alias("mean"), "over"),
+        ),
         intervals=(
             f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of an error that is the"
             " same in all of them"
@@ -89,25 +111,3 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
             else "95 % intervals: Wilson's of errors; of all else none, without resamples"
         ),
     )
-
-
-def _points(scores: Scores) -> pl.DataFrame:
-    """The numbers of the charts, a row for each criterion, metric, subset, task and run."""
-    wanted = [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets]
-    place = pl.DataFrame(wanted, schema={"metric": pl.String, "subset": pl.String}, orient="row")
-    rows = scores.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    rows = rows.join(place, on=["metric", "subset"], how="semi", maintain_order="left")
-    tasks = dict(
-        rows.filter(pl.col("task") != AVERAGE)
-        .group_by("criterion")
-        .agg(pl.col("task").n_unique())
-        .rows()
-    )
-    over = [
-        None if n is None else average_label([n], tasks[c])
-        for c, n in rows.select("criterion", "n_tasks").rows()
-    ]
-    return rows.select(
-        "criterion", "metric", "subset", "task", "low", "high", "n", method="run", mean="value",
-        over=pl.Series(over, dtype=pl.String),
-    )  # fmt: skip

@@ -1,6 +1,4 @@
-"""Results -> what the report's page of results shows: the paper's tables, intervals, differences,
-verdicts.
-"""
+"""Results -> what the page of results shows: tables, intervals, differences, verdicts."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ from nooch.results.table_contents import legend, like
 from nooch.shared_types import Progress, no_progress
 from nooch.training.run_records import RUNS_MARKER
 
-__all__ = ["BEST", "FIGURES", "ResultsView", "results_view"]
-
+__all__ = ["BEST", "FIGURES", "ResultsView", "chart_rows", "results_view"]
 
 BEST = "\ue000"
 """What a best cell's text begins with on its way to the page."""
@@ -51,12 +48,12 @@ class ResultsView:
         about: what the numbers are of.
         notes: what a reader should know.
         tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the
-            paper's numbers beside.
+            paper's numbers.
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
-            over, n_worse, low, high``; ``over`` says of an average over how many tasks it is, else
+            over, n_worse, low, high``; ``over`` is the number of tasks of an average in words, else
             it is null.
         intervals: what ``low`` and ``high`` are, in words.
         scored: tables of ``nooch evaluate``, of predictions that were given.
@@ -91,141 +88,118 @@ def results_view(
         sources: folders of runs or of collected scores.
         split: whose images.
         bootstrap: resamples of the paired bootstrap; 0 for none.
-        progress: called with what is being done, and how much of how much is done.
+        progress: called with the step, and how much of how much is done.
     """
     tables, compared, notes = _tables(results)
-    pairs, why = _paired(results, suite, sources, split, bootstrap, progress)
-    intervals = (
-        f"95 % intervals of {bootstrap:,} resamples of images"
-        if pairs
-        else f"one standard deviation over seeds ({why})"
-    )
+    if not set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
+        notes.append(_OLD_SCORES)
+    pairs: list[Scores] = []
+    why = _no_pairs(results, sources, bootstrap)
+    if not why:
+        methods = in_order(results.cells["method"])
+        pairs = paired_results(
+            list(sources),
+            [suite],
+            results,
+            results.cells["criterion"].unique(maintain_order=True).to_list(),
+            baseline=baseline_of(methods) or "all",
+            metrics=list(FIGURES),
+            split=split,
+            bootstrap=bootstrap,
+            seed=0,
+            progress=progress,
+        )
+    sees = dict(results.cells.select("method", "sees").unique().rows())
+    shown_pairs = [table for scores in pairs for table in tables_of(scores, list(FIGURES))]
     return ResultsView(
         results.about,
-        [legend(by_sight=False), *notes, *_without_easy_sides(results)],
+        [legend(by_sight=False), *notes],
         tables,
         compared,
-        [
-            table
-            for scores in pairs
-            for table in tables_of(scores, list(FIGURES))
-            if table.title.startswith("Differences")
-        ],
-        _access(results),
+        [table for table in shown_pairs if table.title.startswith("Differences")],
+        [(method, str(sees[method])) for method in in_order(sees)],
         _statements(results),
         _points(results, suite, pairs),
-        intervals,
+        f"one standard deviation over seeds ({why})"
+        if why
+        else f"95 % intervals of {bootstrap:,} resamples of images",
     )
 
 
 def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
-    there = set(results.cells["criterion"])
+    """The paper's tables, those with the paper's numbers, and notes."""
+    criteria = set(results.cells["criterion"])
     names = [
         name
         for name, table in PAPER_TABLES.items()
-        if there & {panel.criterion for panel in table.panels}
+        if criteria & {panel.criterion for panel in table.panels}
     ]
     try:
         plain, notes = like(results, names)
     except UndefinedError as error:
         return [], [], [*results.notes, str(error)]
-    beside, more = like(results, names, compare=True)
-    found = [table for table in beside if table.rows["paper_mean"].null_count() < table.rows.height]
-    kept = list(dict.fromkeys([*notes, *more]))
-    return (
-        [shown(table, lambda text: BEST + text) for table in plain],
-        [shown(t, lambda text: BEST + text) for t in found],
-        kept,
+    compared, more = like(results, names, compare=True)
+    known = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
+    plain_shown, known_shown = (
+        [shown(table, lambda text: BEST + text) for table in of_kind] for of_kind in (plain, known)
     )
+    return plain_shown, known_shown, list(dict.fromkeys([*notes, *more]))
 
 
-def _paired(
-    results: Results,
-    suite: Suite,
-    sources: Sequence[Path],
-    split: str,
-    bootstrap: int,
-    progress: Progress,
-) -> tuple[list[Scores], str]:
-    runs = [source for source in sources if (source / RUNS_MARKER).is_file()]
-    methods = in_order(results.cells["method"])
-    criteria = results.cells["criterion"].unique(maintain_order=True).to_list()
+def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
+    """Why methods are not compared by resampling; empty where they are."""
     if not bootstrap:
-        return [], "no resamples were asked for"
-    if not runs or len(runs) < len(sources):
-        return [], "collected scores have no predictions to resample"
-    if len(methods) < 2:
-        return [], "one method alone cannot be compared"
-    options: dict[str, Any] = {
-        "metrics": list(FIGURES),
-        "split": split,
-        "bootstrap": bootstrap,
-        "seed": 0,
-        "progress": progress,
-    }
-    baseline = baseline_of(methods) or "all"
-    return paired_results(runs, [suite], results, criteria, baseline=baseline, **options), ""
-
-
-def _access(results: Results) -> list[tuple[str, str]]:
-    sees = dict(results.cells.select("method", "sees").unique().rows())
-    return [(method, str(sees[method])) for method in in_order(sees)]
+        return "no resamples were asked for"
+    if not sources or not all((source / RUNS_MARKER).is_file() for source in sources):
+        return "collected scores have no predictions to resample"
+    return "one method alone cannot be compared" if results.cells["method"].n_unique() < 2 else ""
 
 
 def _statements(results: Results) -> list[dict[str, Any]]:
     paper = {finding.statement.name: finding.verdict for finding in judge_statements(paper_cells())}
     return [
         {
-            "sentence": f.statement.sentence, "rule": f.statement.rule, "verdict": f.verdict, "scope": f.scope,
-            "paper": paper[f.statement.name], "checks": f.checks,
+            "sentence": found.statement.sentence,
+            "rule": found.statement.rule,
+            "verdict": found.verdict,
+            "scope": found.scope,
+            "paper": paper[found.statement.name],
+            "checks": found.checks,
         }
-        for f in judge_statements(results)
-    ]  # fmt: skip
+        for found in judge_statements(results)
+    ]
 
 
-def _without_easy_sides(results: Results) -> list[str]:
-    if set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
-        return []
-    return [_OLD_SCORES]
+def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:
+    """The rows that the charts show, and ``over``: for an average the tasks that it is over."""
+    shown = [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets]
+    wanted = pl.DataFrame(shown, {"metric": pl.String, "subset": pl.String}, orient="row")
+    of_tasks = cells.filter(pl.col("task") != AVERAGE).group_by("criterion")
+    tasks = dict(of_tasks.agg(pl.col("task").n_unique()).rows())
+    rows = cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
+    over = [
+        None if n is None else average_label([n], tasks[criterion])
+        for criterion, n in rows.select("criterion", "n_tasks").rows()
+    ]
+    return rows.with_columns(over=pl.Series(over, dtype=pl.String))
 
 
 def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataFrame:
     keys = ["criterion", "metric", "subset", "task", "method"]
-    wanted = pl.DataFrame(
-        [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets],
-        schema={"metric": pl.String, "subset": pl.String}, orient="row",
-    )  # fmt: skip
-    cells = results.cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
-    tasks = dict(
-        results.cells.filter(pl.col("task") != AVERAGE)
-        .group_by("criterion")
-        .agg(pl.col("task").n_unique())
-        .rows()
+    # the interval of an average is one over the same tasks
+    on = [*keys, "averaged_tasks"]
+    cells = chart_rows(results.cells).select(
+        *on[:-1], "mean", "std", "n", "over", on[-1], "n_worse"
     )
-    over = [
-        None if n is None else average_label([n], tasks[criterion])
-        for criterion, n in cells.select("criterion", "n_tasks").rows()
-    ]
-    cells = cells.with_columns(over=pl.Series(over, dtype=pl.String))
-    cells = cells.select(*keys, "mean", "std", "n", "over", "averaged_tasks", "n_worse")
+    if not pairs:
+        mean, std = pl.col("mean"), pl.col("std")
+        return cells.with_columns(low=mean - std, high=mean + std).drop("averaged_tasks")
     # results call a criterion by its kind where it is the only one of that kind; scores call it by
     # its name
-    places = pl.DataFrame(list(suite.keys), schema=["criterion", "task", "split"], orient="row")
-    roles = roles_of(places, [suite], {})
-    bounds = [
-        scores.table.select(
-            pl.col("criterion").replace(roles), *keys[1:], "averaged_tasks", "low", "high"
-        )
-        for scores in pairs
-    ]
-    if bounds:
-        # the interval of an average is one over the same tasks
-        on = [*keys, "averaged_tasks"]
-        bounded = pl.concat(bounds).unique(on)
-        return cells.join(bounded, on=on, how="left", nulls_equal=True, maintain_order="left").drop(
-            "averaged_tasks"
-        )
-    reach = pl.col("std")
-    return cells.with_columns(low=pl.col("mean") - reach, high=pl.col("mean") + reach).drop(
-        "averaged_tasks"
+    listed = [key[0] for key in suite.keys]
+    role = pl.col("criterion").replace(roles_of(listed, [suite], {}))
+    bounds = pl.concat(scores.table.select(role, *on[1:], "low", "high") for scores in pairs)
+    bounded = cells.join(
+        bounds.unique(on), on=on, how="left", nulls_equal=True, maintain_order="left"
     )
+    return bounded.drop("averaged_tasks")

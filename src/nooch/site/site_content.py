@@ -14,7 +14,7 @@ from nooch.examples.cue_masks import Masks
 from nooch.examples.split_images import SplitImages
 from nooch.examples.thumbnails import Wanted
 
-__all__ = ["Card", "Group", "LossesOf", "Site"]
+__all__ = ["Card", "ExampleGroup", "LossesOf", "Site"]
 
 LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
 """(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
@@ -22,7 +22,7 @@ LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.
 
 @dataclass(frozen=True)
 class Card:
-    """An image among the examples: where it is, and what stands below it."""
+    """An image among the examples: its place, the lines below it, and its link."""
 
     split: str
     row: int
@@ -32,7 +32,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Group:
+class ExampleGroup:
     """Examples that belong together; ``empty`` says why there is none."""
 
     task: str
@@ -67,7 +67,7 @@ class Site:
     overview: Mapping[str, Any]
     results: Any
     criteria: Mapping[str, Any]
-    examples: Sequence[Group]
+    examples: Sequence[ExampleGroup]
     data: Mapping[str, Any]
     wanted: Sequence[Wanted] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)

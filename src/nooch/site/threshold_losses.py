@@ -1,10 +1,8 @@
-"""How counts and losses depend on alpha, beta and tau, for the report: the data of the paper's
-Figs. 3 and 10 to 14.
-"""
+"""Counts and losses over alpha, beta and tau: the report's data of Figs. 3 and 10 to 14."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,43 +23,35 @@ Floats = NDArray[np.float64]
 
 
 def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
-    """Figs. 10 to 12: tasks by number of cues, shares of hard images over alpha and beta, and
-    counts over tau.
+    """Figs. 10 to 12: tasks by number of cues, shares over alpha and beta, counts over tau.
 
     Args:
         suite: its tasks and splits are swept.
         data: the dataset it was found in.
         embedding: of the gist criterion, or None.
     """
-    # what the suite was found in although it is not annotated enough is shown like it
-    options: dict[str, Any] = {
-        "tasks": list(suite.tasks),
-        "splits": list(suite.splits),
-        "allow_unannotated": True,
-    }
+    grids: dict[str, Any] = {}
     if data.has_areas:
-        options |= {"alpha": ALPHAS, "beta": BETAS}
+        grids |= {"alpha": ALPHAS, "beta": BETAS}
     if embedding is not None and embedding in data.embeddings:
-        options |= {"tau": TAUS, "embedding": embedding}
-    if "alpha" not in options and "tau" not in options:
+        grids |= {"tau": TAUS, "embedding": embedding}
+    if not grids:
         return {}
-    found = sweep_thresholds(data, **options)
-    return {
-        "cues": _columns(found.cues),
-        "grid": _columns(found.grid.filter(task=POOLED)),
-        "tau": _columns(found.tau.filter(pl.col("task") != POOLED)),
-        "equal": _columns(found.equal),
+    # a suite that was found although few images are annotated is shown with all of them
+    sweep = sweep_thresholds(
+        data, **grids, tasks=list(suite.tasks), splits=list(suite.splits), allow_unannotated=True
+    )
+    tables = {
+        "cues": sweep.cues,
+        "grid": sweep.grid.filter(task=POOLED),
+        "tau": sweep.tau.filter(pl.col("task") != POOLED),
+        "equal": sweep.equal,
     }
-
-
-def _columns(table: pl.DataFrame) -> dict[str, list[Any]]:
-    return {name: table[name].to_list() for name in table.columns}
+    return {name: table.to_dict(as_series=False) for name, table in tables.items()}
 
 
 def loss_points(views: Sequence[TaskView], method: str) -> list[dict[str, Any]]:
-    """Fig. 3: the mean loss of a method on a side and on its hard images, a point for each
-    criterion, task and side.
-    """
+    """Fig. 3: mean loss of a method on a side and on its hard images, by criterion and task."""
     points = []
     for view in views:
         for criterion, marks in view.marks.items():
@@ -73,9 +63,10 @@ def loss_points(views: Sequence[TaskView], method: str) -> list[dict[str, Any]]:
                 known = (view.labels == label) & (marks != 255) & ~np.isnan(losses)
                 hard = known & (marks == code)
                 if hard.any():
-                    mean, of_hard = float(losses[known].mean()), float(losses[hard].mean())
-                    points.append({"criterion": criterion, "task": view.task, "side": side, "all": mean, "hard": of_hard,
-                                   "n": int(known.sum()), "n_hard": int(hard.sum())})  # fmt: skip
+                    about = {"criterion": criterion, "task": view.task, "side": side}
+                    means = {"all": float(losses[known].mean()), "hard": float(losses[hard].mean())}
+                    counts = {"n": int(known.sum()), "n_hard": int(hard.sum())}
+                    points.append({**about, **means, **counts})
     return points
 
 
@@ -104,25 +95,19 @@ def losses_by_thresholds(
     return {"alpha": ALPHAS, "beta": BETAS, **_means(total)}
 
 
-def losses_by_support(
-    supports: Mapping[str, Floats], views: Sequence[TaskView], criterion: str, method: str
-) -> dict[str, Any]:
-    """Fig. 14: the mean loss on hard images of all tasks together, over tau; NaN where there is no
-    hard image.
-    """
+def losses_by_support(views: Sequence[TaskView], criterion: str, method: str) -> dict[str, Any]:
+    """Fig. 14: the mean loss on hard images of all tasks together, over tau; NaN where none is."""
     taus = np.array(TAUS)
     total = np.zeros((len(taus), 4))
     for view in views:
         losses = view.losses.get(criterion, {}).get(method)
-        if losses is not None and view.task in supports:
-            total += _sums(supports[view.task], view.labels, losses, taus)
+        if losses is not None and criterion in view.support:
+            total += _sums(view.support[criterion], view.labels, losses, taus)
     return {"tau": TAUS, **_means(total)}
 
 
 def _sums(support: Floats, labels: NDArray[np.int8], losses: Floats, thresholds: Floats) -> Floats:
-    """Counts and sums of losses, float64 (n_thresholds, 4), of images whose label and loss are
-    known.
-    """
+    """Counts and sums of known losses, float64 (n_thresholds, 4)."""
     known = (labels >= 0) & ~np.isnan(losses)
     return hard_sums(support[known], labels[known] == 1, losses[known], thresholds)
 

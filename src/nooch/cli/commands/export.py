@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer import Argument, Option
@@ -54,11 +55,11 @@ def export_command(
     format: Format = FormatOption,
 ) -> None:
     """Write challenge sets in another tool's format, with the licences of the data."""
-    from nooch.exports.export_suite import export
+    from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 
     exported, data = suite_with_dataset(suite, dataset)
-    options = {
+    options: dict[str, Any] = {
         "annotations": annotations,
         "no_annotations": no_annotations,
         "subsets": split_names(subsets),
@@ -72,10 +73,7 @@ def export_command(
         to,
         out,
         data=data,
-        criteria=criterion,
-        tasks=split_names(tasks),
-        splits=split_names(splits),
-        licences=licence,
+        selection=ExportSelection(criterion, split_names(tasks), split_names(splits), licence),
         overwrite=overwrite,
         # what was not given is left to the format; what was given and is not its own is refused
         **{name: value for name, value in options.items() if value},

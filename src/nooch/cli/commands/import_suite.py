@@ -43,24 +43,21 @@ def published(
     the suite nooch-coco.
     """
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    import numpy as np
-
     from nooch.challenge import save_suite
     from nooch.cli.terminal_tables import print_counts
     from nooch.finding.suite_summary import summary
-    from nooch.published import published_suite, read_labels, read_published
+    from nooch.published import published_suite, read_labels, read_published, unlabeled
 
-    found, known = read_published(folder), read_labels(labels) if labels else None
-    suite = published_suite(found, known)
+    sets, known = read_published(folder), read_labels(labels) if labels else None
+    suite = published_suite(sets, known)
     save_suite(suite, out, overwrite=overwrite)
-    for split in suite.splits if labels else ():
-        ids = found.splits[split]
-        # hard images are kept without a label, so too few labels leave the sets mostly hard
-        if known is not None and (lacking := len(np.setdiff1d(ids, known.image_ids))):
+    without = unlabeled(sets, known) if known is not None else {}
+    for split in suite.splits:
+        if without.get(split):
             note(
-                f"{lacking:,} of {len(ids):,} images of split {split} have no labels: those that"
-                " are not hard are left out (add --labels, as instances_train2017.json and"
-                " instances_val2017.json)"
+                f"{without[split]:,} of {len(sets.splits[split]):,} images of split {split} have"
+                " no labels: those that are not hard are left out (add --labels, as"
+                " instances_train2017.json and instances_val2017.json)"
             )
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})

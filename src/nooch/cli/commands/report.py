@@ -54,7 +54,7 @@ def report_command(
     from nooch.challenge import load_suite
     from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.site.report_site import write_report
+    from nooch.site.report_site import ReportOptions, write_report
 
     if no_dataset and (dataset is not None or images is not None):
         raise ParameterError(
@@ -62,28 +62,23 @@ def report_command(
             allowed="one of the two",
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
+    outputs = [r for file in predictions for r in read_predictions(file, None, shown.tasks, None)]
+    options = ReportOptions(
+        runs=runs,
+        predictions=outputs,
+        methods=None if methods is None else split_names(methods),
+        images=images,
+        annotations=annotations,
+        rule=rule,
+        split=split,
+        bootstrap=bootstrap,
+        thumbnails=None if all_thumbnails else thumbnails,
+        examples=examples,
+    )
     with progress() as update:
-        made = write_report(
-            shown,
-            out,
-            data=data,
-            runs=runs,
-            predictions=[
-                run
-                for file in predictions
-                for run in read_predictions(file, None, shown.tasks, None)
-            ],
-            methods=None if methods is None else split_names(methods),
-            images=images,
-            annotations=annotations,
-            rule=rule,
-            split=split,
-            bootstrap=bootstrap,
-            thumbnails=None if all_thumbnails else thumbnails,
-            examples=examples,
-            overwrite=overwrite,
-            progress=update,
+        report = write_report(
+            shown, out, data=data, options=options, overwrite=overwrite, progress=update
         )
-    note(*made.notes)
-    facts = {"site": str(made.path), "notes": list(made.notes)}
-    print_result(format, facts, f"{made.path}: open {made.path / 'index.html'}")
+    note(*report.notes)
+    facts = {"site": str(report.path), "notes": list(report.notes)}
+    print_result(format, facts, f"{report.path}: open {report.path / 'index.html'}")

@@ -18,7 +18,7 @@ from nooch.errors import check_one_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nooch.report.paper_tables import Sheet
+    from nooch.report.paper_tables import ResultSheet
     from nooch.results.paper_sheet import ResultOptions
     from nooch.results.paper_statements import Finding
     from nooch.results.run_results import Results
@@ -213,7 +213,7 @@ def _options(
     return ResultOptions(trained, rule, split, roles, strict, *chosen)
 
 
-def _print(sheet: Sheet, format: ScoreFormat) -> None:
+def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
     from nooch.report.paper_tables import result_latex, result_markdown
 
     if format is ScoreFormat.json:

@@ -1,4 +1,4 @@
-// Charts as SVG; colours come from the style sheet, so that they follow light and dark.
+// Charts as SVG; colors come from the style sheet, so that they follow light and dark.
 "use strict";
 nooch.charts = (() => {
   const { el, short } = nooch;
@@ -35,7 +35,7 @@ nooch.charts = (() => {
     if (name) svg.append(el("text", { class: "axis", x: 2, y: 12 }, name));
   }
 
-  // positives above, negatives below, each on its own scale of square roots, the hard part in colour
+  // positives above, negatives below, each on its own scale of square roots, the hard part in color
   function histogram(support, labels, marks, thresholds, low, high, width) {
     const bins = 48, height = 250, middle = 118, left = 8, right = width - 12;
     const all = [new Float64Array(bins), new Float64Array(bins)], hard = [new Float64Array(bins), new Float64Array(bins)];
@@ -48,7 +48,7 @@ nooch.charts = (() => {
       all[side][bin]++;
       if (marks[i] < 2) hard[side][bin]++;
     }
-    const svg = frame(width, height, "Histogram of context support: positives above the axis, negatives below it; hard images in colour");
+    const svg = frame(width, height, "Histogram of context support: positives above the axis, negatives below it; hard images in color");
     const at = scale(low, high, left, right);
     for (const v of steps(low, high, width > 500 ? 8 : 5)) svg.append(el("text", { class: "tick", x: at(v), y: height - 22, "text-anchor": "middle" }, short(v)));
     const w = (right - left) / bins;

@@ -28,7 +28,7 @@ const nooch = (() => {
     }
   }
 
-  // a page from disk may not read files, but it may load scripts beside it
+  // a page from disk may not read files, but it may load scripts next to it
   function load(name) {
     if (arrived.has(name)) return Promise.resolve(arrived.get(name));
     if (!waiting.has(name)) {

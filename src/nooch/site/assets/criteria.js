@@ -43,7 +43,7 @@ nooch.load("criteria").then((data) => {
 
   if (data.by_alpha_beta) {
     const found = data.by_alpha_beta;
-    part("Losses of hard images by α and β", `Fig. 13: mean NLL of ${plain(data.method)} on hard images of all tasks together, with the setting chosen on the suite's own sets; grey where no image is hard.`,
+    part("Losses of hard images by α and β", `Fig. 13: mean NLL of ${plain(data.method)} on hard images of all tasks together, with the setting chosen on the suite's own sets; gray where no image is hard.`,
       ["positive", "negative"].map((side) => {
         const title = `NLL on hard ${side}s`;
         return charts.figure(title, charts.heat(title, found.alpha, found.beta, matrix(found.beta.length, found.alpha.length, (i, j) => found[side][i][j]), "α", "β", [0.05, 0.1], side));

@@ -317,7 +317,7 @@
       row, split: split.name, id: split.ids[row], task: task.task, label: task.labels[row], pictures: split.pictures[row], captions, verdicts, copy,
       name: about ? about.names[k] : "", size: about && about.widths && about.widths[k] ? `${about.widths[k]} × ${about.heights[k]} px` : "",
       shades: shaded.map((name, j) => ({ name, src: `pictures/${split.name}/${Math.floor(row / 1000)}/${row}-cue${j}.png` })).filter((one) => names.includes(one.name)),
-      cues: names.map((name) => ({ name, area: marks.area(task, name)[row], colour: shaded.indexOf(name) + 1 })),
+      cues: names.map((name) => ({ name, area: marks.area(task, name)[row], color: shaded.indexOf(name) + 1 })),
       losses: site.methods.map((method) => ({ method, values: marks.losses(task, state.criterion, method) })).filter((one) => one.values && !Number.isNaN(one.values[row])).map((one) => ({ method: one.method, value: one.values[row] })),
     };
   }

@@ -18,7 +18,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
   function cues(about) {
     if (!about.cues.length) return null;
     const list = about.cues.map((cue) =>
-      el("li", {}, el("span", { class: "cue-name" }, words(cue.name)), nooch.bar(cue.area), el("span", { class: "number" }, percent(cue.area)), cue.colour ? el("i", { class: `swatch c${cue.colour}` }) : null)
+      el("li", {}, el("span", { class: "cue-name" }, words(cue.name)), nooch.bar(cue.area), el("span", { class: "number" }, percent(cue.area)), cue.color ? el("i", { class: `swatch c${cue.color}` }) : null)
     );
     const toggle = about.shades.length ? el("label", { class: "check" }, el("input", { type: "checkbox", "data-key": "shade", checked: shaded, onchange: (event) => { shaded = event.target.checked; dialog.querySelectorAll(".shade").forEach((one) => { one.hidden = !shaded; }); } }), " shade them") : null;
     return el("section", {}, el("h3", {}, "Context cues, share of the image"), el("ul", { class: "cue-list" }, list), toggle);
