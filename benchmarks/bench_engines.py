@@ -86,7 +86,11 @@ def one(name: str, who: str, jobs: int) -> None:
     if name == "ray":
         import ray
 
-        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": 40}
+        quiet: dict[str, Any] = {
+            "include_dashboard": False,
+            "log_to_driver": False,
+            "logging_level": 40,
+        }
         ray.init(address="local", num_cpus=2, **quiet)
     seconds = []
     # the fastest of several, if they take little time
@@ -102,7 +106,7 @@ def one(name: str, who: str, jobs: int) -> None:
 
 def measured(name: str, who: str, jobs: int) -> dict[str, Any]:
     words = [sys.executable, __file__, "--one", name, who, str(jobs)]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     done = subprocess.run(words, check=True, text=True, **streams)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"  {name}, {who}, {jobs} jobs: {figures}", file=sys.stderr, flush=True)

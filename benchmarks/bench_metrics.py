@@ -168,7 +168,7 @@ def main() -> None:
         print(f"{name}: {Spread.of(values)} s")
     faster = {}
     scores = ("nooch, AUC", "nooch, all six metrics")
-    mine = {"scikit-learn, AUC": scores, "torchmetrics, AUC": scores}
+    mine: dict[str, tuple[str, ...]] = {"scikit-learn, AUC": scores, "torchmetrics, AUC": scores}
     mine["torchmetrics, AUC, AUPRC and ECE"] = scores[1:]
     tables = ("nooch.evaluate, AUC", "nooch.evaluate, all six metrics")
     mine["scikit-learn, AUC of that table"] = tables

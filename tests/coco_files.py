@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 
 THINGS = {1: "person", 3: "car", 11: "fire hydrant", 90: "toothbrush"}
 STUFF = {92: "banner", 100: "cardboard", 149: "road", 183: "other"}
@@ -104,3 +105,11 @@ def areas_of(data: Any) -> dict[int | str, dict[str, float]]:
     for row, column, area in zip(triples.row, triples.col, triples.data, strict=True):
         areas[ids[row]][data.classes[column]] = float(area)
     return areas
+
+
+def check_areas(data: Any, expected: dict[int, dict[str, float]], rel: float = 0.0) -> None:
+    """Assert that images, their classes and areas are the expected ones, within 1e-12."""
+    areas = areas_of(data)
+    assert set(areas) == set(expected)
+    for image_id, classes in expected.items():
+        assert areas[image_id] == pytest.approx(classes, abs=1e-12, rel=rel)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nooch.finding.suite_summary import explain, overlaps, summary
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
-    from nooch.importing.dataset_import import import_dataset, with_split
+    from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
@@ -96,7 +96,7 @@ _NAMES = {
     "nooch.finding.suite_summary": "explain overlaps summary",
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
-    "nooch.importing.dataset_import": "import_dataset with_split",
+    "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
     "nooch.models.backbones": "load_backbone",
     "nooch.models.model_kinds": "load_task_model",
     "nooch.models.task_maps": "read_task_map",
@@ -132,6 +132,7 @@ __all__ = [
     "Combination",
     "ContextScores",
     "Dataset",
+    "DatasetImportOptions",
     "EvaluateOptions",
     "FeatureOptions",
     "FindOptions",

@@ -33,6 +33,7 @@ else:
 
 __all__ = [
     "DATASET_MARKER",
+    "RESUME",
     "SUITE_MARKER",
     "SWEEP_MARKER",
     "Place",
@@ -295,6 +296,10 @@ def atomic_folder(
             _install(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
+"""What to do where work that can be resumed could not be written."""
 
 
 @contextlib.contextmanager

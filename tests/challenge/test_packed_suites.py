@@ -1,5 +1,7 @@
 """Suites in one small file: read back unchanged, checked, refused where content would go."""
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,31 +29,18 @@ from nooch.finding.suite_builder import find
 def _suite(change=None, **more):
     """Sets of two criteria, two tasks and two splits with random ids, labels and hard images."""
     random, sets = np.random.default_rng(0), {}
-    ids = {
-        "valid": np.array([0, 7, 2**31 - 1]),
-        "test": np.sort(random.choice(600_000, 1001, replace=False)),
-    }
-    labels = {
-        (task, split): random.random(len(ids[split])) < 0.3 for task in ("a", "b") for split in ids
-    }
-    for criterion, task, split in [
-        (c, t, s) for c in ("ce", "gist") for t in ("b", "a") for s in ids
-    ]:
+    test = np.sort(random.choice(600_000, 1001, replace=False))
+    ids = {"valid": np.array([0, 7, 2**31 - 1]), "test": test}
+    labels = {(task, s): random.random(len(ids[s])) < 0.3 for task in ("a", "b") for s in ids}
+    for criterion, task, split in product(("ce", "gist"), ("b", "a"), ids):
         y, easy = labels[task, split], random.random(len(ids[split])) < 0.5
         subset = np.where(easy, 2, np.where(y, 0, 1)).astype(np.uint8)
         one = ChallengeSet(criterion, task, split, pl.Series("image_id", ids[split]), y, subset)
         sets[criterion, task, split] = one if change is None else change(one)
     criteria = {name: CriterionRecord(name, {"source": "test"}) for name in ("ce", "gist")}
     record = DatasetRecord("made", 1004, {"valid": 3, "test": 1001})
-    return Suite.of(
-        sets,
-        dataset=record,
-        criteria=criteria,
-        skipped=[],
-        tasks=["b", "a"],
-        splits=list(ids),
-        **more,
-    )
+    more |= {"dataset": record, "criteria": criteria, "tasks": ["b", "a"], "splits": list(ids)}
+    return Suite.of(sets, skipped=[], **more)
 
 
 @pytest.mark.parametrize("hard_only", [False, True])
@@ -79,16 +68,12 @@ def test_bytes_that_were_altered_are_refused(where):
 
 
 def _changed(**change):
-    def do(one):
+    def changed(one):
         if (one.criterion, one.task, one.split) != ("gist", "a", "test"):
             return one
-        values = {
-            n: getattr(one, n) for n in ("image_ids", "labels", "subset", "support", "excluded")
-        }
-        values |= {name: made(one) for name, made in change.items()}
-        return ChallengeSet(one.criterion, one.task, one.split, **values)
+        return replace(one, **{name: value_of(one) for name, value_of in change.items()})
 
-    return do
+    return changed
 
 
 @pytest.mark.parametrize(
@@ -108,9 +93,8 @@ def test_what_would_be_lost_is_refused(change, message):
 
 
 def test_a_suite_with_supports_is_refused():
-    suite = find(
-        dataset_of([{"tie": 0.1, "person": 0.5}], ["tie", "person"]), {"ce": CE()}, tasks="tie"
-    )
+    data = dataset_of([{"tie": 0.1, "person": 0.5}], ["tie", "person"])
+    suite = find(data, {"ce": CE()}, tasks="tie")
     with pytest.raises(InputError, match="has support"):
         pack_suite(suite)
 

@@ -46,11 +46,9 @@ def test_matched_counts_and_thresholds():
         short = record.missing_negatives
         assert ce.counts.hard_negatives == gist.counts.hard_negatives + short
     assert suite.header.criteria["gist"].match == "ce"
-    assert {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}[
-        "B"
-    ].startswith("no training image")
-    reason = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}["A"]
-    assert reason.startswith("its counts are those of ce, and there: no class has A(C, A)")
+    reasons = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}
+    assert reasons["B"].startswith("no training image")
+    assert reasons["A"].startswith("its counts are those of ce, and there: no class has A(C, A)")
 
 
 @pytest.mark.parametrize("ids", [None, list("abcdefgh")])
@@ -60,12 +58,8 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
     assert again.header == msgspec.convert(msgspec.to_builtins(suite.header), type(suite.header))
     for key in suite.keys:
         one, other = suite.set(*key), again.set(*key)
-        assert one.counts == other.counts
-        assert (one.positive, one.negative, one.excluded) == (
-            other.positive,
-            other.negative,
-            other.excluded,
-        )
+        for name in ("counts", "positive", "negative", "excluded"):
+            assert getattr(one, name) == getattr(other, name)
         assert one.image_ids.to_list() == other.image_ids.to_list()
         assert np.array_equal(one.subset, other.subset)
         assert np.array_equal(one.labels, other.labels)
@@ -100,16 +94,8 @@ def test_the_table_is_the_one_of_the_design(tmp_path):
     suite, _ = _suite()
     path = save_suite(suite, tmp_path / "suite") / "challenge_sets.parquet"
     table = pl.read_parquet(path)
-    assert table.columns == [
-        "criterion",
-        "task",
-        "split",
-        "image_id",
-        "label",
-        "support",
-        "subset",
-        "by_cue",
-    ]
+    names = "criterion task split image_id label support subset by_cue"
+    assert table.columns == names.split()
     assert table["subset"].dtype == pl.Enum(SUBSETS)
     assert table.select("criterion", "task", "split", "image_id").is_unique().all()
     groups = table.select("criterion", "task").unique().height
@@ -118,10 +104,7 @@ def test_the_table_is_the_one_of_the_design(tmp_path):
     for number in range(groups):
         part = pl.from_arrow(file.read_row_group(number))
         assert part.select("criterion", "task").unique().height == 1
-    assert (
-        table.filter(criterion="ce & ~gist")["support"].null_count()
-        == table.filter(criterion="ce & ~gist").height
-    )
+    assert table.filter(criterion="ce & ~gist")["support"].is_null().all()
 
 
 def test_same_input_same_bytes(tmp_path):
@@ -189,19 +172,14 @@ def test_every_image_with_a_verdict_is_in_one_subset(collection):
     for key in suite.keys:
         challenge = suite.set(*key)
         parts = [challenge.ids(subset) for subset in SUBSETS]
-        assert (
-            sorted(i for part in parts for i in part)
-            == data.select("test").images["image_id"].to_list()
-        )
+        ids = data.select("test").images["image_id"].to_list()
+        assert sorted(i for part in parts for i in part) == ids
         assert sorted(parts[0] + parts[1]) == challenge.ids("hard")
 
 
 def test_training_images_in_context_are_those_with_phi_0():
-    data = dataset_of(
-        [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}],
-        ["Y", "A"],
-        ["train"] * 4 + ["test"],
-    )
+    images = [{"Y": 0.1, "A": 0.4}, {"Y": 0.1}, {"A": 0.5}, {}, {"Y": 0.1}]
+    data = dataset_of(images, ["Y", "A"], ["train"] * 4 + ["test"])
     suite = find(data, {"ce": CE()}, tasks="Y", splits=["train", "test"])
     assert suite.in_context("ce", "Y") == [1, 4]
     with pytest.raises(ParameterError, match="'train' is no split of the suite"):
@@ -217,14 +195,15 @@ def test_wrong_requests_are_refused():
     ):
         with pytest.raises(ParameterError, match=message):
             suite.set(*arguments)
-    with pytest.raises(ParameterError, match="gist has no thresholds of its own"):
-        find(data, {"gist": Gist("e")})
-    with pytest.raises(ParameterError, match="'ce' is no criterion of `match`"):
-        find(data, {"gist": Gist("e")}, match="ce")
-    with pytest.raises(ParameterError, match="'gist' is no criterion of the combination"):
-        find(data, {"ce": CE(), "c": Combination("ce & gist")})
-    with pytest.raises(ParameterError, match="named twice"):
-        find(data, {"ce": CE()}, tasks="Y,Y")
+    combined = {"ce": CE(), "c": Combination("ce & gist")}
+    for criteria, options, message in (
+        ({"gist": Gist("e")}, {}, "gist has no thresholds of its own"),
+        ({"gist": Gist("e")}, {"match": "ce"}, "'ce' is no criterion of `match`"),
+        (combined, {}, "'gist' is no criterion of the combination"),
+        ({"ce": CE()}, {"tasks": "Y,Y"}, "named twice"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            find(data, criteria, **options)
     with pytest.raises(ParameterError, match="'car' is no class"):
         resolve_tasks(data, "nooch")
 
@@ -241,9 +220,8 @@ def test_summary_and_overlap_agree_with_the_sets():
         assert row["both"] == len(first & second)
         assert row["only"] == [len(first - second), len(second - first)]
         union = first | second
-        assert row["jaccard"] == (
-            pytest.approx(len(first & second) / len(union)) if union else None
-        )
+        jaccard = pytest.approx(len(first & second) / len(union)) if union else None
+        assert row["jaccard"] == jaccard
 
 
 def test_explanations_with_and_without_the_dataset():

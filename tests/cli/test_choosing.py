@@ -202,7 +202,7 @@ def test_ranking_and_reasons():
 
 
 def losses_of(counts):
-    """Losses of the paper's tasks, more the later a task comes, with these counts of hard images."""
+    """Losses of the paper's tasks, larger for later ones, with these counts of hard images."""
     tasks = list(counts)
     positives, negatives = zip(*counts.values(), strict=True)
     hard = [1 - 0.01 * number for number in range(len(tasks))]

@@ -127,11 +127,10 @@ def test_published_is_another_collection(run_cli, known, tmp_path):
     assert "no such option" in run_cli("download nooch-published x --images").err.lower()
 
 
-def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
+def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
     from contextlib import contextmanager
 
     from nooch.cli.commands import download as downloading
-    from nooch.cli.terminal_output import Format
 
     told = []
 
@@ -142,7 +141,7 @@ def test_progress_on_a_terminal(known, server, tmp_path, monkeypatch):
     monkeypatch.setattr(downloading, "progress", progress)
     monkeypatch.setattr("nooch.download.collection_download._LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
-    downloading._download("coco-stuff", tmp_path / "root", Format.json, images=True)
+    run_cli("download coco-stuff root --images --format json").ok()
     assert told[0] == ("files", 0, 3)
     assert told[-1] == ("files", 3, 3)
     assert ("downloading file.bin (MB)", 3, 3) in told

@@ -211,7 +211,7 @@ def test_statements_over_a_setting(rates, run_cli):
 
 def test_results_over_a_setting(rates, run_cli, tmp_path):
     done = run_cli(
-        "results slow fast --suite suite --over lr --like table3,16 --out {tmp_path}/tables.csv"
+        f"results slow fast --suite suite --over lr --like table3,16 --out {tmp_path}/tables.csv"
     ).ok()
     # titles are folded above narrow tables
     titles = [words(text)[:200] for text in done.out.split("Table ")[1:]]

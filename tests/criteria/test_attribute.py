@@ -228,10 +228,13 @@ def test_a_column_goes_before_a_class():
         ("NOT year", "condition where year"),
         (
             "camera = 3",
-            "camera \\(String\\) is text and cannot be comp.* with 3[\\s\\S]*quotes: '3'",
+            "camera \\(String\\) is text and cannot be compared with 3[\\s\\S]*quotes: '3'",
         ),
         ("3 = camera", "camera \\(String\\) is text"),
-        ("place = 'x'", "place \\(Int64\\) is a number.*compared with 'x'[\\s\\S]*without quotes"),
+        (
+            "place = 'x'",
+            "place \\(Int64\\) is a number and cannot be compared with 'x'[\\s\\S]*without quotes",
+        ),
         ("place IN (1, 'x')", "place \\(Int64\\) is a number"),
         ("place BETWEEN 0 AND 'x'", "place \\(Int64\\) is a number"),
         ("place = camera", "place \\(Int64\\) is a number.*camera \\(String\\)[\\s\\S]*one type"),
@@ -299,9 +302,10 @@ HOLES = {
 
 def test_a_missing_attribute_is_an_error_that_says_where():
     data = dataset(**HOLES)
-    words = "no value for 2 of 4 images, such as 1, 3: place is null", "NOT NULL AND (place != y)"
+    guarded = "place IS NOT NULL AND (place != y)"
+    words = "no value for 2 of 4 images, such as 1, 3: place is null", guarded
     fails(lambda: marked("place != y", data), *words)
-    assert marked("place IS NOT NULL AND (place != y)", data) == [0, 2]
+    assert marked(guarded, data) == [0, 2]
 
 
 def test_every_missing_column_is_named():

@@ -38,13 +38,13 @@ def test_hard_images_are_those_of_a_loop(values, tau):
     for place, task in enumerate(("car", "bus")):
         if ("own", task, "all") not in suite.keys:
             continue
-        found = suite.set("own", task, "all")
+        challenge = suite.set("own", task, "all")
         supports = enumerate(row[place] for row in values)
         known = [(i, v) for i, v in supports if v is not None and not math.isnan(v)]
         present = data.labels(task)
-        assert found.ids("hard_positive") == [i for i, v in known if present[i] and v < tau]
-        assert found.ids("hard_negative") == [i for i, v in known if not present[i] and v > tau]
-        assert sum(found.excluded) == len(values) - len(known)
+        assert challenge.ids("hard_positive") == [i for i, v in known if present[i] and v < tau]
+        assert challenge.ids("hard_negative") == [i for i, v in known if not present[i] and v > tau]
+        assert sum(challenge.excluded) == len(values) - len(known)
 
 
 def test_integers_are_supports_too_and_one_column_may_serve_all_tasks():

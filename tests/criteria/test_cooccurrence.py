@@ -229,13 +229,13 @@ def test_each_bit_is_the_criterion_with_that_cue_alone(collection, alpha, beta):
     data = dataset_of(images, classes, splits)
     suite = find(data, {"ce": CE(alpha, beta)}, splits=["test"])
     for _, task, split in suite.keys:
-        found = suite.set("ce", task, split)
+        challenge = suite.set("ce", task, split)
         cues = [cue for cue, _ in suite.header.criteria["ce"].cues[task]]
         part = [image for image, of in zip(images, splits, strict=True) if of == split]
         for row, image in enumerate(part):
-            bits = [bool(int(found.by_cue[row]) >> i & 1) for i in range(64)]
+            bits = [bool(int(challenge.by_cue[row]) >> i & 1) for i in range(64)]
             alone = [naive_ce_subset(image, [cue], task, beta) != "easy" for cue in cues]
             assert bits == alone + [False] * (64 - len(cues))
             # all cues are missing in a hard positive, some cue is there in a hard negative
             hard = all(alone) if task in image else any(alone)
-            assert hard == (SUBSETS[found.subset[row]] != "easy")
+            assert hard == (SUBSETS[challenge.subset[row]] != "easy")

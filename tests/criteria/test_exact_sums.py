@@ -97,9 +97,9 @@ def test_a_vector_that_is_missing_has_no_cosine():
 
 def test_a_vector_of_length_zero_has_no_cosine_and_lengths_do_not_matter():
     vectors = np.array([[3.0, 4.0], [0.0, 0.0], [-0.6, -0.8]], np.float32)
-    found = cosines(vectors, np.array([[0.6, 0.8]]))[:, 0]
-    assert np.isnan(found[1])
-    assert np.allclose(found[[0, 2]], [1, -1], atol=1e-7)
+    result = cosines(vectors, np.array([[0.6, 0.8]]))[:, 0]
+    assert np.isnan(result[1])
+    assert np.allclose(result[[0, 2]], [1, -1], atol=1e-7)
 
 
 def test_rows_that_are_cut_together_do_not_matter(monkeypatch):

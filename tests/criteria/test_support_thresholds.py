@@ -61,14 +61,16 @@ def test_hard_images_are_those_of_a_loop(data, kind):
             part = data.select(split)
             supports = fitted.support(part, task)
             rows = list(zip(part.image_ids, part.labels(task), supports, strict=True))
-            found = suite.set(kind, task, split)
-            assert found.ids("hard_positive") == [i for i, y, s in rows if y and s < positive]
-            assert found.ids("hard_negative") == [i for i, y, s in rows if not y and s > negative]
+            challenge = suite.set(kind, task, split)
+            assert challenge.ids("hard_positive") == [i for i, y, s in rows if y and s < positive]
+            assert challenge.ids("hard_negative") == [
+                i for i, y, s in rows if not y and s > negative
+            ]
             record = suite.record(kind, task, split)
             assert (record.threshold_positive, record.threshold_negative) == (positive, negative)
             assert 0 < record.hard_positives < record.positives
             assert 0 < record.hard_negatives < record.negatives
-            assert sum(found.excluded) == sum(math.isnan(s) for _, _, s in rows) > 0
+            assert sum(challenge.excluded) == sum(math.isnan(s) for _, _, s in rows) > 0
 
 
 def test_a_suite_keeps_them_and_its_fitted_criterion_gives_the_same_sets(data, tmp_path):
@@ -92,10 +94,10 @@ def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     save_suite(find(data, criteria, tasks=tasks, match="scores"), tmp_path / "whole")
     save_dataset(divide(data, 5), tmp_path / "parts")
     parts, out = open_dataset(tmp_path / "parts"), tmp_path / "suite"
-    found = find(parts, criteria, tasks=tasks, match="scores", out=out)
+    suite = find(parts, criteria, tasks=tasks, match="scores", out=out)
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
-    reasons = {s.criterion: s.reason for s in found.header.skipped if s.task == "road"}
+    reasons = {s.criterion: s.reason for s in suite.header.skipped if s.task == "road"}
     assert reasons["gist"] == reasons["scores"] == "the thresholds that were given have none for it"
     assert "its counts are those of scores" in reasons["like"]
 
@@ -153,13 +155,13 @@ def test_what_a_suite_cannot_give_is_refused(data):
 
 
 def test_tasks_must_be_known_and_all_there(data):
-    def found(tau, tasks):
+    def gist_suite(tau, tasks):
         return find(data, {"gist": Gist("e", tau)}, tasks=tasks)
 
     unknown = {"caar": (0, 0), "car": (0, 0)}
-    _no_parameter(lambda: found(unknown, ["car"]), "did you mean car")
-    _no_parameter(lambda: found(PAIRS, ["car", "road", "rare"]), "no threshold for road, rare")
-    assert found(PAIRS, ["car"]).tasks == ("car",)
+    _no_parameter(lambda: gist_suite(unknown, ["car"]), "did you mean car")
+    _no_parameter(lambda: gist_suite(PAIRS, ["car", "road", "rare"]), "no threshold for road, rare")
+    assert gist_suite(PAIRS, ["car"]).tasks == ("car",)
 
 
 def test_values_out_of_range_are_refused():

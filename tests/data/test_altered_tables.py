@@ -247,8 +247,8 @@ def test_kinds_of_what_is_no_class_are_refused(stored, kinds):
 @pytest.fixture
 def suite(tmp_path):
     """A suite folder."""
-    found = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
-    return save_suite(found, tmp_path / "suite")
+    suite = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
+    return save_suite(suite, tmp_path / "suite")
 
 
 def _alter_suite(folder, content):
@@ -269,7 +269,10 @@ SETS = [
     (lambda t: _first(t, label=2), "column label holds 2"),
     (lambda t: t.with_columns(subset=pl.lit("hard")), "column subset holds hard"),
     (lambda t: t.with_columns(split=pl.lit("dev")), "column split holds dev"),
-    (lambda t: t.with_columns(task=pl.lit("car")), "task of row group 0 does not hold boat alone"),
+    (
+        lambda t: t.with_columns(task=pl.lit("car")),
+        "column task of row group 0 does not hold boat alone",
+    ),
     (lambda t: t.head(-1), COUNTS),
     (lambda t: t.reverse(), COUNTS),
     (lambda t: t.with_columns(label=1 - pl.col("label")), COUNTS),

@@ -17,8 +17,8 @@ from nooch.errors import InputError
 )
 def test_what_is_written_is_read(tmp_path, values):
     write_array(tmp_path / "a.npy", values)
-    for found in (read_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
-        assert (found.dtype, found.shape, found.tolist()) == (
+    for array in (read_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
+        assert (array.dtype, array.shape, array.tolist()) == (
             values.dtype,
             values.shape,
             values.tolist(),
@@ -36,9 +36,9 @@ def test_a_full_disk_is_noticed_to_the_last_byte(tmp_path, missing):
 
 
 def _content(values):
-    made = io.BytesIO()
-    np.save(made, values)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
 
 
 GOOD = _content(np.arange(6, dtype=np.float32).reshape(3, 2))

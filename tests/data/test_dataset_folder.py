@@ -236,9 +236,9 @@ def test_impossible_names_are_refused(saved, name):
 HEADERS = {
     "a newer version": (
         {"version": 3},
-        "nooch-dataset version 3",
+        "holds nooch-dataset version 3",
         "up to version 2",
-        "newer nooch",
+        "install a newer nooch",
     ),
     "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
     "a version as text": ({"version": "1"}, "cannot be read", "$.version"),

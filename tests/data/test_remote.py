@@ -38,8 +38,8 @@ def _data():
     captions = pl.DataFrame(
         {"image_id": list(range(1, 41)), "caption": [f"scene {i % 7}" for i in range(40)]}
     )
-    made = Dataset.build(data.images, data.classes, data.areas, captions)
-    return made.with_embedding("e", random.normal(size=(40, 3)))
+    data = Dataset.build(data.images, data.classes, data.areas, captions)
+    return data.with_embedding("e", random.normal(size=(40, 3)))
 
 
 @pytest.fixture
@@ -249,14 +249,14 @@ def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, mon
     )
     assert not (tmp_path / "suite").exists()
     monkeypatch.setattr(MemoryFileSystem, "cat_file", cat)
-    kept = list(tmp_path.glob(".suite.finding-*/shard-*.images.arrow"))
-    assert len(kept) == 2
-    times = [file.stat().st_mtime_ns for file in kept]
+    measured = list(tmp_path.glob(".suite.finding-*/shard-*.images.arrow"))
+    assert len(measured) == 2
+    times = [file.stat().st_mtime_ns for file in measured]
     done = _find(
         f"{memory}/parts",
         tmp_path / "suite",
         progress=lambda what, *_: (
-            what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in kept])
+            what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in measured])
         ),
     )
     assert all(again == times[:2] for again in times[2:])

@@ -1,6 +1,4 @@
-"""Predictions brought together with a suite: nothing missing, nothing left over, ids in either
-spelling.
-"""
+"""Predictions matched with a suite: nothing missing, nothing left over, ids in either spelling."""
 
 import numpy as np
 import polars as pl
@@ -46,20 +44,16 @@ def test_suites_with_ids_of_text():
     # the ids sort in another way, so each image's value must find its image
     moved = logits(small_suite()).with_columns(image_id=pl.format("img_{}", pl.col("image_id") - 1))
     assert _values(evaluate(suite, moved)) == pytest.approx(expected, abs=1e-15)
-    fails(
-        lambda: evaluate(suite, logits(small_suite())),
-        "24 of 24 images are not in the suite: 37, 38",
-    )
+    words = "24 of 24 images are not in the suite: 37, 38"
+    fails(lambda: evaluate(suite, logits(small_suite())), words)
 
 
 def test_values_are_those_of_each_image(suite):
     challenge = suite.set("ce", "car", "test")
     ids = challenge.image_ids
     run = Predictions.of(ids.to_numpy()[::-1] * 2.0, ids.reverse(), "car", scale="logit")
-    assert (
-        Aligned(run, ids, "test").values("car", slice(None), challenge).tolist()
-        == (ids * 2.0).to_list()
-    )
+    values = Aligned(run, ids, "test").values("car", slice(None), challenge)
+    assert values.tolist() == (ids * 2.0).to_list()
 
 
 def test_two_spellings_of_one_image_are_refused(suite, long):
@@ -69,31 +63,22 @@ def test_two_spellings_of_one_image_are_refused(suite, long):
 
 
 def test_missing_images_are_counted_and_named(suite, long):
-    fails(
-        lambda: evaluate(suite, long.filter(pl.col("image_id") > 39, task="car").vstack(long.filter(task="fire_hydrant"))),
-        "run predictions, task car", "3 of 24 images of split test have no prediction: 37, 38, 39",
-    )  # fmt: skip
-    fails(
-        lambda: evaluate(suite, long, split="valid"),
-        "16 of 16 images of split valid have no prediction",
-        "`split`",
-    )
+    fewer = long.filter((pl.col("image_id") > 39) | (pl.col("task") == "fire_hydrant"))
+    words = "3 of 24 images of split test have no prediction: 37, 38, 39"
+    fails(lambda: evaluate(suite, fewer), "run predictions, task car", words)
+    words = "16 of 16 images of split valid have no prediction"
+    fails(lambda: evaluate(suite, long, split="valid"), words, "`split`")
 
 
 def test_unknown_images_are_refused_or_left_out(suite, long):
     stray = pl.concat([long, long[:1].with_columns(image_id=pl.lit(99999, pl.Int64))])
-    fails(
-        lambda: evaluate(suite, stray),
-        "1 of 25 images are not in the suite: 99999",
-        "`ignore_unknown`",
-        "valid, test",
-    )
+    words = ("1 of 25 images are not in the suite: 99999", "`ignore_unknown`", "valid, test")
+    fails(lambda: evaluate(suite, stray), *words)
     expected = evaluate(suite, long).table
     assert evaluate(suite, stray, ignore_unknown=True).table.equals(expected)
-    words = long.with_columns(pl.col("image_id").cast(pl.String)).vstack(
-        pl.DataFrame({"image_id": ["dog"], "task": ["car"], "logit": [0.0]})
-    )
-    fails(lambda: evaluate(suite, words), "1 of 25 images are not in the suite: dog")
+    dog = pl.DataFrame({"image_id": ["dog"], "task": ["car"], "logit": [0.0]})
+    texts = long.with_columns(pl.col("image_id").cast(pl.String)).vstack(dog)
+    fails(lambda: evaluate(suite, texts), "1 of 25 images are not in the suite: dog")
 
 
 def test_images_of_the_other_splits_are_known(suite):
@@ -110,37 +95,22 @@ def test_labels_must_agree(suite, long):
         for task in TASKS
         for c in [suite.set("ce", task, "test")]
     )
-    labelled = long.join(right, on=["image_id", "task"], maintain_order="left")
+    labeled = long.join(right, on=["image_id", "task"], maintain_order="left")
     expected = evaluate(suite, long).table
     for kind in (pl.Boolean, pl.Int64, pl.Float64):
-        assert evaluate(suite, labelled.with_columns(pl.col("label").cast(kind))).table.equals(
-            expected
-        )
-    wrong = labelled.with_columns(
-        label=pl.col("label") ^ (pl.col("image_id") == 40) & (pl.col("task") == "car")
-    )
-    fails(
-        lambda: evaluate(suite, wrong),
-        "task car",
-        "1 labels disagree with the suite's: 40",
-        "or no column label",
-    )
+        table = evaluate(suite, labeled.with_columns(pl.col("label").cast(kind))).table
+        assert table.equals(expected)
+    other = (pl.col("image_id") == 40) & (pl.col("task") == "car")
+    wrong = labeled.with_columns(label=pl.col("label") ^ other)
+    words = ("task car", "1 labels disagree with the suite's: 40", "or no column label")
+    fails(lambda: evaluate(suite, wrong), *words)
 
 
 def test_unknown_tasks_are_refused_with_the_nearest(suite, long):
     typo = long.with_columns(pl.col("task").replace("fire_hydrant", "fire_hydrat"))
-    fails(
-        lambda: evaluate(suite, typo),
-        "task 'fire_hydrat' is not in the suite",
-        "did you mean fire_hydrant?",
-        "cow",
-    )
-    array = Predictions.of(
-        np.zeros(24), suite.set("ce", "car", "test").image_ids, "zebra", scale="logit", run="r"
-    )
-    fails(
-        lambda: nooch.evaluate(suite, array),
-        "run r",
-        "task 'zebra' is not in the suite",
-        "car, cow, fire_hydrant",
-    )
+    words = ("task 'fire_hydrat' is not in the suite", "did you mean fire_hydrant?", "cow")
+    fails(lambda: evaluate(suite, typo), *words)
+    ids = suite.set("ce", "car", "test").image_ids
+    array = Predictions.of(np.zeros(24), ids, "zebra", scale="logit", run="r")
+    words = ("run r", "task 'zebra' is not in the suite", "car, cow, fire_hydrant")
+    fails(lambda: nooch.evaluate(suite, array), *words)

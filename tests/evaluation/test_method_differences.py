@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from refusals import fails
-from scored import TASKS, logits, small_suite
+from scored import TASKS, logits, small_suite, wide
 from sklearn.metrics import roc_auc_score
 
 from nooch.errors import InputError, ParameterError
@@ -16,18 +16,11 @@ RESAMPLES = 40
 
 
 def predictions(frame, name, seed=0, tasks=TASKS):
-    wide = frame.filter(pl.col("task").is_in(list(tasks))).pivot(
-        on="task", index="image_id", values="logit"
-    )
-    return Predictions.of(
-        wide.select(tasks).to_numpy(),
-        wide["image_id"],
-        list(tasks),
-        scale="logit",
-        run=f"{name}/{seed}",
-        method=name,
-        seed=seed,
-    )
+    own = frame.filter(pl.col("task").is_in(list(tasks)))
+    table = wide(own)
+    values, about = table.select(tasks).to_numpy(), {"method": name, "seed": seed}
+    run = f"{name}/{seed}"
+    return Predictions.of(values, table["image_id"], list(tasks), scale="logit", run=run, **about)
 
 
 @pytest.fixture(scope="module")
@@ -83,35 +76,25 @@ def test_intervals_are_those_of_loops(world, scores, what):
         for name, runs in methods.items():
             per_seed = []
             for run in runs:
-                own = pl.DataFrame(
-                    {"image_id": run.image_ids, "z": run.values[run.tasks.index(task)]}
-                )
-                z = pl.DataFrame({"image_id": challenge.image_ids}).join(
-                    own, on="image_id", maintain_order="left"
-                )["z"]
-                z = z.to_numpy()[member]
+                by_image = dict(zip(run.image_ids, run.values[run.tasks.index(task)], strict=True))
+                z = np.array([by_image[i] for i in challenge.image_ids])[member]
                 weights = [np.ones(len(y)), *(c[member] for c in counts)]
                 with np.errstate(invalid="ignore"):
                     per_seed.append([METRICS[what](y, z, w, sides) for w in weights])
             replicates[name].append(np.mean(per_seed, axis=0))
+    of_subset = scores.differences.filter(metric=metric, subset=subset)
     for task_number, task in enumerate(TASKS):
         for method, baseline in (("gdro", "erm"), ("irm", "gdro")):
             gap = replicates[method][task_number] - replicates[baseline][task_number]
-            (row,) = scores.differences.filter(
-                run=method, baseline=baseline, task=task, metric=metric, subset=subset
-            ).to_dicts()
+            (row,) = of_subset.filter(run=method, baseline=baseline, task=task).to_dicts()
             assert row["difference"] == pytest.approx(gap[0], abs=1e-12)
             defined = gap[1:][~np.isnan(gap[1:])]
             if 2 * len(defined) >= RESAMPLES:
-                assert [row["low"], row["high"]] == pytest.approx(
-                    np.percentile(defined, [2.5, 97.5]), abs=1e-12
-                )
-    average = np.nanmean(
-        [g - e for g, e in zip(replicates["gdro"], replicates["erm"], strict=True)], axis=0
-    )
-    (row,) = scores.differences.filter(
-        run="gdro", baseline="erm", task="average", metric=metric, subset=subset
-    ).to_dicts()
+                bounds = np.percentile(defined, [2.5, 97.5])
+                assert [row["low"], row["high"]] == pytest.approx(bounds, abs=1e-12)
+    gaps = [g - e for g, e in zip(replicates["gdro"], replicates["erm"], strict=True)]
+    average = np.nanmean(gaps, axis=0)
+    (row,) = of_subset.filter(run="gdro", baseline="erm", task="average").to_dicts()
     assert row["difference"] == pytest.approx(average[0], abs=1e-12)
 
 
@@ -128,21 +111,16 @@ def test_each_pair_is_given_once(scores):
 def test_one_seed_is_what_evaluate_gives(world):
     suite, methods = world
     first = {name: runs[:1] for name, runs in methods.items()}
-    found = paired(suite, "ce", first, baselines=["erm"], bootstrap=RESAMPLES, seed=3)
-    known = evaluate(
-        suite, [runs[0] for runs in first.values()], criteria=["ce"], bootstrap=RESAMPLES, seed=3
-    )
-    plain = known.differences.filter(pl.col("cue").is_null()).with_columns(
-        pl.col("run").str.strip_suffix("/0")
-    )
-    keys = ["run", "task", "subset", "metric"]
-    joined = plain.join(found.differences, on=keys, validate="1:1")
+    options = {"bootstrap": RESAMPLES, "seed": 3}
+    differences = paired(suite, "ce", first, baselines=["erm"], **options).differences
+    known = evaluate(suite, [runs[0] for runs in first.values()], criteria=["ce"], **options)
+    plain = known.differences.filter(pl.col("cue").is_null())
+    plain = plain.with_columns(pl.col("run").str.strip_suffix("/0"))
+    joined = plain.join(differences, on=["run", "task", "subset", "metric"], validate="1:1")
     assert joined.height == plain.height
     for column in ("difference", "low", "high"):
-        left, right = (
-            joined[name].fill_null(-9.0).to_numpy() for name in (column, f"{column}_right")
-        )
-        np.testing.assert_allclose(left, right, atol=1e-12)
+        pair = joined.select(column, f"{column}_right").fill_null(-9.0).to_numpy()
+        np.testing.assert_allclose(pair[:, 0], pair[:, 1], atol=1e-12)
 
 
 def test_a_method_is_equal_to_itself(world):
@@ -153,34 +131,26 @@ def test_a_method_is_equal_to_itself(world):
         assert found[column].drop_nulls().abs().max() < 1e-12
 
 
-def test_what_is_refused(world):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"baselines": ["vrex"]}, "'vrex' is no method"),
+        ({"bootstrap": 0}, "0 resamples"),
+        ({"metrics": ["f1"]}, "'f1' is no metric"),
+        ({"methods": ["erm"]}, "one method alone"),
+        ({"draws": 3}, "'draws' is no option of PairedOptions"),
+    ],
+)
+def test_what_is_refused(world, options, words):
     suite, methods = world
-    fails(
-        lambda: paired(suite, "ce", methods, baselines=["vrex"]),
-        "'vrex' is no method",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: paired(suite, "ce", methods, baselines=["erm"], bootstrap=0),
-        "0 resamples",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: paired(suite, "ce", methods, baselines=["erm"], metrics=["f1"]),
-        "'f1' is no metric",
-        kind=ParameterError,
-    )
-    alone = {"erm": methods["erm"]}
-    fails(
-        lambda: paired(suite, "ce", alone, baselines=["erm"]),
-        "one method alone",
-        kind=ParameterError,
-    )
+    methods = {name: methods[name] for name in options.get("methods", methods)}
+    asked = {"baselines": ["erm"], **options}
+    asked.pop("methods", None)
+    fails(lambda: paired(suite, "ce", methods, **asked), words, kind=ParameterError)
+
+
+def test_seeds_of_different_tasks_are_refused(world):
+    suite, methods = world
     other = [*methods["gdro"][:1], predictions(logits(suite), "gdro", 1, tasks=("car",))]
-    mixed = {"erm": methods["erm"], "gdro": other}
-    fails(
-        lambda: paired(suite, "ce", mixed, baselines=["erm"]),
-        "method gdro",
-        "different tasks",
-        kind=InputError,
-    )
+    mixed, words = {"erm": methods["erm"], "gdro": other}, ("method gdro", "different tasks")
+    fails(lambda: paired(suite, "ce", mixed, baselines=["erm"]), *words, kind=InputError)

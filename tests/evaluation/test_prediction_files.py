@@ -1,6 +1,4 @@
-"""Predictions from files, frames and arrays: one result from every form, runs that are told apart,
-bad input refused.
-"""
+"""Predictions from files, frames and arrays: the same from every form; bad input is refused."""
 
 import warnings
 
@@ -24,12 +22,11 @@ def long():
 
 def _same(run, frame):
     """The run holds exactly the rows of a long frame."""
-    held = {
-        (image, task): run.values[row, column]
-        for row, task in enumerate(run.tasks)
-        for column, image in enumerate(run.image_ids.cast(pl.Int64).to_list())
-    }
-    return held == {(image, task): value for image, task, value in frame.iter_rows()}
+    wide_frame = pl.DataFrame({"image_id": run.image_ids.cast(pl.Int64)})
+    values = wide_frame.hstack(
+        [pl.Series(*pair) for pair in zip(run.tasks, run.values, strict=True)]
+    )
+    return set(values.unpivot(index="image_id").rows()) == set(frame.rows())
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -108,14 +105,13 @@ def test_a_column_without_a_name_is_an_index_and_no_task(long):
 )
 def test_how_runs_are_named(long, tmp_path, columns, expected):
     file = tmp_path / "f.parquet"
-    long.with_columns(**{name: pl.lit(value) for name, value in columns.items()}).write_parquet(
-        file
-    )
+    frame = long.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    frame.write_parquet(file)
     (run,) = read_predictions(file, None, SUITE)
     assert (run.run, run.method, run.seed) == expected
 
 
-def test_runs_of_one_name_are_told_apart_by_method_and_seed(long):
+def test_runs_of_one_name_are_distinguished_by_method_and_seed(long):
     frame = pl.concat(long.with_columns(run=pl.lit("r"), seed=pl.lit(seed)) for seed in (0, 1))
     assert [run.run for run in as_runs(frame, SUITE)] == ["r/0", "r/1"]
 
@@ -151,43 +147,37 @@ def test_a_mapping_names_its_runs_whatever_they_hold(long):
 
 def test_a_repeated_run_is_refused(long, tmp_path):
     long.write_csv(tmp_path / "p.csv")
-    fails(
-        lambda: as_runs([tmp_path / "p.csv", tmp_path / "." / "p.csv"], SUITE),
-        "runs occur more than once",
-        "p.csv",
-    )
+    files = [tmp_path / "p.csv", tmp_path / "." / "p.csv"]
+    fails(lambda: as_runs(files, SUITE), "runs occur more than once", "p.csv")
     fails(lambda: as_runs([long, long], SUITE), "runs occur more than once: predictions")
 
 
 def test_archives_of_several_runs(long, tmp_path):
     values, ids, tasks = arrays_of(long)
-    np.savez(
-        tmp_path / "a.npz",
-        image_ids=ids,
-        tasks=tasks,
-        logits=np.stack([values, -values]),
-        runs=["u", "v"],
-    )
-    one, two = read_predictions(tmp_path / "a.npz", None, SUITE)
+
+    def runs(name, logits, **more):
+        np.savez(tmp_path / name, image_ids=ids, tasks=tasks, logits=logits, **more)
+        return read_predictions(tmp_path / name, None, SUITE)
+
+    both = np.stack([values, -values])
+    one, two = runs("a.npz", both, runs=["u", "v"])
     assert (one.run, two.run) == ("u", "v")
     assert (one.values == -two.values).all()
-    np.savez(tmp_path / "b.npz", image_ids=ids, tasks=tasks, logits=np.stack([values, -values]))
-    assert [run.run for run in read_predictions(tmp_path / "b.npz", None, SUITE)] == ["b/0", "b/1"]
-    np.savez(tmp_path / "c.npz", image_ids=ids, tasks=tasks, logits=values, runs=np.array("w"))
-    assert [run.run for run in read_predictions(tmp_path / "c.npz", None, SUITE)] == ["w"]
-    for runs in (["u"], ["u", "v", "w"]):
-        np.savez(
-            tmp_path / "d.npz",
-            image_ids=ids,
-            tasks=tasks,
-            logits=np.stack([values, -values]),
-            runs=runs,
-        )
-        fails(
-            lambda: read_predictions(tmp_path / "d.npz", None, SUITE),
-            "runs and logits of shape",
-            "d.npz",
-        )
+    assert [run.run for run in runs("b.npz", both)] == ["b/0", "b/1"]
+    assert [run.run for run in runs("c.npz", values, runs=np.array("w"))] == ["w"]
+    for names in (["u"], ["u", "v", "w"]):
+        words = ("runs and logits of shape", "d.npz")
+        fails(lambda names=names: runs("d.npz", both, runs=names), *words)
+
+
+def without(column):
+    """A change that removes a column's values in two rows, those of image 37."""
+    return lambda f: f.with_columns(pl.when(pl.col("image_id") > 37).then(column).alias(column))
+
+
+def with_column(**columns):
+    """A change that adds or replaces columns."""
+    return lambda f: f.with_columns(**columns)
 
 
 @pytest.mark.parametrize(
@@ -196,46 +186,25 @@ def test_archives_of_several_runs(long, tmp_path):
         (lambda f: f.rename({"image_id": "id"}), ["has columns id, task, logit"]),
         (lambda f: f[:0], ["holds no row"]),
         (lambda f: f[:0].with_columns(run=pl.lit("r")), ["holds no row"]),
-        (
-            lambda f: f.with_columns(probability=0.5),
-            ["both a column logit and a column probability"],
-        ),
-        (
-            lambda f: f.rename({"logit": "score"}),
-            ["a column task, but neither logit nor probability"],
-        ),
+        (with_column(probability=0.5), ["both a column logit and a column probability"]),
+        (lambda f: f.rename({"logit": "x"}), ["a column task, but neither logit nor probability"]),
         (lambda f: f.drop("logit"), ["neither logit nor probability"]),
+        (with_column(logit=pl.lit("0.5")), ["column logit holds String", "no numbers"]),
+        (with_column(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
+        (with_column(logit=pl.lit(value=True)), ["column logit holds Boolean"]),
+        (with_column(logit=pl.lit(None)), ["column logit holds Null"]),
         (
-            lambda f: f.with_columns(logit=pl.lit("0.5")),
-            ["column logit holds String", "no numbers"],
-        ),
-        (
-            lambda f: f.with_columns(logit=pl.concat_str(pl.lit("n/"), "image_id")),
-            ["such as 'n/37'"],
-        ),
-        (lambda f: f.with_columns(logit=pl.lit(value=True)), ["column logit holds Boolean"]),
-        (lambda f: f.with_columns(logit=pl.lit(None)), ["column logit holds Null"]),
-        (
-            lambda f: f.with_columns(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
+            with_column(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
             ["1 logits are missing", "image 43, task fire_hydrant"],
         ),
-        (
-            lambda f: f.with_columns(image_id=pl.when(pl.col("image_id") > 37).then("image_id")),
-            ["2 image_ids are"],
-        ),
-        (
-            lambda f: f.with_columns(task=pl.when(pl.col("image_id") > 37).then("task")),
-            ["2 tasks are missing"],
-        ),
-        (
-            lambda f: f.with_columns(logit=pl.lit(float("nan"))),
-            ["48 values are NaN", "image 37, task car"],
-        ),
-        (lambda f: f.with_columns(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
-        (lambda f: f.with_columns(seed=pl.lit("one")), ["wrong kind", "seed"]),
-        (lambda f: f.with_columns(label=pl.lit(2)), ["label holds more than 0 and 1"]),
-        (lambda f: f.with_columns(label=pl.lit(None, pl.Int64)), ["label holds more than 0 and 1"]),
-        (lambda f: f.with_columns(task=pl.lit(" ")), ["empty name"]),
+        (without("image_id"), ["2 image_ids are"]),
+        (without("task"), ["2 tasks are missing"]),
+        (with_column(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
+        (with_column(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
+        (with_column(seed=pl.lit("one")), ["wrong kind", "seed"]),
+        (with_column(label=pl.lit(2)), ["label holds more than 0 and 1"]),
+        (with_column(label=pl.lit(None, pl.Int64)), ["label holds more than 0 and 1"]),
+        (with_column(task=pl.lit(" ")), ["empty name"]),
         (
             lambda f: pl.concat([f, f[:2]]),
             ["2 predictions are repeated, such as image 37, task car", "run f"],
@@ -267,10 +236,7 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
         (lambda f: f.select("image_id"), ["has columns image_id"]),
         (lambda f: f.with_columns(file_name=pl.lit("a.jpg")), ["no numbers: file_name (String)"]),
         (lambda f: f.with_columns(**{"fire hydrant": 0.5}), ["24 predictions are repeated"]),
-        (
-            lambda f: f.with_columns(car=pl.when(pl.col("image_id") > 37).then("car")),
-            ["1 logits are missing, such as image 37, task car"],
-        ),
+        (without("car"), ["1 logits are missing, such as image 37, task car"]),
         (lambda f: pl.concat([f, f[:1]]), ["2 predictions are repeated, such as image 37"]),
     ],
 )
@@ -280,42 +246,31 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 def test_a_wide_table_must_say_its_scale(long):
     fails(lambda: as_runs(wide(long), SUITE), "`scale` logit", "`scale` probability")
-    fails(
-        lambda: as_runs(long, SUITE, "logits"),
-        "'logits' is no scale",
-        "mean logit",
-        kind=ParameterError,
-    )
+    words = ("'logits' is no scale", "mean logit")
+    fails(lambda: as_runs(long, SUITE, "logits"), *words, kind=ParameterError)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "words"),
     [
-        (b"", "cannot be read"),
-        (b"image_id,task,logit\n", "holds no row"),
-        (b'image_id,task,logit\n"1,car', "cannot be"),
+        ("", ["cannot be read", "p.csv"]),
+        ("image_id,task,logit\n", ["holds no row", "p.csv"]),
+        ('image_id,task,logit\n"1,car', ["cannot be", "p.csv"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,\n", ["1 logits are missing", "image 2, task car"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,high\n", ["holds String, such as 'high'"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,nan\n", ["such as 'nan'"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,NaN\n", ["image 2"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,inf\n", ["image 2"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,-inf\n", ["image 2"]),
     ],
 )
-def test_csv_files_without_rows(tmp_path, content, message):
-    (tmp_path / "p.csv").write_bytes(content)
-    fails(lambda: read_predictions(tmp_path / "p.csv", None, SUITE), message, "p.csv", helps=False)
-
-
-def test_empty_cells_and_text_in_a_csv(tmp_path):
-    (tmp_path / "p.csv").write_text("image_id,task,logit\n1,car,0.5\n2,car,\n")
+def test_csv_files_that_are_refused(tmp_path, content, words):
+    (tmp_path / "p.csv").write_text(content)
     fails(
         lambda: read_predictions(tmp_path / "p.csv", None, SUITE),
-        "1 logits are missing",
-        "image 2, task car",
+        *words,
+        helps="p.csv" not in words,
     )
-    (tmp_path / "p.csv").write_text("image_id,task,logit\n1,car,0.5\n2,car,high\n")
-    fails(lambda: read_predictions(tmp_path / "p.csv", None, SUITE), "holds String, such as 'high'")
-    for text in ("nan", "NaN", "inf", "-inf"):
-        (tmp_path / "p.csv").write_text(f"image_id,task,logit\n1,car,0.5\n2,car,{text}\n")
-        fails(
-            lambda: read_predictions(tmp_path / "p.csv", None, SUITE),
-            f"such as '{text}'" if text == "nan" else "image 2",
-        )
 
 
 @pytest.mark.parametrize("name", ["long-parquet", "npz"])
@@ -346,39 +301,31 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"logits": [[0.1]], "tasks": ["car"]}, "holds logits, tasks"),
-        ({"logits": [[0.1]], "image_ids": [1]}, "holds logits, image_ids"),
-        ({"image_ids": [1], "tasks": ["car"]}, "holds image_ids, tasks"),
+        ({"image_ids": None}, "holds logits, tasks"),
+        ({"tasks": None}, "holds logits, image_ids"),
+        ({"logits": None}, "holds image_ids, tasks"),
+        ({"probabilities": [[0.1]]}, "holds logits, image_ids, tasks"),
+        ({"logits": [["0.1"]]}, "values are no numbers"),
+        ({"logits": [[1j]]}, "values are no numbers"),
         (
-            {"image_ids": [1], "tasks": ["car"], "logits": [[0.1]], "probabilities": [[0.1]]},
-            "holds image_ids, tasks",
-        ),
-        ({"image_ids": [1], "tasks": ["car"], "logits": [["0.1"]]}, "values are no numbers"),
-        ({"image_ids": [1], "tasks": ["car"], "logits": [[1j]]}, "values are no numbers"),
-        (
-            {"image_ids": [1.5], "tasks": ["car"], "logits": [[0.1]]},
+            {"image_ids": [1.5]},
             "image_ids: holds image ids that are no whole numbers, or too large: 1.5",
         ),
-        ({"image_ids": [np.inf], "tasks": ["car"], "logits": [[0.1]]}, "or too large: inf"),
-        ({"image_ids": [1e300], "tasks": ["car"], "logits": [[0.1]]}, "or too large: 1e+300"),
-        (
-            {"image_ids": [1, 1], "tasks": ["car"], "logits": [[0.1], [0.2]]},
-            "image ids occur more than once: 1",
-        ),
-        (
-            {"image_ids": [1], "tasks": ["car", "cow"], "logits": [[0.1]]},
-            "values have shape (1, 1)",
-        ),
-        ({"image_ids": [1], "tasks": ["car"], "logits": 0.1}, "values have shape ()"),
-        ({"image_ids": [1], "tasks": ["car"], "logits": [[[[0.1]]]]}, "values have shape"),
-        ({"image_ids": [1], "tasks": ["car"], "probabilities": [[1.1]]}, "no probability"),
-        ({"image_ids": [1], "tasks": ["car"], "logits": [[np.nan]]}, "NaN"),
-        ({"image_ids": [], "tasks": ["car"], "logits": np.empty((0, 1))}, "there are no image ids"),
-        ({"image_ids": [1], "tasks": [], "logits": np.empty((1, 0))}, "there are no tasks"),
+        ({"image_ids": [np.inf]}, "or too large: inf"),
+        ({"image_ids": [1e300]}, "or too large: 1e+300"),
+        ({"image_ids": [1, 1], "logits": [[0.1], [0.2]]}, "image ids occur more than once: 1"),
+        ({"tasks": ["car", "cow"]}, "values have shape (1, 1)"),
+        ({"logits": 0.1}, "values have shape ()"),
+        ({"logits": [[[[0.1]]]]}, "values have shape"),
+        ({"logits": None, "probabilities": [[1.1]]}, "no probability"),
+        ({"logits": [[np.nan]]}, "NaN"),
+        ({"image_ids": [], "logits": np.empty((0, 1))}, "there are no image ids"),
+        ({"tasks": [], "logits": np.empty((1, 0))}, "there are no tasks"),
     ],
 )
 def test_archives_that_are_refused(tmp_path, arrays, message):
-    np.savez(tmp_path / "p.npz", **arrays)
+    content = {"logits": [[0.1]], "image_ids": [1], "tasks": ["car"], **arrays}
+    np.savez(tmp_path / "p.npz", **{k: v for k, v in content.items() if v is not None})
     fails(lambda: read_predictions(tmp_path / "p.npz", None, SUITE), message)
 
 
@@ -386,11 +333,8 @@ def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
         fails(lambda thing=thing: as_runs(thing, SUITE), "is no predictions", "Predictions.of")
     for nothing in ([], {}):
-        fails(
-            lambda nothing=nothing: as_runs(nothing, SUITE),
-            "no predictions were given",
-            kind=ParameterError,
-        )
+        words = "no predictions were given"
+        fails(lambda nothing=nothing: as_runs(nothing, SUITE), words, kind=ParameterError)
     fails(lambda: as_runs(tmp_path / "none.csv", SUITE), "no such file", "none.csv", helps=False)
     long.write_csv(tmp_path / "p.txt")
     fails(lambda: as_runs(tmp_path / "p.txt", SUITE), "'.txt'")

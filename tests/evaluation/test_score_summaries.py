@@ -23,16 +23,19 @@ SCHEMA = {"value": pl.Float64, "mean": pl.Float64, "std": pl.Float64, "reason": 
 
 
 def value_row(metric, subset, task, method, seed, value):
-    return {
-        "criterion": "ce", "metric": metric, "subset": subset, "task": task, "method": method, "setting": "", "seed": seed, "value": value,
-        "n": 5, "n_positive": 2, "reason": None if value is not None else "no positive",
-    }  # fmt: skip
+    keys = {"criterion": "ce", "metric": metric, "subset": subset, "task": task, "method": method}
+    reason = None if value is not None else "no positive"
+    counts = {"n": 5, "n_positive": 2, "reason": reason}
+    return {**keys, "setting": "", "seed": seed, "value": value, **counts}
 
 
 @given(st.lists(st.tuples(VALUE, VALUE), min_size=1, max_size=4))
 def test_over_seeds(values):
-    rows = [value_row("nll", side, "car", "erm", s, v[i]) for s, v in enumerate(values)
-            for i, side in enumerate(("hard_positive", "hard_negative"))]  # fmt: skip
+    rows = [
+        value_row("nll", side, "car", "erm", seed, value)
+        for seed, pair in enumerate(values)
+        for side, value in zip(("hard_positive", "hard_negative"), pair, strict=True)
+    ]
     frame = with_worst_hard(pl.DataFrame(rows, schema_overrides=SCHEMA))
     found = {row["subset"]: row for row in over_seeds(frame).to_dicts()}
     assert set(found) == {"hard_positive", "hard_negative", WORST_HARD}
@@ -62,19 +65,19 @@ def test_worst_hard_is_of_error_and_nll_alone():
     frame = with_worst_hard(pl.DataFrame(rows, schema_overrides=SCHEMA))
     assert frame.filter(subset=WORST_HARD)["metric"].to_list() == ["error"]
     # one side alone has no worse one
-    one = with_worst_hard(pl.DataFrame(rows[2:3], schema_overrides=SCHEMA)).filter(
-        subset=WORST_HARD
-    )
-    assert one["value"].to_list() == [None]
+    one = with_worst_hard(pl.DataFrame(rows[2:3], schema_overrides=SCHEMA))
+    assert one.filter(subset=WORST_HARD)["value"].to_list() == [None]
 
 
 def cells_of(table):
     """(task, method) -> (mean, std) as cells."""
+    keys = {"criterion": "ce", "metric": "auc", "subset": "hard"}
+    counts = {"n": 4, "n_positive": 1, "n_seeds": 3, "seeds": 3, "n_settings": 2, "settings": 4}
+    counts["n_worse"] = 0
     rows = [
-        {"criterion": "ce", "metric": "auc", "subset": "hard", "task": t, "method": m, "mean": mean_, "std": std, "n": 4, "n_positive": 1,
-         "n_seeds": 3, "seeds": 3, "n_settings": 2, "settings": 4, "n_worse": 0}
-        for (t, m), (mean_, std) in table.items()
-    ]  # fmt: skip
+        {**keys, "task": task, "method": method, "mean": mean_, "std": std, **counts}
+        for (task, method), (mean_, std) in table.items()
+    ]
     return pl.DataFrame(rows, schema_overrides=SCHEMA)
 
 
@@ -99,11 +102,9 @@ def test_over_tasks(table, dropped, strict):
         assert row["task"] == "average"
         assert (row["n_tasks"], row["averaged_tasks"]) == (len(tasks), ", ".join(tasks))
         if None in means.values():
-            assert row["mean"] is None
-            assert row["std"] is None
-            assert set(row["reason"].removeprefix("no value for ").split(", ")) == {
-                t for t in tasks if means[t] is None
-            }
+            assert (row["mean"], row["std"]) == (None, None)
+            missing = {t for t in tasks if means[t] is None}
+            assert set(row["reason"].removeprefix("no value for ").split(", ")) == missing
             continue
         stds = [kept[t, method][1] for t in tasks]
         assert row["reason"] is None
@@ -117,44 +118,34 @@ def block(table, subset):
     return cells_of(table).with_columns(subset=pl.lit(subset))
 
 
+def rows_of(averages):
+    """(subset, method) -> row."""
+    return {(row["subset"], row["method"]): row for row in averages.to_dicts()}
+
+
 def test_averages_next_to_each_other_are_over_the_same_tasks():
     """One task has no value on hard: the average on easy leaves it out too, and both say so."""
     whole = {(t, m): (0.25 * i, 0.1) for i, t in enumerate(TASKS) for m in METHODS}
     holed = {key: (None, None) if key[0] == "tie" else value for key, value in whole.items()}
-    cells = pl.concat(
-        [
-            block(holed, "hard"),
-            block(whole, "easy"),
-            block(dict.fromkeys(whole, (None, None)), "none"),
-        ]
-    )
-    found = {(r["subset"], r["method"]): r for r in over_tasks(cells).to_dicts()}
+    nothing = dict.fromkeys(whole, (None, None))
+    cells = pl.concat([block(holed, "hard"), block(whole, "easy"), block(nothing, "none")])
+    rows = rows_of(over_tasks(cells))
     for method in METHODS:
         for subset in ("hard", "easy"):
-            assert found[subset, method]["mean"] == pytest.approx(0.25)
-            assert (found[subset, method]["n_tasks"], found[subset, method]["averaged_tasks"]) == (
-                2,
-                "car, bowl",
-            )
+            row = rows[subset, method]
+            assert row["mean"] == pytest.approx(0.25)
+            assert (row["n_tasks"], row["averaged_tasks"]) == (2, "car, bowl")
         # what no task has does not narrow the others
-        assert found["none", method]["mean"] is None
-        assert found["none", method]["n_tasks"] == 3
-    strict = {(r["subset"], r["method"]): r for r in over_tasks(cells, strict=True).to_dicts()}
-    assert (strict["hard", "erm"]["mean"], strict["hard", "erm"]["reason"]) == (
-        None,
-        "no value for tie",
-    )
+        assert (rows["none", method]["mean"], rows["none", method]["n_tasks"]) == (None, 3)
+    strict = rows_of(over_tasks(cells, strict=True))
+    hard = strict["hard", "erm"]
+    assert (hard["mean"], hard["reason"]) == (None, "no value for tie")
     assert strict["easy", "erm"]["n_tasks"] == 3
     # without a task that has both, each is over its own
     other = {key: value if key[0] == "tie" else (None, None) for key, value in whole.items()}
-    apart = {
-        r["subset"]: r
-        for r in over_tasks(pl.concat([block(holed, "hard"), block(other, "easy")])).to_dicts()
-    }
-    assert (apart["hard"]["averaged_tasks"], apart["easy"]["averaged_tasks"]) == (
-        "car, bowl",
-        "tie",
-    )
+    apart = rows_of(over_tasks(pl.concat([block(holed, "hard"), block(other, "easy")])))
+    assert apart["hard", "irm"]["averaged_tasks"] == "car, bowl"
+    assert apart["easy", "irm"]["averaged_tasks"] == "tie"
 
 
 THOUSANDTH = st.one_of(st.none(), st.integers(0, 40).map(lambda n: n / 1000))

@@ -145,7 +145,7 @@ def test_all_leaves_out_what_a_suite_of_hard_images_cannot_give(sources, run_cli
         f" --out {tmp_path}/figures --bootstrap 5 --formats svg"
     )
     assert done.code == 0, done.err
-    assert "left out, for what they need is not given: fig3" in done.err
+    assert "left out because their input is not given: fig3" in done.err
     drawn = {file.stem for file in (tmp_path / "figures").glob("*.svg")}
     assert drawn == {"fig4", "fig5", "fig6", "fig7"}
 

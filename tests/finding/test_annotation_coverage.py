@@ -1,4 +1,4 @@
-"""What was not annotated is not absent: labels, CE, its sets and sweeps against loops over images."""
+"""What was not annotated is not absent: labels, CE, sets and sweeps against loops over images."""
 
 import json
 from dataclasses import replace
@@ -21,28 +21,28 @@ from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import UNKNOWN, labels_of
 from nooch.finding.loss_sweep import sweep_losses
 from nooch.finding.suite_builder import find
-from nooch.finding.threshold_sweep import sweep_thresholds
+from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
 from nooch.published.sets_as_suite import read_labels
 from nooch.training.environments import Environments
 
 ALPHAS, BETAS = [0.0, 0.05, 0.1, 0.3], [0.02, 0.05, 0.1, 0.3]
 
 
-def fails(act, kind, *parts):
-    refused(act, *parts, kind=kind)
+def fails(action, kind, *parts):
+    refused(action, *parts, kind=kind)
+
+
+def _find(data, **more):
+    """Find boats by CE."""
+    return find(data, {"ce": CE()}, tasks="boat", **more)
 
 
 @st.composite
 def partly_annotated(draw):
     images, classes, splits = draw(collections(max_images=20, splits=True))
     coverage = draw(coverages(classes, len(images)))
-    return (
-        images,
-        classes,
-        splits,
-        coverage,
-        coverage.applied(dataset_of(images, classes, splits), classes),
-    )
+    data = coverage.applied(dataset_of(images, classes, splits), classes)
+    return images, classes, splits, coverage, data
 
 
 @given(partly_annotated(), st.sampled_from(ALPHAS), st.sampled_from(BETAS))
@@ -74,9 +74,8 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
                 if own == split
             }
             challenge = suite.set("ce", task, split)
-            found = dict(
-                zip(challenge.image_ids, (SUBSETS[code] for code in challenge.subset), strict=True)
-            )
+            subsets = [SUBSETS[code] for code in challenge.subset]
+            found = dict(zip(challenge.image_ids, subsets, strict=True))
             assert found == {i: subset for i, subset in rule.items() if subset in SUBSETS}
             out = [i for i, subset in rule.items() if subset == "excluded"]
             positives = sum(task in images[i - 1] for i in out)
@@ -107,13 +106,8 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
     again = load_dataset(folder / "parts")
     assert again.fingerprint == data.fingerprint
     assert again.kinds == data.kinds
-    found = find(
-        open_dataset(folder / "parts"),
-        criteria,
-        match="ce",
-        allow_unannotated=True,
-        out=folder / "suite",
-    )
+    options = {"match": "ce", "allow_unannotated": True}
+    found = find(open_dataset(folder / "parts"), criteria, out=folder / "suite", **options)
     table = "challenge_sets.parquet"
     assert (folder / "suite" / table).read_bytes() == (folder / "whole" / table).read_bytes()
     assert found.header == load_suite(folder / "whole").header
@@ -140,44 +134,27 @@ def test_every_point_of_a_sweep_equals_finding_there(sample):
         suite = find(data, {"ce": CE(alpha, BETAS[1])}, allow_unannotated=True)
         for task in classes:
             for split in searched:
-                row = sweep.grid.filter(alpha=alpha, beta=BETAS[1], task=task, split=split).row(
-                    0, named=True
-                )
+                point = {"alpha": alpha, "beta": BETAS[1], "task": task, "split": split}
+                row = sweep.grid.filter(**point).row(0, named=True)
                 if ("ce", task, split) in suite.keys:
                     record = suite.record("ce", task, split)
-                    assert [row[side] for side in sides] == [
-                        getattr(record, side) for side in sides
-                    ]
-
-
-BOAT_SEA = {
-    # 10 training images with a boat on a sea of .6; the sea was annotated in the first n
-    "classes": ["boat", "sea", "car"],
-    "kinds": {"boat": "thing", "sea": "stuff", "car": "thing"},
-}
+                    assert all(row[side] == getattr(record, side) for side in sides)
 
 
 def _boats(n_train: int, n_test: int, **more) -> Dataset:
-    """In train and test 10 boats on the sea and 10 others, 3 on the sea; the sea was annotated in
-    the first n of either.
-    """
+    """In each split 10 boats on the sea and 10 others, 3 on it; sea annotated in the first n."""
     rows, splits, annotated = [], [], []
     for split, n in (("train", n_train), ("test", n_test)):
         for number in range(20):
             seen = number % 10 < n
-            rows.append(
-                ([0.1] if number < 10 else [0.0])
-                + ([0.6] if seen and number < 13 else [0.0])
-                + [0.0]
-            )
+            rows.append([0.1 * (number < 10), 0.6 * (seen and number < 13), 0.0])
             splits.append(split)
             annotated.append(seen)
     frame = pl.DataFrame(
         {"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more}
     )
-    return Dataset.build(
-        frame, BOAT_SEA["classes"], csr_array(np.array(rows)), kinds=BOAT_SEA["kinds"]
-    )
+    kinds = {"boat": "thing", "sea": "stuff", "car": "thing"}
+    return Dataset.build(frame, list(kinds), csr_array(np.array(rows)), kinds=kinds)
 
 
 def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
@@ -186,97 +163,51 @@ def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
     # with 0 for what was not annotated it would be .3 - .1
     assert fitted.strength("sea", "boat") == pytest.approx(0.5)
     assert fitted.left_out("boat") == (5, 10)
-    suite = find(data, {"ce": CE()}, tasks="boat")
-    record = suite.record("ce", "boat", "test")
+    record = _find(data).record("ce", "boat", "test")
     assert (record.positives, record.negatives) == (6, 6)
-    assert (record.excluded_positives, record.excluded_negatives, record.excluded_unknown) == (
-        4,
-        4,
-        0,
-    )
+    excluded = (record.excluded_positives, record.excluded_negatives, record.excluded_unknown)
+    assert excluded == (4, 4, 0)
     # the sea itself: known in 12 images
     sea = find(data, {"ce": CE(cues={"sea": ["boat"]})}, tasks="sea").record("ce", "sea", "test")
     assert (sea.positives + sea.negatives, sea.excluded_unknown) == (12, 8)
 
 
 def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
-    few, folder = _boats(4, 10), tmp_path / "d"
-    fails(
-        lambda: find(few, {"ce": CE()}, tasks="boat"),
-        InputError,
-        "training positives of 1 task would be left out",
-        "ce: boat (6 of 10)",
-        "at most half",
-        "allow_unannotated",
-    )
-    save_dataset(few, folder)
-    fails(
-        lambda: find(open_dataset(folder), {"ce": CE()}, tasks="boat", out=tmp_path / "s"),
-        InputError,
-        "ce: boat (6 of 10)",
-    )
-    assert not (tmp_path / "s").exists()
-    assert (
-        find(few, {"ce": CE()}, tasks="boat", allow_unannotated=True)
-        .record("ce", "boat", "test")
-        .positives
-        == 10
-    )
-    bad = _boats(10, 4)
-    fails(
-        lambda: find(bad, {"ce": CE()}, tasks="boat"),
-        InputError,
-        "images would be left out of 1 challenge sets",
-        "ce: boat, test (12 of 20)",
-    )
-    save_dataset(bad, tmp_path / "bad")
-    fails(
-        lambda: find(
-            open_dataset(tmp_path / "bad"), {"ce": CE()}, tasks="boat", out=tmp_path / "s"
-        ),
-        InputError,
-        "(12 of 20)",
-    )
+    few, bad = _boats(4, 10), _boats(10, 4)
+    text = "training positives of 1 task would be left out"
+    fails(lambda: _find(few), InputError, text, "ce: boat (6 of 10)", "at most half")
+    fails(lambda: _find(few), InputError, "allow_unannotated")
+    assert _find(few, allow_unannotated=True).record("ce", "boat", "test").positives == 10
+    text = "images would be left out of 1 challenge sets"
+    fails(lambda: _find(bad), InputError, text, "ce: boat, test (12 of 20)")
+    for data, text in ((few, "ce: boat (6 of 10)"), (bad, "(12 of 20)")):
+        save_dataset(data, tmp_path / "d", overwrite=True)
+        opened = open_dataset(tmp_path / "d")
+        fails(lambda opened=opened: _find(opened, out=tmp_path / "s"), InputError, text)
+        assert not (tmp_path / "s").exists()
     # a sweep refuses the same
-    for data, text in ((few, "ce: boat (6 of 10)"), (bad, "boat (12 of 20)")):
-        fails(
-            lambda data=data: sweep_thresholds(data, alpha=[0.05], beta=[0.1], tasks="boat"),
-            InputError,
-            text,
-        )
+    area = {"alpha": [0.05], "beta": [0.1], "tasks": "boat"}
+    fails(lambda: sweep_thresholds(few, **area), InputError, "ce: boat (6 of 10)")
+    fails(lambda: sweep_thresholds(bad, **area), InputError, "boat (12 of 20)")
     # nor does a sweep of the gist count where the class itself is unknown in most images; here 14
     # of 20
     gist = _boats(10, 3).with_embedding("e", np.random.default_rng(0).normal(size=(40, 3)))
-    fails(
-        lambda: find(gist, {"gist": Gist("e", 0.1)}, tasks="sea"),
-        InputError,
-        "gist: sea, test (14 of 20)",
-    )
-    fails(
-        lambda: sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea"),
-        InputError,
-        "sea (14 of 20)",
-    )
-    swept = sweep_thresholds(gist, tau=[0.1], embedding="e", tasks="sea", allow_unannotated=True)
-    assert (
-        swept.tau.filter(task="sea").select(pl.sum_horizontal("positives", "negatives")).item() == 6
-    )
+    criteria, tau = {"gist": Gist("e", 0.1)}, {"tau": [0.1], "embedding": "e", "tasks": "sea"}
+    fails(lambda: find(gist, criteria, tasks="sea"), InputError, "gist: sea, test (14 of 20)")
+    fails(lambda: sweep_thresholds(gist, **tau), InputError, "sea (14 of 20)")
+    row = sweep_thresholds(gist, **tau, allow_unannotated=True).tau.filter(task="sea")
+    assert row.select(pl.sum_horizontal("positives", "negatives")).item() == 6
     # also without a cue: the kind that was not annotated could have been one
     none = _boats(0, 10)
     fails(lambda: find(none, {"ce": CE()}, tasks="car,boat"), InputError, "ce: boat (10 of 10)")
     # what was fitted before was checked then
-    fitted = CE().fit(few.select("train"))
-    find(few, {"ce": fitted}, tasks="boat")
+    find(few, {"ce": CE().fit(few.select("train"))}, tasks="boat")
 
 
 def test_a_label_that_is_unknown_is_never_read_as_absent():
     data = _boats(5, 6)
-    fails(
-        lambda: data.labels("sea"),
-        InputError,
-        "whether sea is present is unknown in 18 of 40 images",
-        "1",
-    )
+    text = "whether sea is present is unknown in 18 of 40 images"
+    fails(lambda: data.labels("sea"), InputError, text, "1")
     fails(lambda: data.area("sea"), InputError, "the area of sea is unknown")
     assert data.labels("sea", unknown=True).sum() == 11 + 6 + 18
     assert np.isnan(data.area("sea", unknown=np.nan)).sum() == 18
@@ -285,17 +216,15 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
     # phi that asks for another class has no value there; one that asks for the label leaves the
     # images out
     phi = Attribute("sea = 0").fit(data)
-    fails(
-        lambda: phi.phi(data, "boat"), InputError, "has no value for 18 of 40 images", "sea is null"
-    )
+    text = "has no value for 18 of 40 images"
+    fails(lambda: phi.phi(data, "boat"), InputError, text, "sea is null")
     suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
     assert suite.record("phi", "sea", "test").excluded_unknown == 8
     # environments by a cue that is unknown
     cue = Environments(CE().fit(data.select("train")))
     data = data.select(rows=(data.images["split"] == "train").to_numpy())
-    fails(
-        lambda: cue.of(data, "boat"), UndefinedError, "its cue sea was not annotated in all images"
-    )
+    text = "its cue sea was not annotated in all images"
+    fails(lambda: cue.of(data, "boat"), UndefinedError, text)
 
 
 def test_pairs_are_stated_one_by_one():
@@ -312,31 +241,17 @@ def test_pairs_are_stated_one_by_one():
     assert data.unknown_labels("a") is None
     assert data.unknown("b").tolist() == [True, True, False]
     assert data.labels("a").tolist() == [False, False, True]
-    fails(
-        lambda: Dataset.build(
-            frame, ["a", "b"], areas, unknown=pairs["unknown"], verified=pairs["unknown"]
-        ),
-        ParameterError,
-        "unknown and verified name the same pairs",
-    )
-    fails(
-        lambda: Dataset.build(frame, ["a", "b"], areas, unknown=np.ones((2, 2))),
-        ParameterError,
-        "shape (2, 2)",
-    )
-    fails(
-        lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"a": "animal"}),
-        ParameterError,
-        "animal",
-    )
-    fails(
-        lambda: Dataset.build(frame, ["a", "b"], areas, kinds={"c": "thing"}), ParameterError, "c"
-    )
-    fails(
-        lambda: Dataset.build(frame.with_columns(annotated_things=pl.lit(1)), ["a", "b"], areas),
-        InputError,
-        "column annotated_things",
-    )
+
+    def refuses(kind, text, images=frame, **stated):
+        fails(lambda: Dataset.build(images, ["a", "b"], areas, **stated), kind, text)
+
+    both = {"unknown": pairs["unknown"], "verified": pairs["unknown"]}
+    refuses(ParameterError, "unknown and verified name the same pairs", **both)
+    refuses(ParameterError, "shape (2, 2)", unknown=np.ones((2, 2)))
+    refuses(ParameterError, "animal", kinds={"a": "animal"})
+    refuses(ParameterError, "c", kinds={"c": "thing"})
+    numbers = frame.with_columns(annotated_things=pl.lit(1))
+    refuses(InputError, "column annotated_things", images=numbers)
 
 
 def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_path):
@@ -345,23 +260,14 @@ def test_identity_says_what_was_annotated_only_where_it_is_not_everything(tmp_pa
     everything = Dataset.build(frame, ["a", "b"], plain.areas, kinds={"a": "thing", "b": "stuff"})
     assert everything.fingerprint == plain.fingerprint
     assert everything.gaps is None
-    partly = [
-        Dataset.build(
-            frame.with_columns(annotated_stuff=pl.Series(given)),
-            ["a", "b"],
-            plain.areas,
-            kinds={"a": a, "b": "stuff"},
-        )
-        for given, a in (
-            ([True, True, False], "thing"),
-            ([True, False, True], "thing"),
-            ([True, True, False], "stuff"),
-        )
-    ]
+    partly = []
+    for absent, kind in ((2, "thing"), (1, "thing"), (2, "stuff")):
+        images = frame.with_columns(annotated_stuff=pl.int_range(3) != absent)
+        kinds = {"a": kind, "b": "stuff"}
+        partly.append(Dataset.build(images, ["a", "b"], plain.areas, kinds=kinds))
+    pairs = np.array([[0, 0], [0, 0], [1, 0]])
     stated = [
-        Dataset.build(
-            plain.images, ["a", "b"], plain.areas, **{name: np.array([[0, 0], [0, 0], [1, 0]])}
-        )
+        Dataset.build(plain.images, ["a", "b"], plain.areas, **{name: pairs})
         for name in ("unknown", "verified")
     ]
     marks = {data.fingerprint for data in (plain, *partly, *stated)}
@@ -390,40 +296,22 @@ def test_losses_are_swept_over_known_labels_alone():
     data = _boats(5, 6)
     part = data.select("test")
     random = np.random.default_rng(0)
-    predictions = pl.DataFrame(
-        {"image_id": part.image_ids, "sea": random.normal(size=20), "boat": random.normal(size=20)}
-    )
-    swept = sweep_losses(
-        data,
-        predictions,
-        alpha=[0.05],
-        beta=[0.1],
-        tasks=["boat", "sea"],
-        scale="logit",
-        allow_unannotated=True,
-    )
-    suite = find(data, {"ce": CE()}, tasks="boat")
+    logits = {"sea": random.normal(size=20), "boat": random.normal(size=20)}
+    predictions = pl.DataFrame({"image_id": part.image_ids, **logits})
+    options = SweepOptions(alpha=[0.05], beta=[0.1], tasks=["boat", "sea"], allow_unannotated=True)
+    swept = sweep_losses(data, predictions, options=options, scale="logit")
+    suite = _find(data)
     row = swept.grid.filter(task="boat").row(0, named=True)
     record = suite.record("ce", "boat", "test")
-    assert (row["hard_positives"], row["hard_negatives"]) == (
-        record.hard_positives,
-        record.hard_negatives,
-    )
+    for side in ("hard_positives", "hard_negatives"):
+        assert row[side] == getattr(record, side)
     nll = np.logaddexp(0, predictions["boat"].to_numpy())
-    hard = (
-        part.images["image_id"]
-        .is_in(suite.set("ce", "boat", "test").ids("hard_negative"))
-        .to_numpy()
-    )
+    hard = np.isin(part.image_ids, suite.set("ce", "boat", "test").ids("hard_negative"))
     assert hard.sum() == 3
     assert row["loss_negative"] == pytest.approx(nll[hard].mean())
-    fails(
-        lambda: sweep_losses(
-            _boats(4, 6), predictions, alpha=[0.05], beta=[0.1], tasks=["boat"], scale="logit"
-        ),
-        InputError,
-        "ce: boat (6 of 10)",
-    )
+    strict = {"alpha": [0.05], "beta": [0.1], "tasks": ["boat"], "scale": "logit"}
+    few = _boats(4, 6)
+    fails(lambda: sweep_losses(few, predictions, **strict), InputError, "ce: boat (6 of 10)")
 
 
 def test_a_page_of_the_report_has_no_label_where_it_is_unknown():

@@ -1,4 +1,4 @@
-"""Interrupted embedding goes on where it was and ends with the same numbers."""
+"""Interrupted embedding resumes and ends with the same numbers."""
 
 import numpy as np
 import polars as pl
@@ -41,7 +41,7 @@ def data(monkeypatch):
     return Dataset.build(images, ["Y"], csr_array((10, 1)), texts)
 
 
-def test_work_goes_on_where_it_was(data, tmp_path):
+def test_interrupted_work_resumes(data, tmp_path):
     broken = Counting(fail_after=6)
     with pytest.raises(KeyboardInterrupt):
         embed_captions(data, broken, keep=tmp_path / "keep")

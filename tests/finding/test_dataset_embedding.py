@@ -1,6 +1,4 @@
-"""Embedding: the vectors do not depend on parts, what is done is kept, and the dataset is whole at
-every moment.
-"""
+"""Embedding: vectors independent of parts, finished work reused, the dataset always consistent."""
 
 import errno
 import os
@@ -27,27 +25,8 @@ from nooch.finding.dataset_embedding import embed
 from nooch.finding.suite_builder import find
 from nooch.resources import limited_threads
 
-WORDS = [
-    "a",
-    "red",
-    "car",
-    "stands",
-    "on",
-    "the",
-    "wet",
-    "road",
-    "beside",
-    "an",
-    "old",
-    "tree",
-    "and",
-    "two",
-    "dogs",
-    "sleep",
-    "under",
-    "green",
-    "grass",
-]
+SENTENCE = """a red car stands on the wet road beside an old tree
+and two dogs sleep under green grass"""
 
 
 def _data(n=60, captioned=lambda _: True):
@@ -55,7 +34,7 @@ def _data(n=60, captioned=lambda _: True):
     images = [{"Y": 0.2, "A": float(a)} if a > 0.4 else {"A": float(a)} for a in random.random(n)]
     data = dataset_of(images, ["Y", "A"], random.choice(["train", "valid", "test"], n).tolist())
     rows = [
-        (image, " ".join(random.choice(WORDS, size)))
+        (image, " ".join(random.choice(SENTENCE.split(), size)))
         for image in data.images["image_id"]
         for size in random.integers(2, 9, image % 3)
         if captioned(image)
@@ -66,6 +45,19 @@ def _data(n=60, captioned=lambda _: True):
 
 def _parts(tmp_path, parts=4, data=None):
     return save_dataset(divide(_data() if data is None else data, parts), tmp_path / "parts")
+
+
+def _equal(values, expected):
+    return np.array_equal(values, expected, equal_nan=True)
+
+
+def _clean(*folders):
+    """Nothing is left of unfinished work."""
+    return not any(list(folder.glob(".*")) for folder in folders)
+
+
+def _refused(folder, encoder, *words, kind=InputError):
+    fails(lambda: embed(open_dataset(folder), encoder), *words, kind=kind)
 
 
 def _loaded(folder):
@@ -85,22 +77,16 @@ def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
     expected = embed_captions(_data(), encoder("lexical"))
     assert name == "lexical-256"
     assert opened.embedding_names == (name,)
-    assert np.array_equal(load_dataset(folder).embeddings[name], expected, equal_nan=True)
-    assert np.array_equal(
-        np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected, equal_nan=True
-    )
+    assert _equal(load_dataset(folder).embeddings[name], expected)
+    assert _equal(np.concatenate([p.embeddings[name] for p in _loaded(folder)]), expected)
     # parts, or sentences where there is one part
-    assert progress[-1] == (
-        (parts, parts) if parts > 1 else (_data().captions["caption"].n_unique(),) * 2
-    )
-    files = sorted(
-        file.relative_to(folder / "embeddings").as_posix() for file in folder.rglob("*.npy")
-    )
-    assert files == (
-        [f"{name}/part-{k:07d}.npy" for k in range(parts)] if parts > 1 else [f"{name}.npy"]
-    )
+    total = parts if parts > 1 else _data().captions["caption"].n_unique()
+    assert progress[-1] == (total, total)
+    of_parts = [Path(name, f"part-{k:07d}.npy") for k in range(parts)]
+    files = sorted(file.relative_to(folder / "embeddings") for file in folder.rglob("*.npy"))
+    assert files == (of_parts if parts > 1 else [Path(f"{name}.npy")])
     # nothing else is left, and nothing is done again
-    assert not list(folder.glob(".*"))
+    assert _clean(folder)
     before = (folder / "dataset.json").stat().st_mtime_ns
     assert embed(open_dataset(folder), "lexical")[1] == embed(open_dataset(folder), None)[1] == name
     assert (folder / "dataset.json").stat().st_mtime_ns == before
@@ -111,9 +97,7 @@ def test_a_dataset_in_memory_is_embedded_there(tmp_path):
     folder = _parts(tmp_path, 2)
     before = (folder / "dataset.json").read_bytes()
     data, name = embed(load_dataset(folder), "lexical")
-    assert np.array_equal(
-        data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True
-    )
+    assert _equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")))
     np.savez(tmp_path / "clip.npz", image_ids=data.image_ids, embeddings=np.eye(60)[:, :5])
     data, other = embed(data, str(tmp_path / "clip.npz"))
     assert set(data.embedding_names) == {name, other} == {"lexical-256", "file-clip"}
@@ -125,15 +109,9 @@ def test_a_dataset_in_memory_is_embedded_there(tmp_path):
 def test_a_folder_that_cannot_be_written_gives_a_note(tmp_path, parts, monkeypatch):
     folder, notes = _parts(tmp_path, parts), []
     monkeypatch.setattr(os, "access", lambda *_: False)
-    fails(
-        lambda: embed(open_dataset(folder), "lexical"),
-        "nothing can be written there",
-        kind=OutputError,
-    )
+    _refused(folder, "lexical", "nothing can be written there", kind=OutputError)
     data, name = embed(open_dataset(folder), "lexical", note=notes.append)
-    assert np.array_equal(
-        data.embeddings[name], embed_captions(_data(), encoder("lexical")), equal_nan=True
-    )
+    assert _equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")))
     assert len(notes) == 1
     assert notes[0].startswith("the embedding is not kept: ")
     assert open_dataset(folder).embedding_names == ()
@@ -143,27 +121,20 @@ def test_sentence_vectors_differ_in_their_last_bits_alone(tmp_path):
     pytest.importorskip("sentence_transformers")
     folder = _parts(tmp_path)
     _, name = embed(open_dataset(folder), "all-MiniLM-L6-v2")
-    found = load_dataset(folder).embeddings[name]
+    vectors = load_dataset(folder).embeddings[name]
     expected = embed_captions(_data(), encoder("all-MiniLM-L6-v2"))
     known = ~np.isnan(expected).any(axis=1)
-    assert np.array_equal(known, ~np.isnan(found).any(axis=1))
-    cosines = (
-        (found * expected).sum(axis=1)
-        / np.linalg.norm(found, axis=1)
-        / np.linalg.norm(expected, axis=1)
-    )
-    assert cosines[known].min() > 1 - 1e-6
+    assert np.array_equal(known, ~np.isnan(vectors).any(axis=1))
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((vectors * expected).sum(axis=1) / lengths)[known].min() > 1 - 1e-6
 
 
 def test_parts_without_captions_have_rows_of_nan(tmp_path):
     data = _data(captioned=lambda image: image > 30)
     folder = _parts(tmp_path, 4, data)
     _, name = embed(open_dataset(folder), "lexical")
-    assert np.array_equal(
-        load_dataset(folder).embeddings[name],
-        embed_captions(data, encoder("lexical")),
-        equal_nan=True,
-    )
+    expected = embed_captions(data, encoder("lexical"))
+    assert _equal(load_dataset(folder).embeddings[name], expected)
     assert np.isnan(open_dataset(folder).part(0).embeddings[name]).all()
 
 
@@ -172,38 +143,32 @@ def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
     values = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
     np.savez(tmp_path / "clip.npz", image_ids=ids[:0:-1], embeddings=values[:0:-1])
     _, name = embed(open_dataset(folder), str(tmp_path / "clip.npz"))
-    found = load_dataset(folder).embeddings[name]
-    assert np.array_equal(found[1:], values[1:])
-    assert np.isnan(found[0]).all()
+    vectors = load_dataset(folder).embeddings[name]
+    assert np.array_equal(vectors[1:], values[1:])
+    assert np.isnan(vectors[0]).all()
     # a file of that name again, with other vectors of another length
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=values[:, :2])
     assert embed(open_dataset(folder), str(tmp_path / "clip.npz"))[1] == name == "file-clip"
     assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
-    np.savez(tmp_path / "other.npz", image_ids=ids + 1000, embeddings=values)
-    fails(
-        lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")),
-        "names none of the dataset's images",
-    )
-    assert not list(folder.glob(".*"))
+    other = str(tmp_path / "other.npz")
+    np.savez(other, image_ids=ids + 1000, embeddings=values)
+    _refused(folder, other, "names none of the dataset's images")
+    assert _clean(folder)
     values[7, 1] = np.inf
-    np.savez(tmp_path / "other.npz", image_ids=ids, embeddings=values)
-    fails(lambda: embed(open_dataset(folder), str(tmp_path / "other.npz")), "not finite")
-    assert not list(folder.glob(".*"))
+    np.savez(other, image_ids=ids, embeddings=values)
+    _refused(folder, other, "not finite")
+    assert _clean(folder)
 
 
 def test_gist_is_found_in_parts_as_in_one_piece(tmp_path):
-    folder, out = _parts(tmp_path), tmp_path / "suite"
+    folder = _parts(tmp_path)
     _, name = embed(open_dataset(folder), "lexical")
-    find(open_dataset(folder), {"ce": CE(0.01), "gist": Gist(name)}, match="ce", out=out)
     whole = save_dataset(load_dataset(folder), tmp_path / "whole")
-    find(
-        open_dataset(whole),
-        {"ce": CE(0.01), "gist": Gist(name)},
-        match="ce",
-        out=tmp_path / "other",
-    )
+    criteria = {"ce": CE(0.01), "gist": Gist(name)}
+    for data, out in ((folder, "suite"), (whole, "other")):
+        find(open_dataset(data), criteria, match="ce", out=tmp_path / out)
     for file in ("challenge_sets.parquet", "suite.json"):
-        assert (out / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
+        assert (tmp_path / "suite" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
 
 
 OWN = """
@@ -229,7 +194,7 @@ class Uneven(Slow):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A module with encoders of the user's own, and the file that says what they were asked for."""
+    """A module with custom encoders, and the file that records their calls."""
     (tmp_path / "own_encoders.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -239,28 +204,14 @@ def own(tmp_path, monkeypatch):
     return tmp_path / "seen"
 
 
-def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
+def test_finished_parts_are_not_repeated_after_a_kill(tmp_path, own):
     folder = _parts(tmp_path, 10)
-    words = [
-        sys.executable,
-        "-m",
-        "nooch",
-        "embed",
-        str(folder),
-        "--encoder",
-        "own_encoders:Slow",
-        "--engine",
-        "local:2",
-    ]
+    command = f"embed {folder} --encoder own_encoders:Slow --engine local:2"
+    words = [sys.executable, "-m", "nooch", *command.split()]
     killed = 0
     for pause in ("0.4", "0.4", "0"):
-        process = subprocess.Popen(
-            words,
-            env={**os.environ, "PAUSE": pause},
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )
+        options = {"stderr": subprocess.PIPE, "start_new_session": True, "text": True}
+        process = subprocess.Popen(words, env={**os.environ, "PAUSE": pause}, **options)
         if pause != "0":
             wanted = len(list(_done(folder))) + 2
             until(
@@ -274,19 +225,14 @@ def test_what_is_done_is_not_done_again_after_a_kill(tmp_path, own):
         process.communicate(timeout=HANGS)
     assert process.returncode == 0
     lines = own.read_text().splitlines()
-    # a part that was under way when it was killed is begun again: two workers, two kills
+    # a part that was killed in progress is restarted: two workers, two kills
     assert 10 <= len(lines) <= 10 + 2 * killed * 2
     finished = {line.split()[0] for line in lines}
     assert finished == {str(part.captions["caption"].n_unique()) for part in _loaded(folder)}
-    assert {line.split()[1] for line in lines} <= {"1", "2"}, (
-        "two jobs side by side share the processors"
-    )
-    assert np.array_equal(
-        load_dataset(folder).embeddings["slow"],
-        np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)]),
-        equal_nan=True,
-    )
-    assert not list(folder.glob(".*"))
+    assert {line.split()[1] for line in lines} <= {"1", "2"}, "concurrent jobs share the CPUs"
+    expected = np.concatenate([embed_captions(p, _slow()) for p in _loaded(folder)])
+    assert _equal(load_dataset(folder).embeddings["slow"], expected)
+    assert _clean(folder)
 
 
 def _done(folder: Path):
@@ -324,7 +270,7 @@ def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
     assert open_dataset(folder).embedding_names == ()
     embed(open_dataset(folder), "own_encoders:Slow")
     assert len(own.read_text().splitlines()) == parts
-    assert not list(folder.glob(".*"))
+    assert _clean(folder)
     assert len(load_dataset(folder).embeddings["slow"]) == 60
 
 
@@ -344,32 +290,18 @@ def test_memory_holds_one_part(tmp_path, own, monkeypatch):
 
 def test_what_cannot_be_embedded_is_refused(tmp_path, own):
     folder = _parts(tmp_path, 3)
-    fails(lambda: embed(open_dataset(folder), None), "needs an encoder", kind=ParameterError)
-    fails(
-        lambda: embed(open_dataset(folder), "own_encoders:Uneven"),
-        "of embedding uneven has shape",
-        kind=InputError,
-    )
+    _refused(folder, None, "needs an encoder", kind=ParameterError)
+    _refused(folder, "own_encoders:Uneven", "of embedding uneven has shape")
     assert open_dataset(folder).embedding_names == ()
     empty = _parts(tmp_path / "empty", 2, _data(captioned=lambda _: False))
-    fails(
-        lambda: embed(open_dataset(empty), "own_encoders:Slow"),
-        "has no captions",
-        kind=UndefinedError,
-    )
-    fails(lambda: embed(open_dataset(empty), "lexical"), "has no captions", kind=UndefinedError)
-    bare = dataset_of([{"Y": 0.1}, {"A": 0.2}], ["Y", "A"])
-    save_dataset(divide(bare, 2), tmp_path / "bare")
-    fails(
-        lambda: embed(open_dataset(tmp_path / "bare"), "lexical"),
-        "has no captions",
-        kind=InputError,
-    )
-    for path in (folder, empty, tmp_path / "bare"):
-        assert not list(path.glob(".*"))
+    for name in ("own_encoders:Slow", "lexical"):
+        _refused(empty, name, "has no captions", kind=UndefinedError)
+    bare = _parts(tmp_path / "bare", 2, dataset_of([{"Y": 0.1}, {"A": 0.2}], ["Y", "A"]))
+    _refused(bare, "lexical", "has no captions")
+    assert _clean(folder, empty, bare)
 
 
-def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, monkeypatch):
+def test_a_full_disk_is_reported_and_finished_parts_are_kept(tmp_path, own, monkeypatch):
     folder, saved = _parts(tmp_path, 5), []
 
     def save(file, values, **more):
@@ -381,17 +313,13 @@ def test_a_full_disk_is_told_and_parts_that_are_done_are_kept(tmp_path, own, mon
     write = np.save
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", save)
-        fails(
-            lambda: embed(open_dataset(folder), "lexical"),
-            "cannot write: No space left on device",
-            "parts that are done are kept",
-            kind=OutputError,
-        )
+        words = ("cannot write: No space left on device", "finished work is kept")
+        _refused(folder, "lexical", *words, kind=OutputError)
     # the vectors of all captions, then parts
     assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
     _, name = embed(open_dataset(folder), "lexical")
     assert len(load_dataset(folder).embeddings[name]) == 60
-    assert not list(folder.glob(".*"))
+    assert _clean(folder)
 
 
 def test_a_worker_with_another_model_is_refused(tmp_path, own, monkeypatch):
@@ -425,11 +353,7 @@ def test_two_processes_do_not_embed_the_same_captions(tmp_path, own):
     folder = _parts(tmp_path)
 
     def mapping(function, items):
-        fails(
-            lambda: embed(open_dataset(folder), "own_encoders:Slow"),
-            "another process is embedding",
-            kind=OutputError,
-        )
+        _refused(folder, "own_encoders:Slow", "another process is embedding", kind=OutputError)
         return map(function, items)
 
     embed(open_dataset(folder), "own_encoders:Slow", map=mapping)

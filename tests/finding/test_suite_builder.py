@@ -1,6 +1,4 @@
-"""One find: the sets of a slow and obvious one, however a dataset is divided, in memory or in
-files, interrupted or not.
-"""
+"""Finding: the sets of a slow, obvious implementation, however data are divided or work stops."""
 
 import math
 from datetime import date
@@ -30,7 +28,7 @@ from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.finding.measure_files import MeasureFiles
-from nooch.finding.suite_builder import find
+from nooch.finding.suite_builder import FindOptions, find
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
 VECTORS = st.sampled_from(
@@ -45,9 +43,7 @@ def elsewhere(function, items):
 
 @st.composite
 def datasets(draw):
-    """A random collection with splits and vectors, its dataset, and that as 1 to 3 parts, cut
-    anywhere.
-    """
+    """A random collection with splits and vectors, its dataset, and that in 1 to 3 parts."""
     images, classes, splits = draw(collections(max_images=24, splits=True))
     vectors = [draw(VECTORS) for _ in images]
     ids = draw(st.none() | st.just([f"{number:03d}x" for number in range(len(images))]))
@@ -58,11 +54,22 @@ def datasets(draw):
     return (images, classes, splits, vectors), data, parts
 
 
-def _same(folder: Path, other: Path) -> None:
-    assert (folder / "challenge_sets.parquet").read_bytes() == (
-        other / "challenge_sets.parquet"
-    ).read_bytes()
-    assert (folder / "suite.json").read_bytes() == (other / "suite.json").read_bytes()
+def _same(folder: Path, other: str = "whole") -> None:
+    """``suite`` in the folder has the bytes of another suite there."""
+    for name in ("challenge_sets.parquet", "suite.json"):
+        assert (folder / "suite" / name).read_bytes() == (folder / other / name).read_bytes()
+
+
+def _find(folder: Path, criteria, **more):
+    """Find in the dataset ``parts`` of a folder, and write to ``suite`` there."""
+    return find(open_dataset(folder / "parts"), criteria, out=folder / "suite", **more)
+
+
+def _prepare(folder: Path, data, criteria=None, n_parts=1, **more):
+    """A dataset in parts, and the suite that it gives in memory: ``parts`` and ``whole``."""
+    if criteria is not None:
+        save_suite(find(data, criteria, **more), folder / "whole")
+    save_dataset(divide(data, n_parts), folder / "parts")
 
 
 def _holds(folder: Path, *names: str) -> None:
@@ -87,59 +94,41 @@ def _check_obvious(suite, collection, data):
         if any(abs(naive_A(train, cue, task) - 0.05) < 1e-12 for cue in classes if cue != task):
             continue
         cues = naive_cues(train, classes, task, 0.05)
-        known = [
-            v
-            for i, s, v in zip(images, splits, vectors, strict=True)
-            if s == "train" and task in i and v[0] == v[0]
-        ]
+        rows = zip(images, splits, vectors, strict=True)
+        known = [v for i, s, v in rows if s == "train" and task in i and v[0] == v[0]]
         prototype = [sum(column) / len(known) for column in zip(*known, strict=True)]
         for split in suite.splits:
             rows = [row for row, name in enumerate(splits) if name == split]
             ce = {ids[row]: naive_ce_subset(images[row], cues, task, 0.1) for row in rows}
             there = {name for name in CRITERIA if (name, task, split) in suite.keys}
-            assert there == ({"ce"} if cues else set()) | (
-                {"cosine"} if any(prototype) else set()
-            ) | ({"gist", "c"} if cues and any(prototype) else set())
+            wanted = {"ce": cues, "cosine": any(prototype)}
+            wanted |= dict.fromkeys(("gist", "c"), cues and any(prototype))
+            assert there == {name for name, is_there in wanted.items() if is_there}
             found = {name: _subsets(suite.set(name, task, split)) for name in there}
             if cues:
                 assert found["ce"] == ce
             if not any(prototype):
                 continue
-            support = dict(zip(*_supports(suite.set("cosine", task, split)), strict=True))
+            cosine = suite.set("cosine", task, split)
+            support = dict(zip(cosine.image_ids, cosine.support.tolist(), strict=True))
             expected = {ids[row]: naive_cosine(vectors[row], prototype) for row in rows}
             expected = {i: value for i, value in expected.items() if not math.isnan(value)}
             assert support == pytest.approx(expected, abs=1e-12)
-            sides = [
-                (ids[row], task in images[row], support.get(ids[row], math.nan)) for row in rows
-            ]
-            by_tau = {
-                i: (
-                    ("hard_positive" if y else "hard_negative")
-                    if (s < 0.4 if y else s > 0.4)
-                    else "easy"
-                )
-                for i, y, s in sides
-                if i in support
-            }
+            sides = [(ids[r], task in images[r], support.get(ids[r], math.nan)) for r in rows]
+            by_tau = dict.fromkeys(support, "easy")
+            by_tau |= {i: "hard_positive" for i, y, s in sides if y and s < 0.4}
+            by_tau |= {i: "hard_negative" for i, y, s in sides if not y and s > 0.4}
             assert found["cosine"] == by_tau
             if cues:
                 counts = [list(ce.values()).count(subset) for subset in SUBSETS[:2]]
                 assert found["gist"] == naive_matching(sides, *counts)
                 # without a vector, only what is easy by CE has a verdict
-                both = {
-                    i: ce[i] if by_tau.get(i) == "easy" else "easy"
-                    for i in ce
-                    if i in by_tau or ce[i] == "easy"
-                }
-                assert found["c"] == both
+                both = {i: "easy" for i in ce if i in by_tau or ce[i] == "easy"}
+                assert found["c"] == both | {i: ce[i] for i in ce if by_tau.get(i) == "easy"}
 
 
 def _subsets(challenge):
     return {i: SUBSETS[code] for i, code in zip(challenge.image_ids, challenge.subset, strict=True)}
-
-
-def _supports(challenge):
-    return challenge.image_ids, challenge.support.tolist()
 
 
 @settings(
@@ -155,20 +144,13 @@ def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(
     folder = tmp_path_factory.mktemp("finding")
     suite = find(data, CRITERIA, match="ce", path="d")
     _check_obvious(suite, collection, data)
-    save_suite(suite, folder / "memory")
-    save_dataset(parts, folder / "data")
-    found = find(
-        open_dataset(folder / "data"),
-        CRITERIA,
-        match="ce",
-        path="d",
-        out=folder / "suite",
-        map=mapping,
-    )
-    _same(folder / "suite", folder / "memory")
-    assert found.header == load_suite(folder / "memory").header
-    # nothing is left beside the suite
-    _holds(folder, "data", "suite", "memory")
+    save_suite(suite, folder / "whole")
+    save_dataset(parts, folder / "parts")
+    found = _find(folder, CRITERIA, match="ce", path="d", map=mapping)
+    _same(folder)
+    assert found.header == load_suite(folder / "whole").header
+    # nothing else is left
+    _holds(folder, "parts", "suite", "whole")
 
 
 # a row for each built-in criterion
@@ -215,25 +197,18 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
         save_dataset(divide(data, len(parts)), folder / "parts")
         criteria = {kind: criterion, "not": Combination(f"~{kind}")}
 
-        def result(act):
+        def result(action):
             try:
-                act()
+                action()
             except InputError as error:
                 # such as a column that has no value in training
                 return error.problem
             return None
 
         refused = result(lambda: save_suite(find(data, criteria), folder / "whole"))
-        assert (
-            result(
-                lambda: find(
-                    open_dataset(folder / "parts"), criteria, out=folder / "suite", map=elsewhere
-                )
-            )
-            == refused
-        )
+        assert result(lambda: _find(folder, criteria, map=elsewhere)) == refused
         if refused is None:
-            _same(folder / "suite", folder / "whole")
+            _same(folder)
 
     holds()
 
@@ -254,81 +229,54 @@ def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
         "ce": CE(0.01),
         "both": Combination("(trap | birds) & ~ce"),
     }
-    save_suite(find(data, criteria), tmp_path / "whole")
-    save_dataset(divide(data, 6), tmp_path / "parts")
-    found = find(
-        open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite", map=LocalEngine(2).map
-    )
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _prepare(tmp_path, data, criteria, 6)
+    found = _find(tmp_path, criteria, map=LocalEngine(2).map)
+    _same(tmp_path)
     assert found.header.criteria["trap"].fitted["seen"] == {"location_remapped": [4]}
 
 
 def test_types_that_do_not_fit_are_found_in_a_part(tmp_path):
     data = _data(30)
     data = Dataset.build(data.images.with_columns(hour=pl.lit("late")), data.classes, data.areas)
-    save_dataset(divide(data, 2), tmp_path / "parts")
-    fails(
-        lambda: find(
-            open_dataset(tmp_path / "parts"), {"a": Attribute("hour > 20")}, out=tmp_path / "suite"
-        ),
-        "cannot be compared",
-        kind=ParameterError,
-    )
+    _prepare(tmp_path, data, n_parts=2)
+    criteria = {"a": Attribute("hour > 20")}
+    fails(lambda: _find(tmp_path, criteria), "cannot be compared", kind=ParameterError)
 
 
 def _data(n=300):
     random = np.random.default_rng(3)
     classes = ["Y", "A", "B", "C"]
     chances = random.random((n, 4)) < [0.4, 0.5, 0.3, 0.2]
-    images = [
-        {
-            c: float(area)
-            for c, area, there in zip(classes, random.random(4) / 3, row, strict=True)
-            if there
-        }
-        for row in chances
-    ]
-    data = dataset_of(
-        images, classes, random.choice(["train", "valid", "test"], n, p=[0.6, 0.2, 0.2]).tolist()
-    )
+    areas = [zip(classes, random.random(4) / 3, row, strict=True) for row in chances]
+    images = [{c: float(area) for c, area, there in of_image if there} for of_image in areas]
+    splits = random.choice(["train", "valid", "test"], n, p=[0.6, 0.2, 0.2]).tolist()
+    data = dataset_of(images, classes, splits)
     return data.with_embedding("e", random.normal(size=(n, 7)))
 
 
 def test_processes_do_not_matter_either(tmp_path):
-    data, criteria = _data(), {"ce": CE(0.01, 0.1), "gist": Gist("e")}
-    save_suite(find(data, criteria, match="ce"), tmp_path / "whole")
-    save_dataset(divide(data, 5), tmp_path / "parts")
-    find(
-        open_dataset(tmp_path / "parts"),
-        criteria,
-        out=tmp_path / "suite",
-        match="ce",
-        map=LocalEngine(2).map,
-    )
-    _same(tmp_path / "suite", tmp_path / "whole")
+    criteria = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
+    _prepare(tmp_path, _data(), criteria, 5, match="ce")
+    _find(tmp_path, criteria, match="ce", map=LocalEngine(2).map)
+    _same(tmp_path)
 
 
 def test_criteria_fitted_elsewhere_work_on_parts(tmp_path):
     data = _data()
-    data = type(data).build(
-        data.images.with_columns(hour=pl.Series(np.arange(len(data)) % 24)),
-        data.classes,
-        data.areas,
-    )
+    images = data.images.with_columns(hour=pl.Series(np.arange(len(data)) % 24))
+    data = Dataset.build(images, data.classes, data.areas)
     fitted = {
         "attribute": Attribute("hour > 20").fit(data.select("train"), ["Y"]),
         "ce": CE(0.01).fit(data),
     }
-    save_suite(find(data, fitted, tasks=["Y", "A"]), tmp_path / "whole")
-    save_dataset(divide(data, 7), tmp_path / "parts")
-    find(open_dataset(tmp_path / "parts"), fitted, out=tmp_path / "suite", tasks=["Y", "A"])
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _prepare(tmp_path, data, fitted, 7, tasks=["Y", "A"])
+    _find(tmp_path, fitted, tasks=["Y", "A"])
+    _same(tmp_path)
 
 
 def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
-    data, criteria = _data(), {"ce": CE(0.01, 0.1)}
-    save_suite(find(data, criteria), tmp_path / "whole")
-    save_dataset(divide(data, 4), tmp_path / "parts")
+    criteria = {"ce": CE(0.01, 0.1)}
+    _prepare(tmp_path, _data(), criteria, 4)
     measured, marked = [], []
     measure, mark = MeasureFiles.measure, MeasureFiles.mark
 
@@ -342,20 +290,20 @@ def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
             marked.append("stop")
             raise KeyboardInterrupt
         before = len(list(files.folder.glob("marked-*.json")))
-        found = mark(files, task)
+        outcome = mark(files, task)
         if len(list(files.folder.glob("marked-*.json"))) > before:
             marked.append(task)
-        return found
+        return outcome
 
     monkeypatch.setattr(MeasureFiles, "measure", counted_measure)
     monkeypatch.setattr(MeasureFiles, "mark", counted_mark)
     with pytest.raises(KeyboardInterrupt):
-        find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite")
+        _find(tmp_path, criteria)
     assert not (tmp_path / "suite").exists()
-    find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite")
+    _find(tmp_path, criteria)
     assert measured == [0, 1, 2, 3]
     assert marked == ["Y", "A", "stop", "B", "C"]
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _same(tmp_path)
 
 
 @pytest.mark.parametrize("kind", CONFORMING)
@@ -370,8 +318,7 @@ def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
     }
     images = data.images.with_columns(**{name: pl.Series(values) for name, values in extra.items()})
     data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
-    save_suite(find(data, {"one": criterion}), tmp_path / "whole")
-    save_dataset(divide(data, 5), tmp_path / "parts")
+    _prepare(tmp_path, data, {"one": criterion}, 5)
     summed, add = [], type(criterion).partial
 
     def counted(self, shard, tasks):
@@ -386,22 +333,16 @@ def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(criterion), "partial", counted)
     with pytest.raises(KeyboardInterrupt):
-        find(
-            open_dataset(tmp_path / "parts"),
-            {"one": criterion},
-            out=tmp_path / "suite",
-            map=stopped,
-        )
+        _find(tmp_path, {"one": criterion}, map=stopped)
     assert len(summed) == 3
-    find(open_dataset(tmp_path / "parts"), {"one": criterion}, out=tmp_path / "suite")
+    _find(tmp_path, {"one": criterion})
     assert len(summed) == len(set(summed)) == 5
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _same(tmp_path)
     _holds(tmp_path, "parts", "suite", "whole")
 
 
 def test_other_words_take_no_sums_of_others(tmp_path):
-    data = _data()
-    save_dataset(divide(data, 3), tmp_path / "parts")
+    _prepare(tmp_path, _data(), {"one": CE(0.01)}, 3)
 
     def stopped(function, items):
         for item in items:
@@ -411,29 +352,22 @@ def test_other_words_take_no_sums_of_others(tmp_path):
             yield function(item)
 
     with pytest.raises(KeyboardInterrupt):
-        find(
-            open_dataset(tmp_path / "parts"),
-            {"one": Gist("e", 0.2)},
-            out=tmp_path / "suite",
-            tasks=["A"],
-            map=stopped,
-        )
+        _find(tmp_path, {"one": Gist("e", 0.2)}, tasks=["A"], map=stopped)
     assert len(list(tmp_path.glob(".suite.*"))) == 2
-    save_suite(find(data, {"one": CE(0.01)}), tmp_path / "whole")
-    find(open_dataset(tmp_path / "parts"), {"one": CE(0.01)}, out=tmp_path / "suite")
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _find(tmp_path, {"one": CE(0.01)})
+    _same(tmp_path)
     # what the first one left is gone as well
     _holds(tmp_path, "parts", "suite", "whole")
 
 
 def test_a_find_that_does_not_start_leaves_nothing(tmp_path):
-    save_dataset(divide(_data(30), 2), tmp_path / "parts")
+    _prepare(tmp_path, _data(30), n_parts=2)
 
     def refused(function, items):
         raise ParameterError("no such partition")
 
     with pytest.raises(ParameterError):
-        find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite", map=refused)
+        _find(tmp_path, {"ce": CE()}, map=refused)
     _holds(tmp_path, "parts")
 
 
@@ -475,35 +409,26 @@ class _Own:
 
 def test_a_criterion_that_is_only_fitted_needs_a_dataset_of_one_part(tmp_path):
     data, criteria = _data(30), {"own": _Own(), "not": Combination("~own")}
-    save_dataset(data, tmp_path / "one")
-    save_suite(find(data, criteria), tmp_path / "memory")
+    _prepare(tmp_path, data, criteria)
     for mapping in (map, elsewhere):
-        find(
-            open_dataset(tmp_path / "one"),
-            criteria,
-            out=tmp_path / "suite",
-            overwrite=True,
-            map=mapping,
-        )
-        _same(tmp_path / "suite", tmp_path / "memory")
+        _find(tmp_path, criteria, overwrite=True, map=mapping)
+        _same(tmp_path)
     # ... or to be fitted already
-    save_dataset(divide(data, 2), tmp_path / "parts")
+    save_dataset(divide(data, 2), tmp_path / "parts", overwrite=True)
     fitted = {**criteria, "own": _Own().fit(data.select("train"), [])}
-    find(open_dataset(tmp_path / "parts"), fitted, out=tmp_path / "suite", overwrite=True)
-    _same(tmp_path / "suite", tmp_path / "memory")
+    _find(tmp_path, fitted, overwrite=True)
+    _same(tmp_path)
 
 
 def test_without_a_folder_to_write_a_suite_is_in_memory(tmp_path):
-    data = _data(60)
-    save_dataset(divide(data, 3), tmp_path / "parts")
-    save_suite(find(data, CRITERIA, match="ce"), tmp_path / "whole")
+    _prepare(tmp_path, _data(60), CRITERIA, 3, match="ce")
     for source in (open_dataset(tmp_path / "parts"), load_dataset(tmp_path / "parts")):
         suite = find(source, CRITERIA, match="ce")
         save_suite(suite, tmp_path / "suite", overwrite=True)
-        _same(tmp_path / "suite", tmp_path / "whole")
+        _same(tmp_path)
         # a dataset in memory needs no file, whatever it was loaded from
         find(source, CRITERIA, match="ce", out=tmp_path / "suite", overwrite=True)
-        _same(tmp_path / "suite", tmp_path / "whole")
+        _same(tmp_path)
     _holds(tmp_path, "parts", "suite", "whole")
 
 
@@ -512,111 +437,82 @@ def test_what_is_not_read_is_not_loaded(tmp_path):
     (tmp_path / "data" / "embeddings" / "e.npy").write_bytes(b"altered")
     data = open_dataset(tmp_path / "data")
     find(data, {"ce": CE(0.01)}, out=tmp_path / "suite")
-    fails(
-        lambda: find(data, {"gist": Gist("e", 0.1)}),
-        "e.npy is missing or has another size",
-        kind=FormatError,
-    )
+    gist = {"gist": Gist("e", 0.1)}
+    fails(lambda: find(data, gist), "e.npy is missing or has another size", kind=FormatError)
 
 
 def test_an_engine_needs_folders(tmp_path):
-    data = _data(30)
+    data, criteria = _data(30), {"ce": CE()}
     save_dataset(data, tmp_path / "data")
-    fails(
-        lambda: find(data, {"ce": CE()}, out=tmp_path / "suite", map=elsewhere),
-        "a dataset in memory",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: find(open_dataset(tmp_path / "data"), {"ce": CE()}, map=elsewhere),
-        "no folder to write the suite to",
-        "leave out `map`",
-        kind=ParameterError,
-    )
+    where = {"out": tmp_path / "suite", "map": elsewhere}
+    fails(lambda: find(data, criteria, **where), "a dataset in memory", kind=ParameterError)
+    parts = open_dataset(tmp_path / "data")
+    words = ("no folder to write the suite to", "leave out `map`")
+    fails(lambda: find(parts, criteria, map=elsewhere), *words, kind=ParameterError)
     _holds(tmp_path, "data")
 
 
-def test_what_cannot_be_done_is_refused_before_any_work(tmp_path):
-    data = _data(30)
-    save_dataset(divide(data, 2), tmp_path / "parts")
+@pytest.mark.parametrize(
+    ("criterion", "options", "words"),
+    [
+        (_Own(), {}, ["own", "partial, merge and finish", "three methods", "`fitted`"]),
+        (Gist("e"), {}, ["own has no thresholds"]),
+        (CE(), {"tasks": ["Z"]}, ["'Z' is no class"]),
+        (CE(), {"splits": ["all"]}, ["'all' is no split"]),
+        (Gist("f", 0.1), {}, ["'f' is no embedding"]),
+        (CE(), {"match": "own"}, ["`match` own has no effect", "without thresholds", "leave out"]),
+        (Gist("e", 0.1), {"match": "own"}, ["`match` own has no effect"]),
+        (CE(), {"task": "Y"}, ["'task' is no option of FindOptions", "did you mean tasks?"]),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_any_work(tmp_path, criterion, options, words):
+    _prepare(tmp_path, _data(30), n_parts=2)
+    fails(lambda: _find(tmp_path, {"own": criterion}, **options), *words, kind=ParameterError)
+    assert not (tmp_path / "suite").exists()
 
-    def refuses(kind, *words, criteria=None, **more):
-        fails(
-            lambda: find(
-                open_dataset(tmp_path / "parts"),
-                criteria or {"ce": CE()},
-                out=tmp_path / "suite",
-                **more,
-            ),
-            *words,
-            kind=kind,
-        )
-        assert not (tmp_path / "suite").exists()
 
-    refuses(
-        ParameterError,
-        "own",
-        "partial, merge and finish",
-        "three methods",
-        "`fitted`",
-        criteria={"own": _Own()},
-    )
-    refuses(ParameterError, "gist has no thresholds", criteria={"gist": Gist("e")})
-    refuses(ParameterError, "'Z' is no class", tasks=["Z"])
-    refuses(ParameterError, "'all' is no split", splits=["all"])
-    refuses(ParameterError, "'f' is no embedding", criteria={"gist": Gist("f", 0.1)})
+def test_a_folder_that_exists_is_refused(tmp_path):
+    _prepare(tmp_path, _data(30), n_parts=2)
     (tmp_path / "suite").mkdir()
-    fails(
-        lambda: find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite"),
-        "exists already",
-        kind=OutputError,
-    )
+    fails(lambda: _find(tmp_path, {"ce": CE()}), "exists already", kind=OutputError)
+
+
+def test_options_can_be_given_together():
+    data, criteria = _data(60), {"ce": CE(0.01), "gist": Gist("e")}
+    options = FindOptions(tasks=["Y", "A"], match="ce", splits=["valid"])
+    suite = find(data, criteria, options=options, splits=["test"])
+    assert suite.header == find(data, criteria, tasks="Y,A", match="ce", splits=["test"]).header
 
 
 def test_two_finds_of_one_suite_do_not_run_at_once(tmp_path):
-    save_dataset(divide(_data(30), 2), tmp_path / "parts")
-
-    def second(function, items):
-        fails(
-            lambda: find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite"),
-            "another process is finding this suite",
-            kind=OutputError,
-        )
-        return map(function, items)
-
-    calls = []
+    _prepare(tmp_path, _data(30), n_parts=2)
+    calls, words = [], "another process is finding this suite"
 
     def mapping(function, items):
         calls.append(1)
         # the first map is that of sums, before anything is held
-        return second(function, items) if len(calls) == 2 else map(function, items)
+        if len(calls) == 2:
+            fails(lambda: _find(tmp_path, {"ce": CE()}), words, kind=OutputError)
+        return map(function, items)
 
-    find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite", map=mapping)
+    _find(tmp_path, {"ce": CE()}, map=mapping)
     assert len(calls) == 3
 
 
 def test_training_images_are_needed_unless_cues_are_given(tmp_path):
     data = dataset_of([{"Y": 0.1, "A": 0.3}, {"A": 0.2}], ["Y", "A"], ["valid", "test"])
-    save_dataset(divide(data, 2), tmp_path / "parts")
-    fails(
-        lambda: find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite"),
-        "the split train is empty",
-        kind=InputError,
-    )
     criteria = {"ce": CE(cues={"Y": ["A"]})}
-    find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite", tasks=["Y"])
-    save_suite(find(data, criteria, tasks=["Y"]), tmp_path / "whole")
-    _same(tmp_path / "suite", tmp_path / "whole")
+    _prepare(tmp_path, data, criteria, 2, tasks=["Y"])
+    fails(lambda: _find(tmp_path, {"ce": CE()}), "the split train is empty", kind=InputError)
+    _find(tmp_path, criteria, tasks=["Y"])
+    _same(tmp_path)
 
 
 def test_an_altered_part_is_refused(tmp_path):
-    save_dataset(divide(_data(30), 3), tmp_path / "parts")
+    _prepare(tmp_path, _data(30), n_parts=3)
     file = tmp_path / "parts" / "areas" / "part-0000001.parquet"
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(bytes(content))
-    fails(
-        lambda: find(open_dataset(tmp_path / "parts"), {"ce": CE()}, out=tmp_path / "suite"),
-        "part-0000001.parquet was altered",
-        kind=FormatError,
-    )
+    words = "part-0000001.parquet was altered"
+    fails(lambda: _find(tmp_path, {"ce": CE()}), words, kind=FormatError)

@@ -12,7 +12,7 @@ from nooch.challenge import POOLED
 from nooch.criteria import CE, Gist
 from nooch.errors import InputError, ParameterError
 from nooch.finding.suite_builder import find
-from nooch.finding.threshold_sweep import sweep_thresholds
+from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
 # which nothing lies
@@ -34,9 +34,8 @@ def test_every_point_equals_finding_there(collection, alphas, betas):
         return
     data = dataset_of(images, classes, splits)
     sweep = sweep_thresholds(data, alpha=alphas, beta=betas)
-    assert sweep.grid.height == (len(classes) + 1) * len(searched) * len(set(alphas)) * len(
-        set(betas)
-    )
+    points = len(set(alphas)) * len(set(betas))
+    assert sweep.grid.height == (len(classes) + 1) * len(searched) * points
     for alpha in set(alphas):
         for beta in set(betas):
             suite = find(data, {"ce": CE(alpha, beta)})
@@ -92,9 +91,8 @@ def _with_gist(n=90):
     images = [{c: 0.2 for c in "YAB" if random.random() < 0.5} for _ in range(n)]
     vectors = random.normal(size=(n, 5)).round(1)
     vectors[::9] = np.nan
-    data = dataset_of(
-        images, ["Y", "A", "B", "never"], [["train", "valid", "test"][i % 3] for i in range(n)]
-    )
+    splits = [["train", "valid", "test"][i % 3] for i in range(n)]
+    data = dataset_of(images, ["Y", "A", "B", "never"], splits)
     return data.with_embedding("e", vectors)
 
 
@@ -116,55 +114,39 @@ def test_tau_equals_finding_at_each_value():
     assert sweep.grid.height == 0 == sweep.cues.height == sweep.equal.height
 
 
-def test_what_cannot_be_swept():
-    data = _with_gist()
-    for options in ({}, {"alpha": [0.1]}, {"beta": [0.1]}):
-        fails(
-            lambda o=options: sweep_thresholds(data, **o), "nothing to sweep", kind=ParameterError
-        )
-    fails(
-        lambda: sweep_thresholds(data, alpha=[-0.1], beta=[0.1]),
-        "alpha",
-        "-0.1",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: sweep_thresholds(data, alpha=[0.1], beta=[float("nan")]),
-        "beta",
-        kind=ParameterError,
-    )
-    fails(
-        lambda: sweep_thresholds(data, tau=[1.5], embedding="e"),
-        "tau",
-        "cosine",
-        kind=ParameterError,
-    )
-    fails(lambda: sweep_thresholds(data, tau=[0.5]), "embedding", kind=ParameterError)
-    fails(lambda: sweep_thresholds(data, tau=[0.5], embedding="f"), "'f'", kind=ParameterError)
-    fails(
-        lambda: sweep_thresholds(data, alpha=[0.1], beta=[0.1], splits=["all"]),
-        "all",
-        kind=ParameterError,
-    )
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, ["nothing to sweep"]),
+        ({"alpha": [0.1]}, ["nothing to sweep"]),
+        ({"beta": [0.1]}, ["nothing to sweep"]),
+        ({"alpha": [-0.1], "beta": [0.1]}, ["alpha", "-0.1"]),
+        ({"alpha": [0.1], "beta": [float("nan")]}, ["beta"]),
+        ({"tau": [1.5], "embedding": "e"}, ["tau", "cosine"]),
+        ({"tau": [0.5]}, ["embedding"]),
+        ({"tau": [0.5], "embedding": "f"}, ["'f'"]),
+        ({"alpha": [0.1], "beta": [0.1], "splits": ["all"]}, ["all"]),
+        ({"alphas": [0.1], "beta": [0.1]}, ["'alphas' is no option", "did you mean alpha?"]),
+    ],
+)
+def test_what_cannot_be_swept(options, words):
+    fails(lambda: sweep_thresholds(_with_gist(), **options), *words, kind=ParameterError)
+
+
+def test_unknown_areas_cannot_be_swept():
     unknown = dataset_of([{"Y": float("nan")}], ["Y", "A"])
-    fails(
-        lambda: sweep_thresholds(unknown, alpha=[0.1], beta=[0.1]),
-        "areas are unknown",
-        kind=InputError,
-    )
+    sweep = SweepOptions(alpha=[0.1], beta=[0.1])
+    fails(lambda: sweep_thresholds(unknown, options=sweep), "areas are unknown", kind=InputError)
 
 
 def test_progress_and_many_thresholds():
     """More than 127 betas no longer fit codes of eight bits."""
     data, seen = _with_gist(), []
     betas = np.linspace(0, 1, 301)
-    sweep = sweep_thresholds(
-        data, alpha=[0.0], beta=betas, progress=lambda *what: seen.append(what)
-    )
+    sweep = sweep_thresholds(data, alpha=[0.0], beta=betas, progress=lambda *x: seen.append(x))
     assert seen[-1] == ("counting on test", 4, 4)
     suite = find(data, {"ce": CE(0.0, float(betas[60]))})
     for record in suite.header.sets:
-        row = sweep.grid.filter(
-            pl.col("beta") == betas[60], task=record.task, split=record.split
-        ).row(0, named=True)
+        at = sweep.grid.filter(pl.col("beta") == betas[60])
+        row = at.filter(task=record.task, split=record.split).row(0, named=True)
         assert row["hard_negatives"] == record.hard_negatives

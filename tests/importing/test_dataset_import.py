@@ -1,6 +1,4 @@
-"""An import gives what reading into memory, splitting and dividing gives, in any number of parts
-and by any workers.
-"""
+"""An import gives what reading, splitting and dividing in memory gives, in any number of parts."""
 
 import errno
 import json
@@ -15,10 +13,10 @@ from coco_files import STUFF, THINGS, collections, document, image, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import fails
-from same_datasets import same_folder, told
+from same_datasets import in_parts_of, same_folder, told
 
 from nooch import CocoReading
-from nooch.data import divide, load_dataset, open_dataset, save_dataset
+from nooch.data import load_dataset, open_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.importing import part_import as import_parts
@@ -27,22 +25,24 @@ from nooch.plans import SplitPlan
 from nooch.readers.coco.coco_reader import read_coco
 
 # texts that look like what lies between elements, and like keys
-NASTY = st.sampled_from(
-    ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", "", '}, {"image_id": 1, "category_id": 1}, {']
-)  # fmt: skip
+NASTY = ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", ""]
+NASTY = st.sampled_from([*NASTY, '}, {"image_id": 1, "category_id": 1}, {'])
 NESTED = st.recursive(
     NASTY | st.integers(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY, inner, max_size=2),
     max_leaves=6,
 )
+LOOKALIKES = st.fixed_dictionaries({"images": NESTED, "annotations": NESTED})
+LOOKALIKES = st.lists(LOOKALIKES, max_size=3)
 ORDERS = st.permutations(["info", "licenses", "images", "annotations", "categories", "more"])
+
+
+NAMES = st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
 
 
 @st.composite
 def sources(draw):
-    """Random files by role, as text: of odd order and spacing, with odd members and masks in place
-    of areas.
-    """
+    """Random files by role, as text: odd order and spacing, odd members, masks for areas."""
     content = draw(collections())
     every = [i for files in content.values() for file in files for i in file["images"]]
     for files in content.values():
@@ -54,15 +54,11 @@ def sources(draw):
                 if draw(st.integers(0, 3)) == 0:
                     del annotation["area"]
                     ones = draw(st.integers(0, height * width))
-                    annotation["segmentation"] = {
-                        "counts": [height * width - ones, ones],
-                        "size": [height, width],
-                    }
+                    counts = [height * width - ones, ones]
+                    annotation["segmentation"] = {"counts": counts, "size": [height, width]}
             for entry in file["images"]:
                 if draw(st.integers(0, 3)) == 0:
-                    entry["file_name"] = draw(
-                        st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
-                    )
+                    entry["file_name"] = draw(NAMES)
     if draw(st.booleans()):
         listed = [*{i["id"]: i for i in every}.values(), image(2**62 + 1)]
         texts = [
@@ -74,18 +70,10 @@ def sources(draw):
 
 
 def _text(draw, file):
-    file = {
-        **file,
-        "more": draw(
-            NESTED
-            | st.lists(st.fixed_dictionaries({"images": NESTED, "annotations": NESTED}), max_size=3)
-        ),
-    }
-    text = json.dumps(
-        {k: file[k] for k in draw(ORDERS) if k in file},
-        indent=draw(st.sampled_from([None, 0, 2])),
-        ensure_ascii=draw(st.booleans()),
-    )
+    file = file | {"more": draw(NESTED | LOOKALIKES)}
+    members = {k: file[k] for k in draw(ORDERS) if k in file}
+    indent, is_ascii = draw(st.sampled_from([None, 0, 2])), draw(st.booleans())
+    text = json.dumps(members, indent=indent, ensure_ascii=is_ascii)
     return draw(st.sampled_from(["", " \n"])) + text + draw(st.sampled_from(["", "\r\n\t "]))
 
 
@@ -110,20 +98,15 @@ def _import(out, *, slice_size=900, things=(), stuff=(), captions=(), **more):
 def _expected(folder, files, plan=None, part_size=60, **more):
     """What the import should write: the files read into memory, split and divided."""
     whole = with_split(read_coco(**files, **more), plan)
-    return save_dataset(divide(whole, -(-len(whole) // part_size)), folder)
+    return in_parts_of(whole, part_size, folder)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    deadline=None,
-    max_examples=40,
-)
-@given(
-    sample=sources(),
-    plan=PLANS,
-    part_size=st.none() | st.integers(1, 9),
-    slice_size=st.integers(1, 300),
-)
+PART_SIZES = st.none() | st.integers(1, 9)
+IGNORED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=40)
+@given(sample=sources(), plan=PLANS, part_size=PART_SIZES, slice_size=st.integers(1, 300))
 def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_path_factory):
     folder = tmp_path_factory.mktemp("import")
     files = {
@@ -131,20 +114,14 @@ def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_p
         for role, texts in sample.items()
     }
     whole, problem = told(lambda: with_split(read_coco(**files), plan))
-    done, other = told(
-        lambda: _import(
-            folder / "data", **files, part_size=part_size, split=plan, slice_size=slice_size
-        )
-    )
+    options = {"part_size": part_size, "split": plan, "slice_size": slice_size}
+    done, other = told(lambda: _import(folder / "data", **files, **options))
     assert str(problem) == str(other)
-    assert sorted(p.name for p in folder.iterdir() if p.suffix != ".json") == (
-        ["data"] if done else []
-    )
+    written = [p.name for p in folder.iterdir() if p.suffix != ".json"]
+    assert written == (["data"] if done else [])
     if whole is None:
         return
-    save_dataset(
-        whole if part_size is None else divide(whole, -(-len(whole) // part_size)), folder / "whole"
-    )
+    in_parts_of(whole, part_size or len(whole), folder / "whole")
     same_folder(folder / "data", folder / "whole")
     assert done.header.fingerprint == whole.fingerprint
     assert done.annotated == whole.areas.nnz
@@ -154,15 +131,10 @@ def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_p
 def _files(folder, n=400):
     """Things and stuff of n images, and captions, with texts that look like boundaries."""
     images = [image(i * 7 % n + 1, 8, 8) for i in range(n)]
-    things = [
-        {"image_id": k % n + 1, "category_id": list(THINGS)[k % 4], "area": k % 9 / 4}
-        for k in range(3 * n)
-    ]
-    stuff = [
-        {"image_id": k % n + 1, "category_id": list(STUFF)[k % 4], "area": 1.5, "note": "},{"}
-        for k in range(2 * n)
-    ]
-    said = [{"image_id": k % n + 1, "caption": f'{k} }}, {{"id": 1'} for k in range(n // 2)]
+    at = lambda k, **more: {"image_id": k % n + 1, **more}  # noqa: E731
+    things = [at(k, category_id=[*THINGS][k % 4], area=k % 9 / 4) for k in range(3 * n)]
+    stuff = [at(k, category_id=[*STUFF][k % 4], area=1.5, note="},{") for k in range(2 * n)]
+    said = [at(k, caption=f'{k} }}, {{"id": 1') for k in range(n // 2)]
     texts = {"things": document(images, things), "stuff": document(images, stuff, STUFF)}
     texts["captions"] = {"images": images, "annotations": said}
     return {role: [write(folder / f"{role}.json", text)] for role, text in texts.items()}
@@ -171,14 +143,8 @@ def _files(folder, n=400):
 @pytest.mark.parametrize("part_size", [None, 60])
 def test_processes_do_not_matter(tmp_path, part_size):
     files, plan, shown = _files(tmp_path / "in"), SplitPlan("70/10/20"), []
-    _import(
-        tmp_path / "data",
-        **files,
-        split=plan,
-        part_size=part_size,
-        map=LocalEngine(2).map,
-        progress=lambda *told: shown.append(told),
-    )
+    options = {"split": plan, "part_size": part_size, "map": LocalEngine(2).map}
+    _import(tmp_path / "data", **files, **options, progress=lambda *step: shown.append(step))
     same_folder(tmp_path / "data", _expected(tmp_path / "whole", files, plan, part_size or 400))
     steps = ["reading annotation files", "putting parts together", "writing"]
     assert list(dict.fromkeys(what for what, _, _ in shown)) == steps
@@ -249,11 +215,8 @@ def test_a_killed_import_never_does_again_what_was_done(tmp_path):
         try:
             kept: dict[str, int] = {}
             while process.poll() is None and len(kept) < most:
-                kept = {
-                    p.name: p.stat().st_ino
-                    for p in tmp_path.glob(".parts.importing-*/*")
-                    if _is_kept(p)
-                }
+                files_now = filter(_is_kept, tmp_path.glob(".parts.importing-*/*"))
+                kept = {p.name: p.stat().st_ino for p in files_now}
         finally:
             # the driver alone: its workers are to end by themselves
             process.kill()
@@ -275,22 +238,16 @@ def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     files = _files(tmp_path / "in", 100)
     rows = "".join(f"{i},{('train', 'val', 'train')[i % 3]}\n" for i in range(1, 101))
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n" + rows)))
+    pictures = tmp_path / "pictures"
     for i in range(1, 90):
-        write(tmp_path / "pictures" / f"{i % 7}" / f"{i:012d}.jpg", "")
-    done = _import(
-        tmp_path / "parts",
-        **files,
-        split=plan,
-        images=tmp_path / "pictures",
-        map=LocalEngine(2).map,
-        **SMALL,
-    )
-    same_folder(
-        tmp_path / "parts", _expected(tmp_path / "whole", files, plan, images=tmp_path / "pictures")
-    )
-    assert done.header.image_root == str(tmp_path / "pictures")
+        write(pictures / f"{i % 7}" / f"{i:012d}.jpg", "")
+    options = {"split": plan, "images": pictures, "map": LocalEngine(2).map}
+    done = _import(tmp_path / "parts", **files, **options, **SMALL)
+    expected = _expected(tmp_path / "whole", files, plan, images=pictures)
+    same_folder(tmp_path / "parts", expected)
+    assert done.header.image_root == str(pictures)
     assert done.header.provenance["notes"] == [
-        f"11 of 100 image files are not below {tmp_path / 'pictures'}",
+        f"11 of 100 image files are not below {pictures}",
         "50 images have no caption: they have no gist",
         "no image is in the split test",
     ]
@@ -305,36 +262,24 @@ def _refuses(tmp_path, kind, *words, helps=True, **more):
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path):
     files = _files(tmp_path / "in", 100)
     _refuses(tmp_path, ParameterError, "no annotation file was given", captions=files["captions"])
-    _refuses(tmp_path, ParameterError, "a part of 0 images", **files, part_size=0)
-    _refuses(
-        tmp_path,
-        ParameterError,
-        "neither a column nor a pattern",
-        **files,
-        split=SplitPlan("70/10/20", 0, "("),
-    )
-    _refuses(
-        tmp_path, ParameterError, "matches no part of", **files, split=SplitPlan("70/10/20", 0, "x")
-    )
-    _refuses(tmp_path, InputError, "leaves test empty", **files, split=SplitPlan("98.5/1/0.5"))
-    _refuses(
-        tmp_path,
-        InputError,
-        "no such folder of images",
-        **files,
-        images=tmp_path / "nowhere",
-        helps=False,
-    )
+
+    def refuses(kind, problem, helps=True, **options):
+        _refuses(tmp_path, kind, problem, helps=helps, **files, **options)
+
+    refuses(ParameterError, "a part of 0 images", part_size=0)
+    plan = SplitPlan("70/10/20", 0, "(")
+    refuses(ParameterError, "neither a column nor a pattern", split=plan)
+    plan = SplitPlan("70/10/20", 0, "x")
+    refuses(ParameterError, "matches no part of", split=plan)
+    refuses(InputError, "leaves test empty", split=SplitPlan("98.5/1/0.5"))
+    refuses(InputError, "no such folder of images", helps=False, images=tmp_path / "nowhere")
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n1,train\n")))
-    _refuses(tmp_path, InputError, "the split leaves out 99 of 100 images", **files, split=plan)
+    refuses(InputError, "the split leaves out 99 of 100 images", split=plan)
     for folder in ("a", "b"):
         write(tmp_path / "pictures" / folder / f"{5:012d}.jpg", "")
-    _refuses(
-        tmp_path, InputError, "several files are called", **files, images=tmp_path / "pictures"
-    )
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "parts").mkdir()
-    _refuses(tmp_path, OutputError, "exists already", **files)
+    refuses(InputError, "several files are called", images=tmp_path / "pictures")
+    (tmp_path / "new" / "parts").mkdir(parents=True)
+    refuses(OutputError, "exists already")
 
 
 def _no_room(*_args, **_more):
@@ -342,15 +287,14 @@ def _no_room(*_args, **_more):
 
 
 def _no_room_in_other_words(*_args, **_more):
-    raise pl.exceptions.ComputeError(
-        "parquet: underlying IO error: No space left on device (os error 28)"
-    )
+    reason = "parquet: underlying IO error: No space left on device (os error 28)"
+    raise pl.exceptions.ComputeError(reason)
 
 
 @pytest.mark.parametrize(
     ("name", "fault"), [("write_part", _no_room_in_other_words), ("write_table", _no_room)]
 )
-def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, name, fault):
+def test_a_full_disk_is_reported_and_finished_work_is_kept(tmp_path, monkeypatch, name, fault):
     files, plan, done = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg"), []
     write_it = getattr(import_parts, name)
 
@@ -363,13 +307,8 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, nam
 
     with monkeypatch.context() as patch:
         patch.setattr(import_parts, name, sometimes)
-        text = fails(
-            go,
-            ".parts.importing-",
-            "cannot write: No space left",
-            "goes on where it was",
-            kind=OutputError,
-        )
+        parts = "cannot write: No space left", "it resumes, and finished work is kept"
+        text = fails(go, ".parts.importing-", *parts, kind=OutputError)
     assert ".json" not in text
     assert len(done) == 4
     (kept,) = tmp_path.glob(".parts.importing-*")
@@ -379,7 +318,7 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path, monkeypatch, nam
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
 
 
-def test_image_files_that_came_meanwhile_are_seen(tmp_path):
+def test_image_files_that_were_added_since_are_found(tmp_path):
     files, pictures, rounds = _files(tmp_path / "in", 100), tmp_path / "pictures", []
     write(pictures / "a" / f"{1:012d}.jpg", "")
 
@@ -394,9 +333,8 @@ def test_image_files_that_came_meanwhile_are_seen(tmp_path):
         _import(tmp_path / "parts", **files, images=pictures, map=mapping, part_size=20)
 
     def parts():
-        return [
-            len(items) for items in rounds if items and isinstance(items[0], import_parts.PartJob)
-        ]
+        is_part = lambda items: items and isinstance(items[0], import_parts.PartJob)  # noqa: E731
+        return [len(items) for items in rounds if is_part(items)]
 
     for stop in (2, 3):
         with pytest.raises(KeyboardInterrupt):
@@ -425,18 +363,15 @@ def test_two_imports_of_one_dataset_do_not_run_at_once(tmp_path):
     files = _files(tmp_path / "in", 100)
 
     def mapping(function, items):
-        fails(
-            lambda: _import(tmp_path / "parts", **files),
-            "another process is importing this dataset",
-            kind=OutputError,
-        )
+        problem = "another process is importing this dataset"
+        fails(lambda: _import(tmp_path / "parts", **files), problem, kind=OutputError)
         return map(function, items)
 
     _import(tmp_path / "parts", **files, map=mapping)
     assert load_dataset(tmp_path / "parts").fingerprint == read_coco(**files).fingerprint
 
 
-def test_what_other_imports_left_is_tidied_up(tmp_path):
+def test_leftovers_of_other_imports_are_removed(tmp_path):
     files = _files(tmp_path / "in", 100)
 
     def stop(function, items):
@@ -454,7 +389,7 @@ def test_what_other_imports_left_is_tidied_up(tmp_path):
     assert load_dataset(tmp_path / "parts").fingerprint != before
 
 
-def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
+def test_genuine_files_give_the_same_dataset_in_any_number_of_parts(shared_data, tmp_path):
     tiny = shared_data / "coco-real" / "coco-tiny" / "annotations"
     files = {
         "things": [tiny / f"instances_{part}.json" for part in ("train2017", "val2017")],
@@ -467,7 +402,5 @@ def test_genuine_files_in_parts_are_those_in_one_piece(shared_data, tmp_path):
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert done.header.n_images > 160
     # most of the captions are of other images
-    assert any(
-        "captions belong to images that no annotation file lists" in n
-        for n in done.header.provenance["notes"]
-    )
+    strays = "captions belong to images that no annotation file lists"
+    assert any(strays in note for note in done.header.provenance["notes"])

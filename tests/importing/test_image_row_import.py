@@ -1,9 +1,8 @@
-"""Imports of label maps and boxes give what reading them into memory and dividing gives, in any
-number of parts.
-"""
+"""Imports of label maps and boxes give what reading and dividing in memory gives."""
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from refusals import fails
-from same_datasets import same_folder, told
+from same_datasets import in_parts_of, same_folder, told
 
-from nooch.data import divide, load_dataset, save_dataset
+from nooch.data import load_dataset
 from nooch.engines import LocalEngine
-from nooch.errors import InputError
 from nooch.importing.dataset_import import import_dataset, with_split
 from nooch.plans import SplitPlan
 from nooch.readers.boxes import BoxReading, read_boxes
@@ -44,20 +42,14 @@ def _maps(folder, names, values=(0, 3, 7, 255)):
 
 
 def _same(folder, read, reading, part_size, plan=None, **more):
-    """What reading into memory gives, and what an import gives; what one refuses, the other refuses
-    alike.
-    """
+    """Reading into memory and importing give the same dataset, or the same error."""
     whole, problem = told(lambda: with_split(read(), plan))
-    done, other = told(
-        lambda: import_dataset(
-            reading, folder / "new" / "data", part_size=part_size, split=plan, **more
-        )
-    )
+    options = {"part_size": part_size, "split": plan, **more}
+    done, other = told(lambda: import_dataset(reading, folder / "new" / "data", **options))
     assert str(problem) == str(other)
     assert (folder / "new").exists() == (done is not None)
     if done is not None:
-        n_parts = 1 if part_size is None else -(-len(whole) // part_size)
-        save_dataset(divide(whole, n_parts), folder / "whole")
+        in_parts_of(whole, part_size or len(whole), folder / "whole")
         same_folder(folder / "new" / "data", folder / "whole")
         assert [p.name for p in (folder / "new").iterdir()] == ["data"]
     return problem
@@ -65,16 +57,9 @@ def _same(folder, read, reading, part_size, plan=None, **more):
 
 def _both(folder, maps, part_size, plan=None, images=None, **more):
     listed = write(folder / "classes.txt", LIST)
-    read = lambda: read_label_maps(maps, listed, void=[255], suffix="_ids", images=images)  # noqa: E731
-    return _same(
-        folder,
-        read,
-        MapReading(maps, listed, [255], "_ids"),
-        part_size,
-        plan,
-        images=images,
-        **more,
-    )
+    read = partial(read_label_maps, maps, listed, void=[255], suffix="_ids", images=images)
+    reading = MapReading(maps, listed, [255], "_ids")
+    return _same(folder, read, reading, part_size, plan, images=images, **more)
 
 
 NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.sets(
@@ -82,14 +67,12 @@ NAMES = st.sets(st.integers(0, 10**6).map(str), min_size=1, max_size=9) | st.set
 )
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
-)
-@given(
-    names=NAMES,
-    part=st.none() | st.integers(1, 9),
-    plan=st.sampled_from([None, SplitPlan("50/25/25", 1)]),
-)
+PLANS = st.sampled_from([None, SplitPlan("50/25/25", 1)])
+IGNORED = [HealthCheck.function_scoped_fixture]
+
+
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=30)
+@given(names=NAMES, part=st.none() | st.integers(1, 9), plan=PLANS)
 def test_any_cut_gives_the_same_bytes(names, part, plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("maps")
     _both(folder, _maps(folder, sorted(names)), part, plan)
@@ -100,12 +83,8 @@ def test_images_notes_and_processes(tmp_path):
     maps = _maps(tmp_path, names)
     for name in names[:-7]:
         write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", "")
-    assert (
-        _both(
-            tmp_path, maps, 9, SplitPlan("60/20/20"), tmp_path / "pictures", map=LocalEngine(2).map
-        )
-        is None
-    )
+    plan, pictures = SplitPlan("60/20/20"), tmp_path / "pictures"
+    assert _both(tmp_path, maps, 9, plan, pictures, map=LocalEngine(2).map) is None
 
 
 @pytest.mark.parametrize("case", ["value", "mode", "no image", "twice", "none", "broken"])
@@ -138,23 +117,14 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
 def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
     maps = _maps(tmp_path, ["1", "2"])
     listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
-    words = [
-        "import",
-        "label-maps",
-        maps,
-        tmp_path / "out",
-        "--classes",
-        listed,
-        "--suffix",
-        "_ids",
-    ]
-    for more in ([], ["--part-size", 1]):
-        done = run_cli(*words, *more)
+    command = f"import label-maps {maps} {tmp_path / 'out'} --classes {listed} --suffix _ids"
+    for more in ("", " --part-size 1"):
+        done = run_cli(command + more)
         assert done.code == 2
         assert "255 'unknown'" in done.err
         assert "add --void 255" in done.err
         assert not (tmp_path / "out").exists()
-        assert run_cli(*words, *more, "--void", 255, "--overwrite").code == 0
+        assert run_cli(f"{command}{more} --void 255 --overwrite").code == 0
         assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")
         shutil.rmtree(tmp_path / "out")
 
@@ -165,7 +135,7 @@ def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
     assert str(_both(tmp_path, Path("maps"), 3)).startswith("maps/1_ids.png: 1 pixels have value 9")
 
 
-def test_an_interrupted_import_resumes_and_changes_are_told(tmp_path):
+def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
     maps, done = _maps(tmp_path, [f"{i}" for i in range(150)]), []
     listed = write(tmp_path / "classes.txt", LIST)
 
@@ -177,27 +147,22 @@ def test_an_interrupted_import_resumes_and_changes_are_told(tmp_path):
             done.append(repr(item))
             yield function(item)
 
-    act = lambda how: import_dataset(  # noqa: E731
-        MapReading(maps, listed, [255], "_ids"), tmp_path / "parts", part_size=50, map=how
-    )
+    reading = MapReading(maps, listed, [255], "_ids")
+    act = partial(import_dataset, reading, tmp_path / "parts", part_size=50, map=mapping)
     with pytest.raises(KeyboardInterrupt):
-        act(mapping)
-    act(mapping)
+        act()
+    act()
     # three batches of maps, three parts, and the interruption
     assert len(done) == len(set(done)) == 7
     whole = read_label_maps(maps, listed, void=[255], suffix="_ids")
-    same_folder(tmp_path / "parts", save_dataset(divide(whole, 3), tmp_path / "whole"))
+    same_folder(tmp_path / "parts", in_parts_of(whole, 50, tmp_path / "whole"))
 
     def changing(function, items):
         yield from map(function, items)
         os.utime(maps / "0" / "2_ids.png", (1, 1))
 
-    reading = MapReading(maps, listed, [255], "_ids")
-    fails(
-        lambda: import_dataset(reading, tmp_path / "x", map=changing),
-        "was changed while it was read",
-        kind=InputError,
-    )
+    act = partial(import_dataset, reading, tmp_path / "x", map=changing)
+    fails(act, "was changed while it was read")
 
 
 # boxes
@@ -226,15 +191,14 @@ def _yolo(folder, boxes):
 def _voc(folder, boxes):
     for name, listed in boxes.items():
         objects = "".join(
-            f"<object><name>{'abc'[key]}</name><bndbox><xmin>{left + 1}</xmin><xmax>{right}</xmax><ymin>{top + 1}</ymin>"
-            f"<ymax>{bottom}</ymax></bndbox></object>"
+            f"<object><name>{'abc'[key]}</name><bndbox><xmin>{left + 1}</xmin><xmax>{right}</xmax>"
+            f"<ymin>{top + 1}</ymin><ymax>{bottom}</ymax></bndbox></object>"
             for key, (left, right), (top, bottom) in listed
             if left < right and top < bottom
         )
         size = "<size><width>64</width><height>64</height></size>"
-        write(
-            folder / "in" / f"{name}.xml", f"<a><filename>{name}.jpg</filename>{size}{objects}</a>"
-        )
+        text = f"<a><filename>{name}.jpg</filename>{size}{objects}</a>"
+        write(folder / "in" / f"{name}.xml", text)
     return folder / "in", "voc", None
 
 
@@ -244,17 +208,12 @@ def _openimages(folder, boxes):
         for name, listed in boxes.items()
         for key, (left, right), (top, bottom) in listed
     ]
-    return (
-        write(folder / "boxes.csv", "ImageID,LabelName,XMin,XMax,YMin,YMax\n" + "".join(rows)),
-        "openimages",
-        None,
-    )
+    text = "ImageID,LabelName,XMin,XMax,YMin,YMax\n" + "".join(rows)
+    return write(folder / "boxes.csv", text), "openimages", None
 
 
 @pytest.mark.parametrize("kind", [_yolo, _voc, _openimages])
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15
-)
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=15)
 @given(boxes=BOXES, part=st.none() | st.integers(1, 4), bare=st.sets(st.integers(0, 9), max_size=3))
 def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxes")
@@ -267,9 +226,7 @@ def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_
 
 
 def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
-    """Sums depend on their order in the last digits: recorded with the areas below, in the order of
-    the file.
-    """
+    """Sums depend on their order in the last digits: here, the order of the file."""
     areas = [0.1, 0.2, 0.3] * 9
     write(tmp_path / "in" / "1.txt", "".join(f"0 .5 .5 {area} 1\n" for area in areas))
     names = write(tmp_path / "names.txt", "car\nroad\n")
@@ -280,30 +237,10 @@ def test_boxes_are_summed_as_they_come_where_they_are_in_order(tmp_path):
 
 
 def test_the_command_tells_the_same(run_cli, tmp_path):
-    maps, listed = (
-        _maps(tmp_path, [f"{i}" for i in range(20)]),
-        write(tmp_path / "classes.txt", LIST),
-    )
-    words = [
-        "--classes",
-        listed,
-        "--void",
-        255,
-        "--suffix",
-        "_ids",
-        "--split",
-        "60/20/20",
-        "--format",
-        "json",
-    ]
-    one = run_cli(f"import label-maps {maps} {tmp_path / 'a'}", *words)
-    two = run_cli(
-        f"import label-maps {maps} {tmp_path / 'b'}",
-        *words,
-        "--part-size",
-        6,
-        "--engine",
-        "local:2",
-    )
+    maps, listed = _maps(tmp_path, range(20)), write(tmp_path / "classes.txt", LIST)
+    options = f"--classes {listed} --void 255 --suffix _ids --split 60/20/20 --format json"
+    command = f"import label-maps {options} {maps}"
+    one = run_cli(f"{command} {tmp_path / 'a'}")
+    two = run_cli(f"{command} {tmp_path / 'b'} --part-size 6 --engine local:2")
     assert two.code == 0, two.err
     assert two.json == one.json | {"dataset": str(tmp_path / "b")}

@@ -20,18 +20,18 @@ PROXY = "areas are those of bounding boxes, which are larger than the objects in
 def _yolo(folder, files, names="person\nfire hydrant\n"):
     for name, text in files.items():
         write(folder / "labels" / name, text)
-    return {
-        "source": folder / "labels",
-        "format": "yolo",
-        "classes": write(folder / "names.txt", names),
-    }
+    listed = write(folder / "names.txt", names)
+    return {"source": folder / "labels", "format": "yolo", "classes": listed}
 
 
-def _voc(
-    objects=(("cat", 1, 100, 1, 50),),
-    size="<width>100</width><height>50</height><depth>3</depth>",
-    file_name="a.jpg",
-):
+def _refused(*parts, kind=InputError, helps=True, **given):
+    fails(lambda: read_boxes(**given), *parts, kind=kind, helps=helps)
+
+
+SIZE = "<width>100</width><height>50</height><depth>3</depth>"
+
+
+def _voc(objects=(("cat", 1, 100, 1, 50),), size=SIZE, file_name="a.jpg"):
     listed = "".join(
         f"<object><name>{name}</name><bndbox><xmin>{a}</xmin><ymin>{c}</ymin><xmax>{b}</xmax><ymax>{d}</ymax></bndbox></object>"
         for name, a, b, c, d in objects
@@ -53,30 +53,20 @@ def test_yolo(tmp_path):
     assert data.images["width"].null_count() == 2
 
 
+# edges in 64ths: centers, sizes and sums of products are exact
+EDGES = st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)
+BOXES = st.lists(st.tuples(st.integers(0, 2), EDGES, EDGES))
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    st.dictionaries(
-        st.integers(0, 9999),
-        # edges in 64ths: centres, sizes and sums of products are exact
-        st.lists(
-            st.tuples(
-                st.integers(0, 2),
-                *[st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)] * 2,
-            )
-        ),
-        min_size=1,
-        max_size=5,
-    )
-)
+@given(st.dictionaries(st.integers(0, 9999), BOXES, min_size=1, max_size=5))
 def test_yolo_sums_width_times_height(boxes):
     files, expected = {}, {}
     for i, listed in boxes.items():
         lines, expected[i] = [], {}
         for key, (left, right), (top, bottom) in listed:
             width, height = (right - left) / 64, (bottom - top) / 64
-            lines.append(
-                f"{key} {(left + right) / 128!r} {(top + bottom) / 128!r} {width!r} {height!r}"
-            )
+            lines.append(f"{key} {(left + right) / 128} {(top + bottom) / 128} {width} {height}")
             expected[i]["abc"[key]] = expected[i].get("abc"[key], 0.0) + width * height
         files[f"{i}.txt"] = "\n".join(lines)
     with tempfile.TemporaryDirectory() as folder:
@@ -108,111 +98,70 @@ YOLO = {
     "a name": ("cat .5 .5 .5 .5", "is no box"),
     "a word": ("0 .5 .5 .5 wide", "is no box"),
     "corners of a segment": ("0 .1 .1 .9 .1 .9 .9 .1 .9", "is no box", "perhaps a confidence"),
-    "NaN": (
-        "0 nan .5 .5 .5",
-        "line 2",
-        "the box from (nan",
-        "is not within the image",
-        "edges between 0 and 1",
-    ),
+    "NaN": ("0 nan .5 .5 .5", "line 2", "the box from (nan", "is not within the image",
+            "edges between 0 and 1"),
     "a negative width": ("0 .5 .5 -.5 .5", "is not within the image"),
-    "a box outside": (
-        "0 .9 .5 .5 .5",
-        "the box from (0.65, 0.25) to (1.15, 0.75) is not within the image",
-    ),
+    "a box outside": ("0 .9 .5 .5 .5", "from (0.65, 0.25) to (1.15, 0.75) is not within the image"),
     "pixels": ("0 320 240 100 100", "is not within the image"),
-    "an unknown class": (
-        "2 .5 .5 .5 .5",
-        "1.txt",
-        "class 2 has no name",
-        "0 to 1, as names.txt lists",
-    ),
+    "an unknown class": ("2 .5 .5 .5 .5", "class 2 has no name", "0 to 1, as names.txt lists"),
     "a negative class": ("-1 .5 .5 .5 .5", "class -1 has no name"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", YOLO)
 def test_yolo_lines_that_are_refused(tmp_path, case):
     line, *parts = YOLO[case]
-    fails(
-        lambda: read_boxes(**_yolo(tmp_path, {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"})),
-        "1.txt",
-        *parts,
-    )
+    files = {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"}
+    _refused("1.txt", *parts, **_yolo(tmp_path, files))
 
 
 def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
-    assert areas_of(read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))) == {
-        1: {"person": 1.001}
-    }
-    fails(lambda: read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"})), "is not within")
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))
+    assert areas_of(data) == {1: {"person": 1.001}}
+    _refused("is not within", **_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"}))
 
 
-def test_yolo_files_that_are_refused(tmp_path):
-    given = _yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5"})
-    source = given["source"]
-    fails(lambda: read_boxes(source, "yolo"), "by number", "give `classes`", kind=ParameterError)
-    fails(
-        lambda: read_boxes(source, "yolo", classes=tmp_path / "no.txt"),
-        "no.txt",
-        "cannot be read",
-        helps=False,
-    )
-    fails(lambda: read_boxes(**_yolo(tmp_path, {}, "")), "names.txt", "names no class")
-    fails(
-        lambda: read_boxes(**_yolo(tmp_path, {}, b"\xff")),
-        "names.txt",
-        "cannot be read",
-        helps=False,
-    )
+BOX = "0 .5 .5 .5 .5"
+# files of labels, names -> what the error says, and whether it also says what is allowed
+YOLO_FILES = {
+    "no name": ({}, "", True, "names.txt", "names no class"),
+    "names in no UTF-8": ({}, b"\xff", False, "names.txt", "cannot be read"),
     # an empty line would otherwise shift the numbers of all that follow
-    fails(
-        lambda: read_boxes(**_yolo(tmp_path, {}, "a\n\nb\n")),
-        "names.txt, line 2",
-        "empty name",
-        helps=False,
-    )
-    fails(
-        lambda: read_boxes(**_yolo(tmp_path, {"2.txt": b"\xff\xfe"})),
-        "2.txt",
-        "cannot be read",
-        helps=False,
-    )
-    (source / "2.txt").unlink()
-    fails(
-        lambda: read_boxes(**_yolo(tmp_path, {"sub/1.txt": ""})),
-        str(source),
-        "several files are called 1",
-    )
+    "an empty name": ({}, "a\n\nb\n", False, "names.txt, line 2", "empty name"),
+    "two classes of one name": ({}, "a b\nc\na_b\n", True, "classes 0 and 2", "same name 'a_b'"),
+    "labels in no UTF-8": ({"2.txt": b"\xff\xfe"}, "a\n", False, "2.txt", "cannot be read"),
+    "two files of one name": ({"sub/1.txt": ""}, "a\n", True, "labels: several files are called 1"),
+}
+
+
+@pytest.mark.parametrize("case", YOLO_FILES)
+def test_yolo_files_that_are_refused(tmp_path, case):
+    files, names, helps, *parts = YOLO_FILES[case]
+    _refused(*parts, helps=helps, **_yolo(tmp_path, {"1.txt": BOX, **files}, names))
+
+
+def test_yolo_needs_a_list_of_classes(tmp_path):
+    given = {"source": _yolo(tmp_path, {"1.txt": BOX})["source"], "format": "yolo"}
+    _refused("by number", "give `classes`", kind=ParameterError, **given)
+    _refused("no.txt", "cannot be read", helps=False, classes=tmp_path / "no.txt", **given)
 
 
 @pytest.mark.parametrize("format", ["yolo", "voc", "openimages"])
 def test_a_source_that_is_not_there(tmp_path, format):
-    classes = write(tmp_path / "names.txt", "a") if format == "yolo" else None
-    missing = tmp_path / "missing"
-    fails(
-        lambda: read_boxes(missing, format, classes=classes),
-        str(missing),
-        "no such file or folder",
-        helps=False,
-    )
-    (tmp_path / "empty").mkdir()
-    fails(
-        lambda: read_boxes(tmp_path / "empty", format, classes=classes),
-        str(tmp_path / "empty"),
-        "no",
-        helps=False,
-    )
+    given = {"format": format}
+    if format == "yolo":
+        given["classes"] = write(tmp_path / "names.txt", "a")
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.mkdir()
+    _refused(str(missing), "no such file or folder", helps=False, source=missing, **given)
+    _refused(str(empty), "no", helps=False, source=empty, **given)
     file = write(tmp_path / "file.txt", "")
-    fails(lambda: read_boxes(file, format, classes=classes), str(file))
+    _refused(str(file), source=file, **given)
 
 
 def test_an_unknown_format(tmp_path):
-    fails(
-        lambda: read_boxes(tmp_path, "yolov8"),
-        "'yolov8' is no format of boxes", "openimages, voc, yolo", "did you mean yolo",
-        kind=ParameterError,
-    )  # fmt: skip
+    parts = "'yolov8' is no format of boxes", "openimages, voc, yolo", "did you mean yolo"
+    _refused(*parts, kind=ParameterError, source=tmp_path, format="yolov8")
 
 
 # Pascal VOC
@@ -240,6 +189,8 @@ def test_voc_boxes_that_count_from_zero_are_taken(tmp_path):
     assert areas_of(read_boxes(tmp_path, "voc")) == {1: {"cat": 51 * 26 / 5000}}
 
 
+ENTITY = "<!DOCTYPE a [<!ENTITY b 'cat'>]>"
+UTF_16 = "<?xml version='1.0' encoding='utf-16'?>"
 VOC = {
     "truncated": (_voc()[:90], "is no VOC annotation"),
     "empty": ("", "is no VOC annotation"),
@@ -247,7 +198,8 @@ VOC = {
     "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is no VOC annotation"),
     "no size": (_voc(size=""), "size/width is missing"),
     "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
-    "no extent": (_voc(size="<width>0</width><height>5</height>"), "size is 0 x 5", "1 pixel and more"),
+    "no extent": (_voc(size="<width>0</width><height>5</height>"),
+                  "size is 0 x 5", "1 pixel and more"),
     "no name": (_voc().replace("<name>cat</name>", ""), "name is missing"),
     "no edge": (_voc().replace("<xmin>1</xmin>", ""), "bndbox/xmin is missing"),
     "an edge in words": (_voc([("cat", "left", 5, 1, 5)]), "left"),
@@ -255,11 +207,9 @@ VOC = {
     "a box outside": (_voc([("cat", 1, 101, 1, 5)]), "to (1.01, 0.1) is not within the image"),
     "a negative edge": (_voc([("cat", -5, 50, 1, 5)]), "is not within the image"),
     "edges the wrong way round": (_voc([("cat", 50, 5, 1, 5)]), "is not within the image"),
-    "a document type": ("<!DOCTYPE a [<!ENTITY b 'cat'>]>" + _voc([("&b;", 1, 5, 1, 5)]), "entities", "plain annotation XML"),
-    "a document type in UTF-16": (
-        ("<?xml version='1.0' encoding='utf-16'?><!DOCTYPE a [<!ENTITY b 'cat'>]>" + _voc()).encode("utf-16"),
-        "declares a document type or entities",
-    ),
+    "a document type": (ENTITY + _voc([("&b;", 1, 5, 1, 5)]), "entities", "plain annotation XML"),
+    "a document type in UTF-16": (f"{UTF_16}{ENTITY}{_voc()}".encode("utf-16"),
+                                  "declares a document type or entities"),
 }  # fmt: skip
 
 
@@ -268,19 +218,16 @@ def test_voc_files_that_are_refused(tmp_path, case):
     content, *parts = VOC[case]
     write(tmp_path / "v" / "1.xml", _voc())
     write(tmp_path / "v" / "2.xml", content)
-    fails(lambda: read_boxes(tmp_path / "v", "voc"), "2.xml", *parts, helps=False)
+    _refused("2.xml", *parts, helps=False, source=tmp_path / "v", format="voc")
 
 
 def test_voc_names_are_checked(tmp_path):
     folder = write(tmp_path / "v" / "1.xml", _voc(file_name="../a.jpg")).parent
-    fails(lambda: read_boxes(folder, "voc"), str(folder), "lead out of the image folder: ../a.jpg")
+    given = {"source": folder, "format": "voc"}
+    _refused(str(folder), "lead out of the image folder: ../a.jpg", **given)
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
-    fails(lambda: read_boxes(folder, "voc"), str(folder), "empty name", helps=False)
-    fails(
-        lambda: read_boxes(folder, "voc", classes=folder),
-        "leave `classes` out",
-        kind=ParameterError,
-    )
+    _refused(str(folder), "empty name", helps=False, **given)
+    _refused("leave `classes` out", kind=ParameterError, classes=folder, **given)
 
 
 # Open Images
@@ -301,74 +248,46 @@ def test_openimages(tmp_path):
 
 
 OPENIMAGES = {
-    "a column that is missing": (
-        "ImageID,LabelName\na,b\n",
-        "'XMin' is no column of",
-        "ImageID, LabelName",
-    ),
+    "a missing column": ("ImageID,LabelName\na,b\n", "'XMin' is no column", "ImageID, LabelName"),
     "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
-    "no edge": (
-        HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n",
-        "boxes.csv, row 2",
-        "is not within the image",
-    ),
+    "no edge": (HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n", "row 2", "is not within the image"),
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are no numbers"),
-    "a box outside": (
-        HEADER + "a,/m/1,0,1,0,1.5\n",
-        "row 1",
-        "to (1, 1.5) is not within the image",
-    ),
+    "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "(1, 1.5) is not within the image"),
     "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
     "no row": (HEADER, "holds no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
     "empty": ("", "cannot be read"),
-}
+}  # fmt: skip
 
 
 def test_boxes_of_more_than_a_hundred_images_are_refused(tmp_path):
-    (tmp_path / "labels").mkdir()
-    write(tmp_path / "names.txt", "cat\n")
-    for many in (100, 101):
-        write(tmp_path / "labels" / "1.txt", "0 .5 .5 1 1\n" * many)
-        act = lambda: read_boxes(tmp_path / "labels", "yolo", classes=tmp_path / "names.txt")  # noqa: E731
-        if many == 100:
-            assert areas_of(act()) == {1: {"cat": 100.0}}
-    fails(act, "class cat has area 101 in image 1", "from 0 to 100")
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1 1\n" * 100}, "cat\n"))
+    assert areas_of(data) == {1: {"cat": 100.0}}
+    given = _yolo(tmp_path, {"1.txt": "0 .5 .5 1 1\n" * 101}, "cat\n")
+    _refused("class cat has area 101 in image 1", "from 0 to 100", **given)
 
 
 @pytest.mark.parametrize("case", OPENIMAGES)
 def test_openimages_tables_that_are_refused(tmp_path, case):
     text, *parts = OPENIMAGES[case]
-    source = write(tmp_path / "boxes.csv", text)
-    fails(
-        lambda: read_boxes(source, "openimages"),
-        str(source),
-        *parts,
-        kind=(InputError, ParameterError),
-        helps=False,
-    )
+    given = {"source": write(tmp_path / "boxes.csv", text), "format": "openimages"}
+    kinds = (InputError, ParameterError)
+    _refused(str(given["source"]), *parts, kind=kinds, helps=False, **given)
 
 
 def test_openimages_names_that_are_refused(tmp_path):
     source = write(tmp_path / "boxes.csv", HEADER + "a,/m/1,0,1,0,1\n")
-    names = write(tmp_path / "names.csv", "/m/2,Cat\n")
-    fails(
-        lambda: read_boxes(source, "openimages", classes=names),
-        "names.csv",
-        "labels /m/1 have no name",
-    )
-    names = write(tmp_path / "names.csv", "/m/1\n")
-    fails(lambda: read_boxes(source, "openimages", classes=names), "names.csv", "has one column")
+    for text, problem in (("/m/2,Cat\n", "labels /m/1 have no name"), ("/m/1\n", "has one column")):
+        names = write(tmp_path / "names.csv", text)
+        _refused("names.csv", problem, source=source, format="openimages", classes=names)
 
 
 @pytest.mark.parametrize("format", ["yolo", "voc"])
 def test_processes_and_provenance(tmp_path, format):
+    ending, content = (".txt", BOX) if format == "yolo" else (".xml", _voc())
     for i in range(300):
-        write(
-            tmp_path / "l" / f"{i}.{'txt' if format == 'yolo' else 'xml'}",
-            "0 .5 .5 .5 .5" if format == "yolo" else _voc(),
-        )
+        write(tmp_path / "l" / f"{i}{ending}", content)
     classes = write(tmp_path / "names.txt", "cat") if format == "yolo" else None
     data = read_boxes(tmp_path / "l", format, classes=classes, map=LocalEngine(2).map)
     assert data.fingerprint == read_boxes(tmp_path / "l", format, classes=classes).fingerprint

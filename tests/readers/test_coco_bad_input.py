@@ -1,11 +1,10 @@
-"""Every guard of the COCO reader: the error names the file and the record, and says what is allowed
-or what to do.
-"""
+"""Every guard of the COCO reader: errors name file and record, and what is allowed or a remedy."""
 
 import gzip
 import json
 import os
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,20 +26,33 @@ def _document(**changed):
     return {**document([image(1), image(2)], [_annotation()]), **changed}
 
 
+def _annotated(*more, **changed):
+    return _document(annotations=[_annotation(**changed), *more])
+
+
+def _imaged(*arguments, **changed):
+    return _document(images=[image(*arguments, **changed)])
+
+
 TEXT = json.dumps(_document())
+SAME_NAME = [{"id": 1, "name": "fire hydrant"}, {"id": 2, "name": "fire_hydrant"}]
 
 # what the file holds -> what the error says
 BROKEN = {
-    "truncated": (TEXT[: len(TEXT) // 2], "is no valid JSON", "remedy: fetch or export the file again"),
+    "truncated": (TEXT[: len(TEXT) // 2], "is no valid JSON",
+        "remedy: fetch or export the file again"),
     "an empty file": ("", "is empty"),
     "a packed file": (gzip.compress(TEXT.encode(), mtime=0), "packed with gzip", "gunzip"),
     "an archive": (b"PK\3\4" + TEXT.encode(), "a zip archive", "unzip"),
-    "a byte-order mark": (TEXT.encode("utf-8-sig"), "after a byte-order mark", "save it without one"),
+    "a byte-order mark": (TEXT.encode("utf-8-sig"), "after a byte-order mark",
+        "save it without one"),
     "UTF-16": (TEXT.encode("utf-16"), "UTF-16", "iconv"),
-    "values within values": (TEXT.replace("1.0", '1.0, "x": ' + "[" * 9999 + "]" * 9999), "values within values"),
-    "a member within members": ('{"x": ' + '{"x": ' * 9999 + "1" + "}" * 9999 + "," + TEXT[1:], "values within values"),
-    "categories that are given again": ('{"categories": [{"id": 1}],' + TEXT[1:], "$.categories[0]"),
-    "images that are given again": ('{"images": 5,' + TEXT[1:], "$.images"),
+    "values within values": (TEXT.replace("1.0", '1.0, "x": ' + "[" * 9999 + "]" * 9999),
+        "values within values"),
+    "a member within members": ('{"x": ' + '{"x": ' * 9999 + "1" + "}" * 9999 + "," + TEXT[1:],
+        "values within values"),
+    "categories given again": ('{"categories": [{"id": 1}],' + TEXT[1:], "$.categories[0]"),
+    "images given again": ('{"images": 5,' + TEXT[1:], "$.images"),
     "no JSON at all": ("hello", "is no valid JSON"),
     "two documents": (TEXT + TEXT, "is no valid JSON"),
     "NaN": (TEXT.replace("1.0", "NaN"), "is no valid JSON", "JSON has no NaN"),
@@ -52,74 +64,55 @@ BROKEN = {
     "no annotations": ({"images": [], "categories": []}, "missing required field `annotations`"),
     "no categories": ({"images": [], "annotations": []}, "missing required field `categories`"),
     "images as an object": (_document(images={}), "Expected `array`", "$.images"),
-    "an id as text": (_document(images=[{**image(1), "id": "1"}]), "Expected `int`, got `str`", "$.images[0].id"),
-    "an id with a fraction": (_document(annotations=[_annotation(image_id=1.5)]), "$.annotations[0].image_id"),
-    "an id that is null": (_document(annotations=[_annotation(category_id=None)]), "$.annotations[0].category_id"),
-    "an area as text": (_document(annotations=[_annotation(area="1")]), "$.annotations[0].area"),
+    "an id as text": (_document(images=[{**image(1), "id": "1"}]), "Expected `int`, got `str`",
+        "$.images[0].id"),
+    "an id with a fraction": (_annotated(image_id=1.5), "$.annotations[0].image_id"),
+    "an id that is null": (_annotated(category_id=None), "$.annotations[0].category_id"),
+    "an area as text": (_annotated(area="1"), "$.annotations[0].area"),
     "a name as number": (_document(categories=[{"id": 1, "name": 5}]), "$.categories[0].name"),
     "licences as text": (_document(licenses="CC"), "$.licenses"),
-    "an annotation without image": (_document(annotations=[{"category_id": 1, "area": 1}]), "`image_id`"),
-    "an image id of 70 bits": (_document(images=[image(2**70)]), "does not fit into 64 bits"),
-    "an annotation's id of 70 bits": (_document(annotations=[_annotation(image_id=2**70)]), "64 bits"),
+    "an annotation without image": (_document(annotations=[{"category_id": 1, "area": 1}]),
+        "`image_id`"),
+    "an image id of 70 bits": (_imaged(2**70), "does not fit into 64 bits"),
+    "an annotation's id of 70 bits": (_annotated(image_id=2**70), "64 bits"),
     "a category of 70 bits": (_document(categories=[{"id": 2**70, "name": "a"}]), "64 bits"),
-    "a width of 70 bits": (_document(images=[image(1, 2**70)]), "without extent"),
+    "a width of 70 bits": (_imaged(1, 2**70), "without extent"),
     "no image": (_document(images=[], annotations=[]), "lists no image"),
-    "a repeated image": (_document(images=[image(1), image(2), image(1)]), "image ids occur more than once: 1"),
-    "a repeated category": (
-        _document(categories=[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]),
-        "category ids occur more than once: 1",
-    ),
-    "two categories of one name": (
-        _document(categories=[{"id": 1, "name": "fire hydrant"}, {"id": 2, "name": "fire_hydrant"}]),
-        "categories 1 and 2 have the same name 'fire_hydrant'",
-    ),
+    "a repeated image": (_document(images=[image(1), image(2), image(1)]),
+        "image ids occur more than once: 1"),
+    "a repeated category": (_document(categories=[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]),
+        "category ids occur more than once: 1"),
+    "two categories of one name": (_document(categories=SAME_NAME),
+        "categories 1 and 2 have the same name 'fire_hydrant'"),
     "a category without a name": (_document(categories=[{"id": 1, "name": " "}]), "empty name"),
-    "an unknown image": (
-        _document(annotations=[_annotation(), _annotation(image_id=7)]),
-        "image ids of annotations are not listed: 7",
-        "annotation 1 (counted from 0)",
-        "the file's own list of images",
-    ),
-    "an unknown category": (
-        _document(annotations=[_annotation(category_id=12)]),
-        "category ids of annotations are not listed: 12",
-        "the file's own list of categories",
-    ),
-    "no category for an annotation": (_document(categories=[]), "category ids of annotations are not listed: 1"),
-    "a negative area": (
-        _document(annotations=[_annotation(), _annotation(area=-1), _annotation(area=-2)]),
+    "an unknown image": (_annotated(_annotation(image_id=7)),
+        "image ids of annotations are not listed: 7", "annotation 1 (counted from 0)",
+        "the file's own list of images"),
+    "an unknown category": (_annotated(category_id=12),
+        "category ids of annotations are not listed: 12", "the file's own list of categories"),
+    "no category for an annotation": (_document(categories=[]),
+        "category ids of annotations are not listed: 1"),
+    "a negative area": (_annotated(_annotation(area=-1), _annotation(area=-2)),
         "annotation 1 (counted from 0) has area -1.0, and 1 more",
-        "square pixels, from 0 to 100 times the image",
-    ),
-    "an area of 1e18": (
-        _document(annotations=[_annotation(), _annotation(area=1e18)]),
-        "annotation 1 (counted from 0) has area 1e+18",
-    ),
+        "square pixels, from 0 to 100 times the image"),
+    "an area of 1e18": (_annotated(_annotation(area=1e18)),
+        "annotation 1 (counted from 0) has area 1e+18"),
     "an image of 1e300": (_document(images=[{**image(1), "id": 1e300}]), "image"),
-    "an annotation of image 1e300": (_document(annotations=[_annotation(image_id=1e300)]), "image_id"),
-    "an annotation of image 1.5": (_document(annotations=[_annotation(image_id=1.5)]), "image_id"),
-    "an image of width 0": (_document(images=[image(1, 0)]), "images without extent: ids 1", "1 pixel and more"),
-    "an image of negative height": (_document(images=[image(1, 4, -4)]), "images without extent: ids 1"),
+    "an annotation of image 1e300": (_annotated(image_id=1e300), "image_id"),
+    "an image of width 0": (_imaged(1, 0), "images without extent: ids 1", "1 pixel and more"),
+    "an image of negative height": (_imaged(1, 4, -4), "images without extent: ids 1"),
     "an image without a size": (_document(images=[{"id": 1}]), "images without extent: ids 1"),
-    "an absolute file name": (
-        _document(images=[image(1, file_name="/etc/passwd")]),
-        "file names lead out of the image folder: /etc/passwd",
-        "relative paths",
-    ),
-    "a file name with a step upwards": (_document(images=[image(1, file_name="a/../../b.jpg")]), "a/../../b.jpg"),
-    "a file name with backslashes": (_document(images=[image(1, file_name="..\\b.jpg")]), "..\\b.jpg"),
-    "a file name on a drive": (_document(images=[image(1, file_name="C:b.jpg")]), "C:b.jpg"),
-    "a file name with a zero byte": (_document(images=[image(1, file_name="b\0.jpg")]), "lead out"),
+    "an absolute file name": (_imaged(1, file_name="/etc/passwd"),
+        "file names lead out of the image folder: /etc/passwd", "relative paths"),
+    "a file name with a step upwards": (_imaged(1, file_name="a/../../b.jpg"), "a/../../b.jpg"),
+    "a file name with backslashes": (_imaged(1, file_name="..\\b.jpg"), "..\\b.jpg"),
+    "a file name on a drive": (_imaged(1, file_name="C:b.jpg"), "C:b.jpg"),
+    "a file name with a zero byte": (_imaged(1, file_name="b\0.jpg"), "lead out"),
 }  # fmt: skip
 
 # these lack only a word on what is allowed: there is nothing to say
-BARE = {
-    "an empty file",
-    "a repeated image",
-    "a repeated category",
-    "two categories of one name",
-    "a category without a name",
-}
+BARE = {"an empty file", "a repeated image", "a repeated category", "two categories of one name"}
+BARE |= {"a category without a name"}
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -136,19 +129,16 @@ def _refused_in_parts(text, folder, **files):
     before = sorted(folder.iterdir())
     for part, size in ((1, 20), (9, 1 << 18)):
         reading = CocoReading(**files, slice_size=size)
-        assert text == fails(
-            lambda r=reading, p=part: import_dataset(r, folder / "new" / "data", part_size=p),
-            helps=False,
-        )
+        act = partial(import_dataset, reading, folder / "new" / "data", part_size=part)
+        assert text == fails(act, helps=False)
         assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["missing.json", "."])
 def test_a_file_that_cannot_be_opened_is_named(tmp_path, name):
-    text = fails(
-        lambda: read_coco([tmp_path / name]), str(tmp_path / name), "cannot be read", helps=False
-    )
-    _refused_in_parts(text, tmp_path, things=[tmp_path / name])
+    path = tmp_path / name
+    text = fails(lambda: read_coco([path]), str(path), "cannot be read", helps=False)
+    _refused_in_parts(text, tmp_path, things=[path])
 
 
 SEGMENTATIONS = {
@@ -173,10 +163,7 @@ SEGMENTATIONS = {
     "a run as text": ({"size": [4, 4], "counts": ["16"]}, "run lengths do not add up"),
     "no compressed run": ({"size": [4, 4], "counts": ""}, "run lengths do not add up"),
     "a truncated compressed run": ({"size": [4, 4], "counts": "`"}, "end in the middle"),
-    "compressed runs of another image": (
-        {"size": [4, 4], "counts": "99"},
-        "run lengths do not add up",
-    ),
+    "runs of another image": ({"size": [4, 4], "counts": "99"}, "run lengths do not add up"),
     "a character that does not occur": ({"size": [4, 4], "counts": "8 8"}, "' ' does not occur"),
     "a letter with an accent": ({"size": [4, 4], "counts": "é"}, "ascii"),
 }
@@ -185,17 +172,11 @@ SEGMENTATIONS = {
 @pytest.mark.parametrize("case", SEGMENTATIONS)
 def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_path, case):
     segmentation, reason = SEGMENTATIONS[case]
-    content = _document(
-        annotations=[_annotation(), _annotation(area=None, segmentation=segmentation)]
-    )
+    masked = _annotation(area=None, segmentation=segmentation)
+    content = _document(annotations=[_annotation(), masked])
     path = write(tmp_path / "masks.json", content)
-    text = fails(
-        lambda: read_coco([path]),
-        "masks.json",
-        "annotation 1 (counted from 0)",
-        reason,
-        "allowed: polygons",
-    )
+    parts = "masks.json", "annotation 1 (counted from 0)", reason, "allowed: polygons"
+    text = fails(lambda: read_coco([path]), *parts)
     _refused_in_parts(text, tmp_path, things=[path])
     content["annotations"][1]["area"] = 2.0
     assert len(read_coco([write(path, content)])) == 2
@@ -204,12 +185,8 @@ def test_a_mask_that_cannot_be_decoded_is_refused_where_the_area_is_missing(tmp_
 def test_files_of_one_role_must_not_share_images(tmp_path):
     a = write(tmp_path / "a.json", document([image(1), image(2)]))
     b = write(tmp_path / "b.json", document([image(2), image(3)], categories=STUFF))
-    fails(
-        lambda: read_coco([a, a]),
-        "a.json, a.json",
-        "more than one of the things files: 1, 2",
-        "each image in one",
-    )
+    parts = "a.json, a.json", "more than one of the things files: 1, 2", "each image in one"
+    fails(lambda: read_coco([a, a]), *parts)
     fails(lambda: read_coco(stuff=[b, b]), "more than one of the stuff files: 2, 3")
     assert len(read_coco([a], [b])) == 3
 
@@ -225,25 +202,17 @@ def test_files_must_agree_on_sizes(tmp_path, width, height, what):
 def test_files_of_one_role_must_agree_on_the_names_of_categories(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)], categories={1: "person"}))
     b = write(tmp_path / "b.json", document([image(2)], categories={1: "dog"}))
-    text = fails(
-        lambda: read_coco([a, b]),
-        "b.json",
-        "category 1 is 'dog' here and 'person' in another file",
-        "one name",
-    )
+    problem = "category 1 is 'dog' here and 'person' in another file"
+    text = fails(lambda: read_coco([a, b]), "b.json", problem, "one name")
     _refused_in_parts(text, tmp_path, things=[a, b])
     # things and stuff may number their categories independently
     assert read_coco([a], [b]).classes == ("person", "dog")
 
 
 def test_the_same_class_may_have_several_numbers(tmp_path):
-    a = write(
-        tmp_path / "a.json", document([image(1)], [_annotation(area=4)], categories={1: "person"})
-    )
-    b = write(
-        tmp_path / "b.json",
-        document([image(2)], [_annotation(image_id=2, area=8, category_id=7)], {7: "person"}),
-    )
+    a = write(tmp_path / "a.json", document([image(1)], [_annotation(area=4)], {1: "person"}))
+    second = _annotation(image_id=2, area=8, category_id=7)
+    b = write(tmp_path / "b.json", document([image(2)], [second], {7: "person"}))
     data = read_coco([a, b])
     assert data.area("person").tolist() == [0.25, 0.5]
 
@@ -252,35 +221,23 @@ def test_arguments_that_exclude_each_other(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)]))
     fails(read_coco, "no annotation file was given", "`things`, `stuff`", kind=ParameterError)
     fails(lambda: read_coco(captions=[a]), "no annotation file was given", kind=ParameterError)
-    fails(
-        lambda: read_coco([a], [a], stuff_maps=tmp_path),
-        "`stuff_maps` exclude each other",
-        kind=ParameterError,
-        helps=False,
-    )
-    fails(
-        lambda: read_coco([a], stuff_maps=tmp_path, stuff_map_values="pixelmap"),
-        "'pixelmap' is no kind of pixel map",
-        "did you mean pixelmaps",
-        kind=ParameterError,
-    )
+    both = partial(read_coco, [a], [a], stuff_maps=tmp_path)
+    fails(both, "`stuff_maps` exclude each other", kind=ParameterError, helps=False)
+    misspelled = partial(read_coco, [a], stuff_maps=tmp_path, stuff_map_values="pixelmap")
+    parts = "'pixelmap' is no kind of pixel map", "did you mean pixelmaps"
+    fails(misspelled, *parts, kind=ParameterError)
+
+
+def _captions(image_id, caption):
+    return {"images": [image(1)], "annotations": [{"image_id": image_id, "caption": caption}]}
 
 
 CAPTIONS = {
     "truncated": ('{"images": [', "is no valid JSON"),
     "an instances file": (_document(), "missing required field `caption`"),
-    "a caption that is null": (
-        {"images": [image(1)], "annotations": [{"image_id": 1, "caption": None}]},
-        "$.annotations[0].caption",
-    ),
-    "an unknown image": (
-        {"images": [image(1)], "annotations": [{"image_id": 8, "caption": "x"}]},
-        "image ids of annotations are not listed: 8",
-    ),
-    "an id of 70 bits": (
-        {"images": [image(1)], "annotations": [{"image_id": 2**70, "caption": "x"}]},
-        "64 bits",
-    ),
+    "a caption that is null": (_captions(1, None), "$.annotations[0].caption"),
+    "an unknown image": (_captions(8, "x"), "image ids of annotations are not listed: 8"),
+    "an id of 70 bits": (_captions(2**70, "x"), "64 bits"),
     "no image": ({"images": [], "annotations": []}, "lists no image"),
 }
 
@@ -294,59 +251,39 @@ def test_a_broken_caption_file_is_refused(tmp_path, case):
     _refused_in_parts(text, tmp_path, things=[things], captions=[captions])
 
 
-def _map(folder, name, size=(4, 4), value=148):
-    folder.mkdir(exist_ok=True)
-    Image.fromarray(np.full(size, value, np.uint8)).save(folder / name)
-    return folder
+MAPS = {
+    "another size": ("000000000001.png", (4, 5), 148, "{folder}: ", "another size", "images 1"),
+    "another image": ("000000000002.png", (4, 4), 148, "{folder}: no map is named after",
+        "000000000002"),
+    "no image": ("road.png", (4, 4), 148, "no map is named after", "road"),
+    "no class": ("000000000001.png", (4, 4), 11, "000000000001.png: ",
+        "value 11, which is no class"),
+    "no map": (None, (4, 4), 148, "{folder}: holds no label maps"),
+}  # fmt: skip
 
 
-def test_pixel_maps_must_fit_the_images(tmp_path):
-    things = write(tmp_path / "a.json", document([image(1)]))
-
-    def read(maps):
-        return lambda: read_coco([things], stuff_maps=maps)
-
-    fails(
-        read(_map(tmp_path / "b", "000000000001.png", (4, 5))),
-        str(tmp_path / "b"),
-        "another size",
-        "images 1",
-        helps=False,
-    )
-    fails(
-        read(_map(tmp_path / "c", "000000000002.png")),
-        str(tmp_path / "c"),
-        "no map is named after",
-        "000000000002",
-    )
-    fails(read(_map(tmp_path / "d", "road.png")), "no map is named after", "road")
-    fails(
-        read(_map(tmp_path / "e", "000000000001.png", value=11)),
-        "000000000001.png",
-        "value 11, which is no class",
-    )
-    (tmp_path / "f").mkdir()
-    fails(read(tmp_path / "f"), str(tmp_path / "f"), "holds no label maps")
+@pytest.mark.parametrize("case", MAPS)
+def test_pixel_maps_must_fit_the_images(tmp_path, case):
+    name, size, value, *parts = MAPS[case]
+    things, folder = write(tmp_path / "a.json", document([image(1)])), tmp_path / "maps"
+    folder.mkdir()
+    if name:
+        Image.fromarray(np.full(size, value, np.uint8)).save(folder / name)
+    parts = [part.replace("{folder}", str(folder)) for part in parts]
+    fails(lambda: read_coco([things], stuff_maps=folder), *parts, helps=case != "another size")
 
 
 def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
     things = write(tmp_path / "a.json", document([image(1, file_name="x.jpg")]))
-    fails(
-        lambda: read_coco([things], images=tmp_path / "no"),
-        str(tmp_path / "no"),
-        "no such folder",
-        helps=False,
-    )
-    for name in ("pictures/a/x.jpg", "pictures/b/x.jpg"):
-        write(tmp_path / name, "")
-    fails(
-        lambda: read_coco([things], images=tmp_path / "pictures"),
-        "several files are called x.jpg",
-        "a/x.jpg, b/x.jpg",
-    )
+    nowhere, pictures = tmp_path / "no", tmp_path / "pictures"
+    fails(lambda: read_coco([things], images=nowhere), f"{nowhere}: no such folder", helps=False)
+    for folder in "ab":
+        write(pictures / folder / "x.jpg", "")
+    parts = "several files are called x.jpg", "a/x.jpg, b/x.jpg"
+    fails(lambda: read_coco([things], images=pictures), *parts)
     # a name that says which one is meant does
     things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg")]))
-    assert read_coco([things], images=tmp_path / "pictures").images["file_name"].item() == "b/x.jpg"
+    assert read_coco([things], images=pictures).images["file_name"].item() == "b/x.jpg"
 
     scandir = os.scandir
 
@@ -356,12 +293,8 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("nooch.readers.image_files.os.scandir", refuse)
-    fails(
-        lambda: read_coco([things], images=tmp_path),
-        str(tmp_path),
-        "cannot be listed: Permission denied",
-        helps=False,
-    )
+    problem = f"{tmp_path}: cannot be listed: Permission denied"
+    fails(lambda: read_coco([things], images=tmp_path), problem, helps=False)
 
 
 def test_links_that_leave_the_folder_of_images_are_not_followed(tmp_path):

@@ -1,56 +1,39 @@
-"""COCO documents are decoded slice by slice, with the result of decoding them whole, wherever they
-are cut.
-"""
+"""COCO documents decoded slice by slice give what decoding the whole gives, whatever the cuts."""
 
 import json
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
-from coco_files import areas_of, collections, image, naive_areas, write
+from coco_files import check_areas, collections, image, naive_areas, write
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
+from nooch.readers.coco import coco_decoder
 from nooch.readers.coco.coco_decoder import Document, drop, opened
-from nooch.readers.coco.coco_reader import CocoReading, coco_decoder
-from nooch.readers.coco.coco_structure import refused
+from nooch.readers.coco.coco_reader import CocoReading
+from nooch.readers.coco.coco_structure import decode
 from nooch.readers.reader_contract import read
 
 # what could be taken for a boundary or for a member: inner objects, lists of them, text that looks
 # like them
 AWKWARD = st.sampled_from(
-    [
-        "}, {",
-        '},{"n":1',
-        '"annotations": [',
-        "}]",
-        "]}",
-        '\\"}, {\\"',
-        "{}",
-        "[",
-        "a",
-        "",
-        "é",
-        "\\",
-        "images",
-    ]
-)
+    ["}, {", '},{"n":1', '"annotations": [', "}]", "]}", '\\"}, {\\"', "{}", "[", "a", "", "é",
+     "\\", "images"]
+)  # fmt: skip
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
 VALUES = st.recursive(
-    AWKWARD
-    | st.integers()
-    | st.none()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.booleans(),
+    AWKWARD | NUMBERS | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(AWKWARD, inner, max_size=2),
 )
 LOOKALIKES = st.lists(st.fixed_dictionaries({"n": st.just(7)}), max_size=3)
-INNER = (
-    VALUES | LOOKALIKES | st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
-)
+INNER = VALUES | LOOKALIKES
+INNER |= st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
 
 
 class _Element(msgspec.Struct):
@@ -65,43 +48,31 @@ class _Any(msgspec.Struct):
 
 def _json(draw, value):
     """JSON in some spacing."""
-    spaced = (
-        {"indent": draw(st.sampled_from([None, 0, 1]))}
-        if draw(st.booleans())
-        else {"separators": (",", ":")}
-    )
+    spaced = {"separators": (",", ":")}
+    if draw(st.booleans()):
+        spaced = {"indent": draw(st.sampled_from([None, 0, 1]))}
     return json.dumps(value, ensure_ascii=draw(st.booleans()), **spaced)
 
 
 @st.composite
 def documents(draw):
     """The text of a document: members in any order, some of them twice, some keys with escapes."""
-    elements = st.lists(INNER, max_size=6).map(
-        lambda more: [{"n": n, "m": m} for n, m in enumerate(more)]
-    )
+    values = st.lists(INNER, max_size=6)
+    elements = values.map(lambda more: [{"n": n, "m": m} for n, m in enumerate(more)])
     reordered = elements.map(
-        lambda found: [{"m": e["m"], "n": e["n"]} if e["n"] % 2 else e for e in found]
+        lambda listed: [dict(sorted(e.items())) if e["n"] % 2 else e for e in listed]
     )
     members = [(key, draw(elements | reordered)) for key in ("images", "annotations")]
-    members += [
-        ("categories", draw(st.lists(st.fixed_dictionaries({"id": INNER}), max_size=2) | st.none()))
-    ]
-    members += [
-        (draw(AWKWARD.filter(lambda key: key != "images")), draw(INNER))
-        for _ in range(draw(st.integers(0, 2)))
-    ]
+    categories = st.lists(st.fixed_dictionaries({"id": INNER}), max_size=2) | st.none()
+    others = st.tuples(AWKWARD.filter(lambda key: key != "images"), INNER)
+    members += [("categories", draw(categories)), *draw(st.lists(others, max_size=2))]
     members += draw(st.lists(st.sampled_from(members), max_size=2))
+    space = lambda: draw(_SPACES)  # noqa: E731
     texts = [
-        f"{_json(draw, key)}{draw(_SPACES)}:{draw(_SPACES)}{_json(draw, value)}"
+        f"{space()}{_json(draw, key)}{space()}:{space()}{_json(draw, value)}{space()}"
         for key, value in draw(st.permutations(members))
     ]
-    text = (
-        draw(_SPACES)
-        + "{"
-        + ",".join(f"{draw(_SPACES)}{t}{draw(_SPACES)}" for t in texts)
-        + "}"
-        + draw(_SPACES)
-    )
+    text = f"{space()}{{{','.join(texts)}}}{space()}"
     return (text.replace('"images"', '"im\\u0061ges"') if draw(st.booleans()) else text).encode()
 
 
@@ -110,28 +81,20 @@ _SPACES = st.sampled_from(["", "", " ", "\r\n\t"])
 
 def _walked(text, size):
     """Elements and other members by a walk in slices of a size."""
-    found = {}
+    members = {}
     document = Document(text, Path("x.json"), _Any, size)
     for key in document.arrays():
-        found[key] = [
-            (element.n, msgspec.json.decode(raw, type=_Element))
-            for element, raw in document.records(key)
-        ]
-        found[key] = [n for n, again in found[key] if again.n == n]
-    return found | {"categories": document.rest().categories}
+        pairs = document.records(key)
+        records = [(e.n, msgspec.json.decode(raw, type=_Element).n) for e, raw in pairs]
+        members[key] = [n for n, again in records if again == n]
+    return members | {"categories": document.rest().categories}
 
 
 def _whole(text):
     """The same by decoding the whole."""
-    try:
-        found = msgspec.json.decode(text, type=_Any)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refused(error, str(error), Path("x.json")) from error
-    return {
-        "images": [element.n for element in found.images],
-        "annotations": [element.n for element in found.annotations],
-        "categories": found.categories,
-    }
+    whole = decode(text, _Any, Path("x.json"))
+    images, annotations = ([e.n for e in listed] for listed in (whole.images, whole.annotations))
+    return {"images": images, "annotations": annotations, "categories": whole.categories}
 
 
 @settings(deadline=None, max_examples=150)
@@ -153,23 +116,7 @@ def _said(act):
 
 
 DAMAGE = st.sampled_from(
-    [
-        b"",
-        b",",
-        b"}",
-        b"]",
-        b"{",
-        b'"',
-        b"\x0b",
-        b"[",
-        b"1",
-        b":",
-        b"\\",
-        b"tru",
-        b"\xff",
-        b'"n":"a"',
-        b"5",
-    ]
+    [b"", b"\x0b", b"tru", b"\xff", b'"n":"a"', *(b"%c" % c for c in b',}]{"[1:\\5')]
 )
 
 
@@ -188,9 +135,8 @@ def _plain(n):
     elements = [
         {"n": k, "segmentation": {"counts": [1, 2], "more": [{"x": 1}, {"x": 2}]}} for k in range(n)
     ]
-    return json.dumps(
-        {"images": [{"n": 1}], "annotations": elements, "categories": [{"id": 1}]}
-    ).encode()
+    members = {"images": [{"n": 1}], "annotations": elements, "categories": [{"id": 1}]}
+    return json.dumps(members).encode()
 
 
 def test_plain_arrays_are_cut_right_at_once():
@@ -214,10 +160,8 @@ def test_plain_arrays_are_cut_right_at_once():
 
 
 def test_an_element_that_is_longer_than_slices_takes_linear_time():
-    inner = [{"n": n} for n in range(3000)]
-    text = json.dumps(
-        {"images": [], "annotations": [{"n": 1}, {"n": 2, "inner": inner}, {"n": 3}]}
-    ).encode()
+    long = {"n": 2, "inner": [{"n": n} for n in range(3000)]}
+    text = json.dumps({"images": [], "annotations": [{"n": 1}, long, {"n": 3}]}).encode()
     document, decoded = Document(text, Path("x.json"), _Any, 100), []
     for key in document.arrays():
 
@@ -225,35 +169,32 @@ def test_an_element_that_is_longer_than_slices_takes_linear_time():
             decoded.append(stop - start)
             return document.decoded(_Element, start, stop)
 
-        numbers = [
-            e.n
-            for _, _, found in document.elements(key, document.cuts(key), attempt)
-            for e in found
-        ]
+        slices = document.elements(key, document.cuts(key), attempt)
+        numbers = [element.n for _, _, elements in slices for element in elements]
     assert numbers == [1, 2, 3]
     assert sum(decoded) < 5 * len(text)
 
 
 def test_bytes_of_text_that_is_not_wanted_do_not_matter():
     text = b'{"x\xff": "\xff", "annotations": [{"n": 1, "m\xff": "\xff"}], "images": []}'
-    assert (
-        _walked(text, 10) == _whole(text) == {"annotations": [1], "images": [], "categories": None}
-    )
+    members = {"annotations": [1], "images": [], "categories": None}
+    assert _walked(text, 10) == _whole(text) == members
 
 
 def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
     """Pages of a mapped file count as memory of the process."""
-    given, path = [], write(tmp_path / "a.json", _plain(5000))
-    monkeypatch.setattr(
-        coco_decoder,
-        "drop",
-        lambda content, start, end: given.append((start, end)) or drop(content, start, end),
-    )
+    dropped, path = [], write(tmp_path / "a.json", _plain(5000))
+
+    def dropping(content, start, end):
+        dropped.append(end - start)
+        drop(content, start, end)
+
+    monkeypatch.setattr(coco_decoder, "drop", dropping)
     with opened(path) as content:
         document = Document(content, path, _Any, 4096)
         for key in document.arrays():
             assert sum(1 for _ in document.records(key)) == (1 if key == "images" else 5000)
-    assert sum(end - start for start, end in given) > 0.99 * path.stat().st_size
+    assert sum(dropped) > 0.99 * path.stat().st_size
 
 
 # whole files
@@ -261,9 +202,7 @@ def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
 
 @st.composite
 def sources(draw):
-    """Documents by role, and their text: members in any order, elements with awkward values, masks
-    in place of areas.
-    """
+    """Documents by role, and their text: shuffled members, awkward values, masks for areas."""
     contents = draw(collections())
     every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
     for file in (file for files in contents.values() for file in files):
@@ -271,15 +210,9 @@ def sources(draw):
             annotation["attributes"] = draw(INNER)
             entry = every[annotation["image_id"]]
             if draw(st.integers(0, 3)) == 0:
-                height, width, area = (
-                    entry["height"],
-                    entry["width"],
-                    min(int(annotation["area"]), 16),
-                )
-                annotation["segmentation"] = {
-                    "counts": [height * width - area, area],
-                    "size": [height, width],
-                }
+                size, area = [entry["height"], entry["width"]], min(int(annotation["area"]), 16)
+                counts = [size[0] * size[1] - area, area]
+                annotation["segmentation"] = {"counts": counts, "size": size}
                 annotation["area"] = None if draw(st.booleans()) else float(area)
                 annotation["pixels"] = area
         file["more"] = draw(INNER)
@@ -289,12 +222,9 @@ def sources(draw):
             {"image_id": st.sampled_from([i["id"] for i in listed]), "caption": AWKWARD}
         )
         contents["captions"] = [{"images": listed, "annotations": draw(st.lists(said, max_size=9))}]
+    shuffled = lambda file: {key: file[key] for key in draw(st.permutations(sorted(file)))}  # noqa: E731
     texts = {
-        role: [
-            _json(draw, {key: file[key] for key in draw(st.permutations(sorted(file)))})
-            for file in files
-        ]
-        for role, files in contents.items()
+        role: [_json(draw, shuffled(file)) for file in files] for role, files in contents.items()
     }
     return contents, texts
 
@@ -312,35 +242,21 @@ def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
     documents = [file for role in ("things", "stuff") for file in contents[role]]
     for annotation in (a for file in documents for a in file["annotations"] if a["area"] is None):
         annotation["area"] = annotation["pixels"]
-    expected, found = naive_areas(documents), areas_of(data)
-    assert {i: set(classes) for i, classes in found.items()} == {
-        i: set(classes) for i, classes in expected.items()
-    }
-    for i, classes in expected.items():
-        assert found[i] == pytest.approx(classes, abs=1e-12, rel=1e-12)
-    listed = {
-        i["id"]: (i["file_name"], i["width"], i["height"])
-        for file in documents
-        for i in file["images"]
-    }
+    check_areas(data, naive_areas(documents), rel=1e-12)
+    images = [entry for file in documents for entry in file["images"]]
+    listed = {i["id"]: (i["file_name"], i["width"], i["height"]) for i in images}
     rows = data.images.select("image_id", "file_name", "width", "height").rows()
     assert rows == [(number, *listed[number]) for number in sorted(listed)]
     if "captions" in contents:
-        said = [
-            (a["image_id"], a["caption"])
-            for a in contents["captions"][0]["annotations"]
-            if a["image_id"] in listed
-        ]
+        said = [(a["image_id"], a["caption"]) for a in contents["captions"][0]["annotations"]]
+        said = [(image_id, text) for image_id, text in said if image_id in listed]
         assert data.captions.rows() == sorted(said, key=lambda row: row[0])
 
 
 @settings(deadline=None, max_examples=40)
 @given(sources(), st.data())
 @example(
-    (
-        {"things": [], "stuff": []},
-        {"things": ['{"images":[{"id":1}],"annotations":[{"image_id":1,"category_id":true}]}']},
-    ),
+    ({}, {"things": ['{"images":[{"id":1}],"annotations":[{"image_id":1,"category_id":true}]}']}),
     None,
 )
 def test_a_damaged_file_is_refused_in_the_same_words_wherever_it_is_cut(sample, data):
@@ -351,50 +267,45 @@ def test_a_damaged_file_is_refused_in_the_same_words_wherever_it_is_cut(sample, 
         content = content[:start] + data.draw(DAMAGE) + content[start + 1 :]
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "things.json"), content)
-        said = [
-            _said(lambda s=size: read(CocoReading([path], slice_size=s)).fingerprint)
-            for size in sizes
-        ]
-    assert len(set(said)) == 1
+        readings = [CocoReading([path], slice_size=size) for size in sizes]
+        said = {_said(lambda r=reading: read(r).fingerprint) for reading in readings}
+    assert len(said) == 1
 
 
-def test_records_are_counted_over_the_whole_array(tmp_path):
+def _without_area(document):
+    for k in (431, 430, 200):
+        document["annotations"][k].update(segmentation=None, area=None)
+
+
+# change to a document -> what the error says
+COUNTED = {
+    "a negative area": (lambda d: d["annotations"][431].update(area=-1),
+        "annotation 431 (counted from 0) has area -1"),
+    "no area": (_without_area, "annotation 200 (counted from 0) has no area"),
+    "another image": (lambda d: d["annotations"][431].update(image_id=7),
+        "are not listed: 7", "annotation 431"),
+    "no image": (lambda d: d["annotations"][599].pop("image_id"), "$.annotations[599]"),
+    "70 bits": (lambda d: d["annotations"][430].update(image_id=2**70), "64 bits"),
+    "a width in text": (lambda d: d["images"][298].update(width="1"), "$.images[298].width"),
+    "an image twice": (lambda d: d["images"][299].update(id=0), "ids occur more than once: 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_records_are_counted_over_the_whole_array(tmp_path, case):
+    change, *parts = COUNTED[case]
     images = [{"id": i * 3, "width": 10, "height": 8} for i in range(300)]
     polygon = [[1, 1, 5, 1, 5, 5]]
-
-    def told(change, *words, helps=True):
-        annotations = [
-            {"image_id": k % 300 * 3, "category_id": 1, "segmentation": polygon}
-            | ({} if k % 5 == 0 else {"area": k / 7})
-            for k in range(600)
-        ]
-        document = {
-            "images": [dict(i) for i in images],
-            "annotations": annotations,
-            "categories": [{"id": 1, "name": "cat"}],
-        }
-        change(document)
-        path = write(tmp_path / "instances.json", document)
-        for size in (300, 1 << 20):
-            for map_ in (map, LocalEngine(2).map):
-                fails(
-                    lambda s=size, m=map_: read(CocoReading([path], slice_size=s), map=m),
-                    *words,
-                    helps=helps,
-                )
-
-    told(
-        lambda d: d["annotations"][431].update(area=-1),
-        "annotation 431 (counted from 0) has area -1",
-    )
-    told(
-        lambda d: [
-            d["annotations"][k].update(segmentation=None, area=None) for k in (431, 430, 200)
-        ],
-        "annotation 200 (counted from 0) has no area",
-    )
-    told(lambda d: d["annotations"][431].update(image_id=7), "are not listed: 7", "annotation 431")
-    told(lambda d: d["annotations"][599].pop("image_id"), "$.annotations[599]")
-    told(lambda d: d["annotations"][430].update(image_id=2**70), "64 bits")
-    told(lambda d: d["images"][298].update(width="1"), "$.images[298].width")
-    told(lambda d: d["images"][299].update(id=0), "image ids occur more than once: 0", helps=False)
+    annotations = [
+        {"image_id": k % 300 * 3, "category_id": 1, "segmentation": polygon}
+        | ({} if k % 5 == 0 else {"area": k / 7})
+        for k in range(600)
+    ]
+    categories = [{"id": 1, "name": "cat"}]
+    document = {"images": images, "annotations": annotations, "categories": categories}
+    change(document)
+    path = write(tmp_path / "instances.json", document)
+    for size in (300, 1 << 20):
+        for map_ in (map, LocalEngine(2).map):
+            act = partial(read, CocoReading([path], slice_size=size), map=map_)
+            fails(act, *parts, helps=case != "an image twice")

@@ -1,13 +1,16 @@
-"""COCO-Stuff is found below a folder in the layouts that people have; what is missing is said."""
+"""COCO-Stuff is found below a folder in the usual layouts; missing files are reported."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 from coco_files import STUFF, areas_of, document, image, write
+from download_server import zipped
 from PIL import Image
 from refusals import fails
 
+from nooch.download import unpack
 from nooch.readers.coco.coco_layout import find_coco, find_split
 from nooch.readers.reader_contract import read
 
@@ -18,17 +21,13 @@ PERSON = {"image_id": 0, "category_id": 1, "area": 4.0}
 
 def _contents(part):
     images = [image(i) for i in PARTS[part]]
+    persons = [PERSON | {"image_id": i} for i in PARTS[part] if i % 2]
+    roads = [ROAD | {"image_id": i} for i in PARTS[part]]
+    captions = [{"image_id": PARTS[part][0], "caption": "a road"}]
     return {
-        f"instances_{part}.json": document(
-            images, [PERSON | {"image_id": i} for i in PARTS[part] if i % 2]
-        ),
-        f"stuff_{part}.json": document(
-            images, [ROAD | {"image_id": i} for i in PARTS[part]], STUFF
-        ),
-        f"captions_{part}.json": {
-            "images": images,
-            "annotations": [{"image_id": PARTS[part][0], "caption": "a road"}],
-        },
+        f"instances_{part}.json": document(images, persons),
+        f"stuff_{part}.json": document(images, roads, STUFF),
+        f"captions_{part}.json": {"images": images, "annotations": captions},
     }
 
 
@@ -90,20 +89,11 @@ def test_the_usual_layouts(tmp_path, things, stuff, images):
 
 
 def test_what_download_leaves_is_read(tmp_path):
-    import json
-
-    from download_server import zipped
-
-    from nooch.download import unpack
-
-    for into, roles in (
-        ("annotations", ("instances", "captions")),
-        ("stuff_trainval2017", ("stuff",)),
-    ):
-        files = {
-            f"annotations/{name}": json.dumps(content).encode()
-            for part in PARTS for name, content in _contents(part).items() if name.startswith(roles)
-        }  # fmt: skip
+    contents = {name: text for part in PARTS for name, text in _contents(part).items()}
+    texts = {f"annotations/{name}": json.dumps(text).encode() for name, text in contents.items()}
+    for into in ("annotations", "stuff_trainval2017"):
+        is_stuff = into == "stuff_trainval2017"
+        files = {name: text for name, text in texts.items() if ("/stuff" in name) == is_stuff}
         path = write(tmp_path / f"{into}.zip", zipped(files))
         unpack(path, tmp_path / into, 10**6)
     assert areas_of(_read(tmp_path)) == WHOLE
@@ -118,11 +108,8 @@ def test_one_part_alone(tmp_path):
         "instances_train2017.json is not there: train2017 is left out"
     ]
     # stuff and captions of the other part make no images
-    for role in ("stuff", "captions"):
-        write(
-            tmp_path / "annotations" / f"{role}_train2017.json",
-            _contents("train2017")[f"{role}_train2017.json"],
-        )
+    for name in ("stuff_train2017.json", "captions_train2017.json"):
+        write(tmp_path / "annotations" / name, _contents("train2017")[name])
     assert areas_of(_read(tmp_path)) == {i: WHOLE[i] for i in (4, 5)}
 
 
@@ -157,9 +144,8 @@ def test_copies_are_one_file_and_others_are_refused(tmp_path):
     shutil.copytree(tmp_path / "annotations", tmp_path / "dataset" / "annotations")
     (tmp_path / "coco").mkdir()
     (tmp_path / "coco" / "annotations").symlink_to(tmp_path / "annotations")
-    assert find_coco(tmp_path).things == [
-        tmp_path / "annotations" / f"instances_{p}.json" for p in PARTS
-    ]
+    names = [f"instances_{part}.json" for part in PARTS]
+    assert find_coco(tmp_path).things == [tmp_path / "annotations" / name for name in names]
     write(tmp_path / "dataset" / "annotations" / "stuff_val2017.json", {})
     text = fails(lambda: find_coco(tmp_path), "differs from", "which of them is meant")
     for folder in ("annotations", "dataset/annotations"):
@@ -168,10 +154,8 @@ def test_copies_are_one_file_and_others_are_refused(tmp_path):
 
 def test_nothing_is_there(tmp_path):
     fails(lambda: find_coco(tmp_path / "none"), "no such folder")
-    text = fails(
-        lambda: find_coco(tmp_path),
-        "neither of instances_train2017.json, instances_val2017.json is there",
-    )
+    problem = "neither of instances_train2017.json, instances_val2017.json is there"
+    text = fails(lambda: find_coco(tmp_path), problem)
     for place in ("annotations", "stuff_trainval2017", "dataset/annotations", "coco/annotations"):
         assert place in text
     assert f"nooch download coco-stuff {tmp_path}" in text
@@ -179,11 +163,8 @@ def test_nothing_is_there(tmp_path):
 
 def test_stuff_is_missing(tmp_path):
     _lay(tmp_path, stuff="-")
-    text = fails(
-        lambda: find_coco(tmp_path),
-        "stuff_train2017.json, stuff_val2017.json is there",
-        "looked for in",
-    )
+    parts = "stuff_train2017.json, stuff_val2017.json is there", "looked for in"
+    text = fails(lambda: find_coco(tmp_path), *parts)
     assert "pixel maps in stuffthingmaps/train2017" in text
     write(tmp_path / "stuff_train2017.json", _contents("train2017")["stuff_train2017.json"])
     fails(lambda: find_coco(tmp_path), "stuff_val2017.json is not there")
@@ -192,22 +173,22 @@ def test_stuff_is_missing(tmp_path):
     fails(lambda: find_coco(tmp_path), "stuff_val2017.json is not there")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "value"),
-    [
-        (lambda root, part: root / "stuffthingmaps" / part, 148),
-        (lambda root, part: root / "stuffthingmaps_trainval2017" / part, 148),
-        (lambda root, part: root / "dataset" / "stuffthingmaps" / part, 148),
-        (lambda root, part: root / f"stuff_{part}_pixelmaps", 149),
-        (lambda root, part: root / "annotations" / f"stuff_{part}_pixelmaps", 149),
-        (lambda root, part: root / "stuff_trainval2017" / f"stuff_{part}_pixelmaps", 149),
-    ],
-)
+PATTERNS = {
+    "stuffthingmaps/PART": 148,
+    "stuffthingmaps_trainval2017/PART": 148,
+    "dataset/stuffthingmaps/PART": 148,
+    "stuff_PART_pixelmaps": 149,
+    "annotations/stuff_PART_pixelmaps": 149,
+    "stuff_trainval2017/stuff_PART_pixelmaps": 149,
+}
+
+
+@pytest.mark.parametrize(("pattern", "value"), PATTERNS.items())
 @pytest.mark.parametrize("parts", [["train2017", "val2017"], ["val2017"]], ids=["both", "val"])
 def test_pixel_maps_take_the_place_of_stuff(tmp_path, pattern, value, parts):
     _lay(tmp_path, stuff="-", parts=parts)
     # of both parts, whatever is annotated
-    _lay_maps(lambda part: pattern(tmp_path, part), value)
+    _lay_maps(lambda part: tmp_path / pattern.replace("PART", part), value)
     data = _read(tmp_path)
     assert areas_of(data) == {i: WHOLE[i] for part in parts for i in PARTS[part]}
     # files go first
@@ -215,7 +196,7 @@ def test_pixel_maps_take_the_place_of_stuff(tmp_path, pattern, value, parts):
     assert find_coco(tmp_path).stuff_maps is None
 
 
-def test_maps_beside_other_images_are_refused(tmp_path):
+def test_maps_next_to_other_images_are_refused(tmp_path):
     _lay(tmp_path, stuff="-")
     _lay_maps(lambda part: tmp_path / "annotations" / f"stuff_{part}_pixelmaps", 149)
     _lay_maps(lambda part: tmp_path / "annotations" / f"panoptic_{part}", 7)

@@ -1,6 +1,4 @@
-"""Image files: opened as the formats they may have and no others, and never where they are too
-large to decode.
-"""
+"""Image files are opened only in allowed formats, and never where they are too large to decode."""
 
 import shutil
 from pathlib import Path
@@ -51,7 +49,7 @@ def _composed(path):
     montage = composing.Montage(
         path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg"
     )
-    broken = composing._compose_batch(composing._Batch([montage], 90))
+    broken = composing._compose_batch(composing._MontageBatch([montage], 90))
     assert not (path.parent / "made.jpg").exists()
     raise InputError(broken[0])
 

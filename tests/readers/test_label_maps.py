@@ -1,7 +1,9 @@
 """read_label_maps against counting pixel by pixel, and on genuine maps."""
 
+import json
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,8 @@ NAMES = {0: "sky", 3: "road", 7: "fire hydrant", 200: "car"}
 
 
 def _classes(folder, names=None):
-    return write(
-        folder / "classes.txt", "".join(f"{v} {name}\n" for v, name in (names or NAMES).items())
-    )
+    lines = [f"{value} {name}\n" for value, name in (names or NAMES).items()]
+    return write(folder / "classes.txt", "".join(lines))
 
 
 def _save(folder, name, pixels):
@@ -32,20 +33,24 @@ def _save(folder, name, pixels):
     return folder
 
 
+def _shares(pixels, names):
+    """Share of each class, and of the other values, counted value by value."""
+    counts = Counter(np.asarray(pixels).ravel().tolist())
+    shares = {value: count / counts.total() for value, count in counts.items()}
+    classes = {names[value]: share for value, share in shares.items() if value in names}
+    return classes, sum(share for value, share in shares.items() if value not in names)
+
+
 @st.composite
 def maps(draw):
-    """Maps of one folder by image id: uint8 or uint16 arrays of values in NAMES and 255, which is
-    void.
-    """
+    """Maps by image id: uint8 or uint16 arrays of values in NAMES and 255, which is void."""
     kind = draw(st.sampled_from([np.uint8, np.uint16]))
     ids = draw(st.sets(st.integers(0, 10**6), min_size=1, max_size=5))
     values = st.sampled_from([*NAMES, 255])
-    return {
-        i: np.array(
-            draw(st.lists(st.lists(values, min_size=w, max_size=w), min_size=1, max_size=6)), kind
-        )
-        for i, w in ((i, draw(st.integers(1, 6))) for i in ids)
-    }
+    widths = {i: draw(st.integers(1, 6)) for i in ids}
+    rows = {w: st.lists(values, min_size=w, max_size=w) for w in widths.values()}
+    pixels = {i: draw(st.lists(rows[w], min_size=1, max_size=6)) for i, w in widths.items()}
+    return {i: np.array(listed, kind) for i, listed in pixels.items()}
 
 
 @settings(max_examples=50, deadline=None)
@@ -59,11 +64,8 @@ def test_areas_are_counts_and_add_up_to_one_with_the_void(images):
     found = areas_of(data)
     assert list(found) == sorted(images)
     for i, pixels in images.items():
-        counts = Counter(pixels.ravel().tolist())
-        void = counts.pop(255, 0) / pixels.size
-        assert found[i] == {
-            NAMES[v].replace(" ", "_"): count / pixels.size for v, count in counts.items()
-        }
+        expected, void = _shares(pixels, {v: name.replace(" ", "_") for v, name in NAMES.items()})
+        assert found[i] == expected
         assert sum(found[i].values()) + void == pytest.approx(1, abs=1e-12)
     sizes = {i: (w, h) for i, w, h in data.images.select("image_id", "width", "height").rows()}
     assert sizes == {i: pixels.shape[::-1] for i, pixels in images.items()}
@@ -125,29 +127,17 @@ def test_a_void_value_that_is_listed_is_no_class(tmp_path):
     assert data.provenance["void"] == [0]
 
 
-NOT_ANNOTATED = [
-    "void",
-    "unknown",
-    "Unlabelled",
-    "unlabeled",
-    "unannotated",
-    "ignore",
-    "ignore label",
-    "void/unknown",
-]
-NOT_ANNOTATED += ["other (void)", "rest [Unlabeled]"]
+NOT_ANNOTATED = ["void", "unknown", "Unlabelled", "unlabeled", "unannotated", "ignore"]
+NOT_ANNOTATED += ["void/unknown", "ignore label", "other (void)", "rest [Unlabeled]"]
 
 
 @pytest.mark.parametrize("name", NOT_ANNOTATED)
 def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name):
-    """The same check holds for an import in parts (tests/study/test_map_importing.py)."""
     _save(tmp_path / "maps", "1.png", np.array([[0, 1, 255, 255]], np.uint8))
     listed = write(tmp_path / "classes.txt", f"0 sky\n1 void deck\n255 {name}\n")
-    spelled = name.replace(" ", "_")
-    fails(
-        lambda: read_label_maps(tmp_path / "maps", listed),
-        str(listed), f"255 '{spelled}'", "allowed: void: 255", "remedy: add `void` 255", kind=ParameterError,
-    )  # fmt: skip
+    parts = f"255 '{name.replace(' ', '_')}'", "allowed: void: 255", "remedy: add `void` 255"
+    act = partial(read_label_maps, tmp_path / "maps", listed)
+    fails(act, str(listed), *parts, kind=ParameterError)
     data = read_label_maps(tmp_path / "maps", listed, void=[255])
     assert data.classes == ("sky", "void_deck")
     assert areas_of(data) == {1: {"sky": 0.25, "void_deck": 0.25}}
@@ -156,9 +146,8 @@ def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name)
 def test_names_by_position_are_checked_too(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
     listed = write(tmp_path / "classes.txt", "unlabeled\nsky\nvoid\n")
-    fails(
-        lambda: read_label_maps(tmp_path / "maps", listed), "`void` 0 `void` 2", kind=ParameterError
-    )
+    act = partial(read_label_maps, tmp_path / "maps", listed)
+    fails(act, "`void` 0 `void` 2", kind=ParameterError)
     assert read_label_maps(tmp_path / "maps", listed, void=[0, 2]).classes == ("sky",)
 
 
@@ -167,45 +156,30 @@ def test_images_are_found_by_the_name_of_the_map_without_its_suffix(tmp_path):
     for name in ("a/x1_labelIds.png", "b/x2_labelIds.png", "a/x1_color.png"):
         _save((tmp_path / "maps" / name).parent, Path(name).name, pixels)
     write(tmp_path / "pictures" / "train" / "x1.jpg", "")
-    data = read_label_maps(
-        tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures", suffix="_labelIds"
-    )
-    assert data.images.select("image_id", "file_name").rows() == [
-        ("x1", "train/x1.jpg"),
-        ("x2", None),
-    ]
-    assert data.provenance["notes"] == [
-        f"1 of 2 maps have no image below {tmp_path / 'pictures'}: x2"
-    ]
+    maps, pictures = tmp_path / "maps", tmp_path / "pictures"
+    data = read_label_maps(maps, _classes(tmp_path), images=pictures, suffix="_labelIds")
+    rows = data.images.select("image_id", "file_name").rows()
+    assert rows == [("x1", "train/x1.jpg"), ("x2", None)]
+    assert data.provenance["notes"] == [f"1 of 2 maps have no image below {pictures}: x2"]
 
 
 def test_processes_and_folders_of_another_order_give_the_same(tmp_path):
+    maps, classes = tmp_path / "maps", _classes(tmp_path)
     for i in range(130):
-        _save(
-            tmp_path / "maps" / str(i % 3),
-            f"{i}.png",
-            np.array([[0, 3, 7, i % 2]], np.uint8) % 2 * 3,
-        )
-    classes = _classes(tmp_path)
-    assert (
-        read_label_maps(tmp_path / "maps", classes, map=LocalEngine(2).map).fingerprint
-        == read_label_maps(tmp_path / "maps", classes).fingerprint
-    )
+        _save(maps / str(i % 3), f"{i}.png", np.array([[0, 3, 7, i % 2]], np.uint8) % 2 * 3)
+    data = read_label_maps(maps, classes, map=LocalEngine(2).map)
+    assert data.fingerprint == read_label_maps(maps, classes).fingerprint
 
 
 def test_maps_that_cannot_be_read(tmp_path):
-    classes, folder = _classes(tmp_path), tmp_path / "maps"
-
-    def read():
-        return read_label_maps(folder, classes)
-
+    folder = tmp_path / "maps"
+    read = partial(read_label_maps, folder, _classes(tmp_path))
     fails(read, str(folder), "no such folder of label maps", helps=False)
     folder.mkdir()
     fails(read, str(folder), "holds no label maps", ".png")
     _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
-    fails(
-        read, "1.png", "2 pixels have value 5, which is no class", "allowed: 0, 3, 7, 200", "`void`"
-    )
+    problem = "2 pixels have value 5, which is no class"
+    fails(read, "1.png", problem, "allowed: 0, 3, 7, 200", "`void`")
     _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
     fails(read, "1.png", "is a RGB image", "one channel")
     _save(folder, "1.png", np.zeros((2, 2), np.uint8))
@@ -227,23 +201,23 @@ def test_damaged_maps_are_refused_by_name_and_never_miscounted(tmp_path):
     for damaged in (*cut, *flipped):
         (folder / "1.png").write_bytes(damaged)
         try:
-            # what lies behind the last pixel is of no effect
+            # what lies behind the last pixel has no effect
             assert areas_of(read_label_maps(folder, classes)) == whole
         except InputError as error:
             refused += str(error).startswith(f"{folder / '1.png'}: cannot be read as an image")
     assert refused > 0.9 * len(cut + flipped)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "names no class"),
-        ("0 a\n0 b\n", "a value or name twice"),
-        ("0 a\n1 a\n", "a value or name twice"),
-        (b"\xff\xfe0", "cannot be read"),
-        (None, "cannot be read"),
-    ],
-)
+CLASS_LISTS = {
+    "": "names no class",
+    "0 a\n0 b\n": "a value or name twice",
+    "0 a\n1 a\n": "a value or name twice",
+    b"\xff\xfe0": "cannot be read",
+    None: "cannot be read",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), CLASS_LISTS.items())
 def test_class_lists_that_are_refused(tmp_path, text, message):
     _save(tmp_path / "maps", "1.png", np.array([[0]], np.uint8))
     path = tmp_path / "classes.txt"
@@ -255,18 +229,16 @@ def test_class_lists_that_are_refused(tmp_path, text, message):
 def test_images_that_do_not_belong_to_the_maps(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0]], np.uint8))
     write(tmp_path / "pictures" / "2.jpg", "")
-    fails(
-        lambda: read_label_maps(tmp_path / "maps", _classes(tmp_path), images=tmp_path / "pictures"),
-        str(tmp_path / "pictures"), "no image is called after a map, such as 1", helps=False,
-    )  # fmt: skip
+    images = tmp_path / "pictures"
+    act = partial(read_label_maps, tmp_path / "maps", _classes(tmp_path), images=images)
+    problem = "no image is called after a map, such as 1"
+    fails(act, str(images), problem, helps=False)
 
 
 # genuine maps
 
 
 def test_the_classes_are_those_of_cocostuff(shared_data):
-    import json
-
     listed = json.loads((shared_data / "nooch-published" / "cocostuff_classes.json").read_text())
     assert len(COCOSTUFF) == 171
     names = {entry["name"].replace(" ", "_"): entry["id"] for entry in listed}
@@ -283,12 +255,9 @@ def test_genuine_maps_of_things_and_stuff(shared_data):
     found = areas_of(data)
     for path in (folder / "label").glob("*.png"):
         with Image.open(path) as image:
-            counts = Counter(np.asarray(image).ravel().tolist())
-        size = sum(counts.values())
-        void = counts.pop(255, 0)
-        expected = {MAP_VALUES["cocostuff"][value]: count / size for value, count in counts.items()}
+            expected, void = _shares(image, MAP_VALUES["cocostuff"])
         assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
-        assert sum(found[int(path.stem)].values()) + void / size == pytest.approx(1, abs=1e-12)
+        assert sum(found[int(path.stem)].values()) + void == pytest.approx(1, abs=1e-12)
 
 
 def test_genuine_pixel_maps_of_stuff(shared_data):
@@ -297,33 +266,22 @@ def test_genuine_pixel_maps_of_stuff(shared_data):
     assert set(found) == {934, 13715}
     for path in folder.glob("*.png"):
         with Image.open(path) as image:
-            counts = Counter(np.asarray(image).ravel().tolist())
-        size = sum(counts.values())
-        expected = {
-            MAP_VALUES["pixelmaps"][v]: n / size for v, n in counts.items() if v not in (0, 183)
-        }
+            expected, _ = _shares(image, MAP_VALUES["pixelmaps"])
         assert found[int(path.stem)] == pytest.approx(expected, abs=1e-12)
 
 
 def test_msrc(shared_data, tmp_path):
     folder = shared_data / "msrc-v2"
-    data = read_label_maps(
-        folder / "labels", folder / "classes.txt", void=[0], images=folder / "images"
-    )
+    labels, listed = folder / "labels", folder / "classes.txt"
+    data = read_label_maps(labels, listed, void=[0], images=folder / "images")
     assert len(data) == 591
     assert len(data.classes) == 23
     assert data.images["file_name"].null_count() == 0
     assert data.images["image_id"].to_list() == sorted(data.images["image_id"].to_list())
     # without void, every pixel of an image has a class
-    listed = folder / "classes.txt"
-    fails(
-        lambda: read_label_maps(folder / "labels", listed),
-        "0 'void'",
-        "`void` 0",
-        kind=ParameterError,
-    )
+    fails(lambda: read_label_maps(labels, listed), "0 'void'", "`void` 0", kind=ParameterError)
     text = listed.read_text().replace("0 void", "0 nothing")
-    whole = read_label_maps(folder / "labels", write(tmp_path / "classes.txt", text))
+    whole = read_label_maps(labels, write(tmp_path / "classes.txt", text))
     assert len(whole.classes) == 24
     np.testing.assert_allclose(whole.areas.sum(axis=1), 1, atol=1e-12)
     void = whole.area("nothing")

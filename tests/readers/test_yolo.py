@@ -1,6 +1,4 @@
-"""YOLO datasets with a data.yaml: names, splits, images without a label file, and paths that lead
-out.
-"""
+"""YOLO datasets with a data.yaml: names, splits, missing label files, paths that lead out."""
 
 import pytest
 from coco_files import areas_of, write
@@ -74,7 +72,7 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     for path in ("../d", str(tmp_path / "d")):
         file = write(tmp_path / "elsewhere" / "data.yml", f"path: {path}\n" + TRAIN + NAMES)
         assert areas_of(read_boxes(file, "yolo")) == AREAS
-    # beside a folder it has none: the folder that was given stands for it
+    # with a folder as the source, path has no effect
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
     fails(
@@ -136,27 +134,38 @@ YAML = {
     "a tag": ("names: !!python/object/apply:os.getcwd []\n", "cannot be read"),
     "no names": (TRAIN, "gives no names"),
     "names in a text": (TRAIN + "names: person\n", "gives no names"),
-    "a truth value": (TRAIN + "names: [no, yes]\n", "the name of class 0 is no text", "quote names"),
+    "a truth value": (TRAIN + "names: [no, yes]\n", "the name of class 0 is no text",
+        "quote names"),
     "an empty name": (TRAIN + "names: ['']\n", "empty name"),
     "a negative number": (TRAIN + "names: {-1: person}\n", "'-1' of names is no number"),
-    "a number twice": (TRAIN + "names: {1: person, '01': car}\n", "'01' of names is no number, or given twice"),
+    "a number twice": (TRAIN + "names: {1: person, '01': car}\n",
+        "'01' of names is no number, or given twice"),
     "another count": (TRAIN + "nc: 3\n" + NAMES, "nc is not the number", "nc: 2"),
     "a path that is none": (TRAIN + "path: [a]\n" + NAMES, "path is no text"),
     "an entry that is no path": ("train: 5\n" + NAMES, "train is no path"),
-    "a split twice": (TRAIN + "validation: images/val\n" + NAMES, "validation names the split valid again"),
-    "an entry that is not there": (TRAIN + "test: images/test\n" + NAMES, "images/test is not there", "remove it"),
-    "an entry that leads out": ("train: images/train\nval: ../../outside\n" + NAMES, "../../outside is not there"),
+    "a split twice": (TRAIN + "validation: images/val\n" + NAMES,
+        "validation names the split valid again"),
+    "an entry that is not there": (TRAIN + "test: images/test\n" + NAMES,
+        "images/test is not there", "remove it"),
+    "an entry that leads out": ("train: images/train\nval: ../../outside\n" + NAMES,
+        "../../outside is not there"),
     "an absolute entry": ("train: images/train\nval: /\n" + NAMES, "/ is not there"),
     "a link that leads out": ("train: images/train\nval: link\n" + NAMES, "link is not there"),
-    "images in two splits": ("train: images\nval: images/val\n" + NAMES, "2 images are in the splits train and valid"),
+    "images in two splits": ("train: images\nval: images/val\n" + NAMES,
+        "2 images are in the splits train and valid"),
     "another file": ("train: data.yaml\n" + NAMES, "neither a folder nor a list of images"),
-    "a split without images": ("train: images/train\nval: labels\n" + NAMES, "the split valid has no image"),
-    "a list that leads out": ("train: out.txt\n" + NAMES, "'./../outside/9.jpg' leads out of the folder"),
-    "a list through a link": ("train: linked.txt\n" + NAMES, "'link/9.jpg' leads out of the folder"),
+    "a split without images": ("train: images/train\nval: labels\n" + NAMES,
+        "the split valid has no image"),
+    "a list that leads out": ("train: out.txt\n" + NAMES,
+        "'./../outside/9.jpg' leads out of the folder"),
+    "a list through a link": ("train: linked.txt\n" + NAMES,
+        "'link/9.jpg' leads out of the folder"),
     "a list of labels": ("train: labels.txt\n" + NAMES, "'labels/train/1.txt' is no image"),
-    "neither image nor label": ("train: gone.txt\n" + NAMES, "1 images have neither an image file nor a label file"),
+    "neither image nor label": ("train: gone.txt\n" + NAMES,
+        "1 images have neither an image file nor a label file"),
     "no label file": ("train: bare\n" + NAMES, "no label file is there, such as", "bare/9.txt"),
-    "an unknown class": ("train: images/train\n" + "names: {1: a}\n", "class 0 has no name", "allowed: 1, as data.yaml"),
+    "an unknown class": ("train: images/train\n" + "names: {1: a}\n", "class 0 has no name",
+        "allowed: 1, as data.yaml"),
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from sites import read_script, site_data, site_suite, tables_of_page
 
 from nooch.evaluation import CELLS, Predictions, evaluate
 from nooch.report import tables_of
+from nooch.site.predictions_page import score_predictions
 from nooch.site.report_site import write_report
 from nooch.site.results_page import FIGURES
 
@@ -57,6 +58,18 @@ def test_predictions_alone_have_the_tables_of_evaluate(world, tmp_path):
     assert "[." in str(found["Scores on ce challenge sets (test)"])
     assert "<b>yours</b>" not in _text(done.path)
     assert "No runs were given (`runs`): the paper&#39;s tables" in _text(done.path)
+
+
+def test_progress_is_shown_before_the_first_task_is_scored(world):
+    data, suite = world
+    steps = []
+    runs = [_predictions(data, "mine"), _predictions(data, "some", n=20)]
+    scored = score_predictions(
+        suite, runs, split="test", bootstrap=0, progress=lambda *step: steps.append(step)
+    )
+    assert scored.scores.table["run"].unique().to_list() == ["mine"]
+    checks = [("checking predictions", done, 2) for done in (1, 2)]
+    assert steps == [*checks, *(("scoring tasks", done, 2) for done in (0, 1, 2))]
 
 
 def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_side(world, tmp_path):

@@ -35,7 +35,7 @@ from nooch.report import save_scores
 from nooch.results.paired_runs import paired_results
 from nooch.results.run_results import read_results
 from nooch.results.score_collection import collect
-from nooch.site.criterion_data import criterion_parts, shown_criteria, travelling
+from nooch.site.criterion_data import criterion_parts, page_cues, shown_criteria
 from nooch.site.data_scripts import script
 from nooch.site.report_site import write_report
 
@@ -438,14 +438,14 @@ def test_cues_that_travel_and_their_bound():
     names = [f"c{i}" for i in range(14)]
     images = [{"c0": 0.01, **{f"c{i}": 0.01 + 0.02 * i for i in range(1, 14)}}] * 3
     fitted = CE(0.25).fit(dataset_of(images, names))
-    found = travelling(fitted, "c0")
+    found = page_cues(fitted, "c0")
     assert found.names == tuple(f"c{i}" for i in range(13, 5, -1))
     assert found.bound == fitted.strength("c5", "c0")
     many = CE(0.05).fit(dataset_of(images, names))
     # the suite's own alpha takes more than eight
-    assert found.names != travelling(many, "c0").names == many.cues("c0")
+    assert found.names != page_cues(many, "c0").names == many.cues("c0")
     by_hand = CE(0.05, cues={"c0": ("c2",)}).fit(dataset_of(images, names))
-    assert travelling(by_hand, "c0").fixed is not None
+    assert page_cues(by_hand, "c0").fixed is not None
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3)))

@@ -62,12 +62,13 @@ def pack_suite(suite: Suite) -> bytes:
     hard: dict[tuple[str, str, str], NDArray[np.bool_]] = {}
     for criterion, task, split in suite.keys:
         where, challenge = f"set {criterion}, {task}, {split}", suite.set(criterion, task, split)
-        ids, present = challenge.image_ids, challenge.labels
+        image_ids, present = challenge.image_ids, challenge.labels
         if challenge.support is not None or challenge.by_cue is not None or any(challenge.excluded):
             raise InputError(f"{where} has support, cues or images without a verdict")
-        if ids.dtype != pl.Int64 or not ids.is_between(0, 2**31 - 1).all():
+        if image_ids.dtype != pl.Int64 or not image_ids.is_between(0, 2**31 - 1).all():
             raise InputError(f"{where} has image ids that are no integers of 32 bits")
-        same_images = np.array_equal(images.setdefault(split, ids.to_numpy()), ids.to_numpy())
+        ids = image_ids.to_numpy()
+        same_images = np.array_equal(images.setdefault(split, ids), ids)
         same_labels = np.array_equal(labels.setdefault((task, split), present), present)
         if not same_images or not same_labels:
             raise InputError(f"{where} has other images or labels than others of the split")

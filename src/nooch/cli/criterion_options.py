@@ -1,4 +1,4 @@
-"""Options of ``nooch find`` -> criteria."""
+"""CriterionOptions of ``nooch find`` -> criteria."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.finding.suite_builder import check_thresholds
 from nooch.import_string import imported
 
-__all__ = ["Options", "needed_names", "parse_tau", "preset_text"]
+__all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
 
 _FROM = "from:"
 _WITH_TAU = {"gist": "a cosine", "scores": "a score"}
 
 
-class Options:
+class CriterionOptions:
     """What the options say of each kind of criterion."""
 
     def __init__(

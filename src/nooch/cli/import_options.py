@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 __all__ = [
+    "LARGE",
     "ImportOptions",
     "Out",
     "Overwrite",
@@ -144,11 +145,11 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     }
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         typed: dict[str, Any] = {
-            f.name: given.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
+            f.name: values.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
         }
-        command(**given, options=ImportOptions(**typed))
+        command(**values, options=ImportOptions(**typed))
 
     parameters = [*own.values(), *shared.values()]
     # what typer reads
@@ -164,38 +165,29 @@ def run_import(
     plan, engine = options.plan, options.engine_for(out)
     if options.part_size is None:
         _note_size(reading)
-    from nooch.importing.dataset_import import import_dataset
+    from nooch.importing.dataset_import import DatasetImportOptions, import_dataset
 
+    asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
     with watched(engine.logs) as update:
-        made = import_dataset(
-            reading,
-            out,
-            part_size=options.part_size,
-            images=options.images,
-            split=plan,
-            notes=notes,
-            overwrite=options.overwrite,
-            map=engine.map,
-            progress=update,
-        )
+        made = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
     print_imported(out, made, options.format)
 
 
-_MANY = 4_000_000_000
+LARGE = 4_000_000_000
 """Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
 
 
 def _note_size(reading: Reading) -> None:
     """Note that large files can be imported in parts."""
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
-    if size >= _MANY:
+    if size >= LARGE:
         much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
         note(f"{much}; --part-size 125000 merges them in parts")
 
 
-def print_imported(out: Path, made: Imported, format: Format) -> None:
+def print_imported(out: Path, imported: Imported, format: Format) -> None:
     """Print what was written."""
-    header = made.header
+    header = imported.header
     note(*header.provenance.get("notes", []))
     if format is Format.json:
         print_json(
@@ -204,9 +196,9 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
                 "images": header.n_images,
                 "splits": header.splits,
                 "classes": len(header.classes),
-                "annotated": made.annotated,
-                "captions": made.captions,
-                "attributes": made.attributes,
+                "annotated": imported.annotated,
+                "captions": imported.captions,
+                "attributes": imported.attributes,
                 "area": header.provenance.get("area"),
                 "fingerprint": header.fingerprint,
                 "notes": header.provenance.get("notes", []),
@@ -214,7 +206,7 @@ def print_imported(out: Path, made: Imported, format: Format) -> None:
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
-    classes = f"{len(header.classes)} classes, {made.captions:,} captions"
+    classes = f"{len(header.classes)} classes, {imported.captions:,} captions"
     say(f"{out}: {header.n_images:,} images ({splits}), {classes}")
-    criterion = "ce" if made.has_areas else 'attribute --phi "EXPRESSION"'
+    criterion = "ce" if imported.has_areas else 'attribute --phi "EXPRESSION"'
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Format",
     "FormatOption",
+    "commands_of",
     "console",
     "fail",
     "hint",
@@ -144,7 +145,7 @@ def _flags(commands: Any) -> dict[str, str]:
     running = commands
     for word in sys.argv[1:]:
         running = getattr(running, "commands", {}).get(word, running)
-    everywhere = [parameter for command in _commands_of(commands) for parameter in command.params]
+    everywhere = [parameter for command in commands_of(commands) for parameter in command.params]
     options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
     # an underscore behind a name keeps it from being a word of Python's own
     return {
@@ -152,10 +153,11 @@ def _flags(commands: Any) -> dict[str, str]:
     }
 
 
-def _commands_of(command: Any) -> Iterator[Any]:
+def commands_of(command: Any) -> Iterator[Any]:
+    """A command and, of a group, all below it."""
     yield command
     for inner in getattr(command, "commands", {}).values():
-        yield from _commands_of(inner)
+        yield from commands_of(inner)
 
 
 def _typed(parameter: Any) -> str:

@@ -22,13 +22,15 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data.area_pairs import pairs_matrix, rows_of
 from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
 from nooch.data.dataset_checks import ALL, SPLITS
-from nooch.data.disk_tables import checked_read, read_table, table_of
+from nooch.data.disk_tables import read_table, table_of
 from nooch.data.embedding_files import load_embedding
 from nooch.data.json_header import load_header
 from nooch.data.table_schema import (
@@ -132,15 +134,14 @@ class PartFiles:
         Raises FormatError where a file is missing, has another size or cannot be read.
         """
         counts = []
-        for part in self.parts:
-            file = part["images"]
+        for file in (part["images"] for part in self.parts):
             check_file(self.folder, file, self.header.files[file], hashed=False)
             where = self.folder / file
             try:
-                table = pl.scan_parquet(str(where), glob=False).select(pl.len())
-                counts.append(checked_read(where, table.collect).item())
-            except InputError as error:
-                raise dataset_error(error.problem, where) from error
+                counts.append(pq.read_metadata(str(where)).num_rows)
+            except (pa.ArrowException, OSError) as error:
+                reason = str(error).partition("\n")[0]
+                raise dataset_error(f"cannot be read: {reason}", where) from error
         return tuple(counts)
 
     def _check_count(self, n_images: int) -> None:

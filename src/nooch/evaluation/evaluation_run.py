@@ -77,6 +77,14 @@ class EvaluateOptions:
     strict: bool = False
     threads: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.bootstrap < 0:
+            raise ParameterError(
+                f"{self.bootstrap} resamples", where="bootstrap", allowed="0 and more"
+            )
+        for metric in self.metrics:
+            check_one_of("metric", metric, METRICS)
+
 
 def evaluate(
     suite: Suite,
@@ -105,12 +113,6 @@ def evaluate(
             number of resamples.
     """
     asked = options_from(EvaluateOptions, options, named)
-    if asked.bootstrap < 0:
-        raise ParameterError(
-            f"{asked.bootstrap} resamples", where="bootstrap", allowed="0 and more"
-        )
-    for metric in asked.metrics:
-        check_one_of("metric", metric, METRICS)
     runs = as_runs(predictions, suite.tasks, asked.scale)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from nooch.evaluation.task_averages import averaged_tasks, left_out
 from nooch.evaluation.task_scores import (
     AVERAGE,
     Averages,
+    Block,
     DividedSet,
     Floats,
     ScoreScope,
@@ -55,6 +56,14 @@ class PairedOptions:
     seed: int = 0
     strict: bool = False
 
+    def __post_init__(self) -> None:
+        if self.bootstrap < 1:
+            raise ParameterError(
+                f"{self.bootstrap} resamples", where="bootstrap", allowed="1 and more"
+            )
+        for metric in self.metrics:
+            check_one_of("metric", metric, METRICS)
+
 
 def paired(
     suite: Suite,
@@ -83,9 +92,9 @@ def paired(
         named: fields of ``PairedOptions``, such as ``bootstrap``.
 
     Returns:
-        Scores with methods as runs. Subsets are those of ``nooch.evaluate``, and ``worst_hard`` of
-        error and NLL. Task ``average`` is the mean over tasks; it has differences for methods that
-        have the same tasks.
+        Scores with methods as runs, on the subsets of ``nooch.evaluate`` and, of error and NLL,
+        ``worst_hard``. Task ``average``, the mean over tasks, has differences between methods of
+        the same tasks.
 
     Raises:
         ParameterError: no resample, an unknown method or metric, fewer than two methods.
@@ -93,11 +102,9 @@ def paired(
     """
     asked = options_from(PairedOptions, options, named)
     metrics, split, bootstrap = asked.metrics, asked.split, asked.bootstrap
-    _check(methods, baselines, metrics, bootstrap)
+    _check(methods, baselines)
     known = {task for runs in methods.values() for task in runs[0].tasks}
-    keys = [
-        key for key in suite.keys if key[0] == criterion and key[1] in known and key[2] == split
-    ]
+    keys = [k for k in suite.keys if k[0] == criterion and k[1] in known and k[2] == split]
     ids = union_of(suite.set(*key) for key in keys)
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
@@ -105,7 +112,8 @@ def paired(
     draws = BootstrapDraws(len(ids), bootstrap, asked.seed)
     predicted = [runs[0].tasks for runs in methods.values()]
     over = {} if asked.strict else averaged_tasks(suite, keys, predicted)
-    blocks, averages = [], Averages(over, asked.strict)
+    blocks: list[Block] = []
+    averages = Averages(over, asked.strict)
     for done, key in enumerate(keys, 1):
         part = _divided(suite, key, ids)
         rows = {
@@ -113,7 +121,6 @@ def paired(
             for m, runs in aligned.items()
             if key[1] in methods[m][0].tasks
         }
-        part = replace(part, scope=_with_worst(part.scope))
         for method, values in rows.items():
             averages.add(method, part, values)
             blocks.append(block_of(method, part.scope, metrics, values))
@@ -121,38 +128,36 @@ def paired(
             gap = rows[method] - rows[baseline]
             blocks.append(block_of(method, part.scope, metrics, gap, baseline=baseline))
         progress("comparing methods, tasks", done, len(keys))
-    pairs = set(_pairs(methods, baselines))
-    for number, baseline in enumerate(baselines):
-        # means once, with the first baseline
-        blocks += [
-            block
-            for block in averages.blocks(metrics, baseline)
-            if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
-        ]
-    about: dict[str, tuple[str | None, int | None]] = {method: (method, None) for method in methods}
+    blocks += _average_blocks(averages, metrics, set(_pairs(methods, baselines)), baselines)
     settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
     return Scores(
-        _plain(scores_table(blocks, metrics, about, bootstrap)),
+        _plain(scores_table(blocks, metrics, {m: (m, None) for m in methods}, bootstrap)),
         _plain(differences_table(blocks, metrics, bootstrap)),
         left_out(suite, keys, over),
         {**settings, "criterion": criterion},
     )
 
 
-def _check(
-    methods: Mapping[str, Sequence[Predictions]],
-    baselines: Sequence[str],
+def _average_blocks(
+    averages: Averages,
     metrics: Sequence[str],
-    bootstrap: int,
-) -> None:
-    if bootstrap < 1:
-        raise ParameterError(f"{bootstrap} resamples", where="bootstrap", allowed="1 and more")
+    pairs: set[tuple[str, str]],
+    baselines: Sequence[str],
+) -> list[Block]:
+    return [
+        block
+        for number, baseline in enumerate(baselines)
+        for block in averages.blocks(metrics, baseline)
+        # means once, with the first baseline
+        if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
+    ]
+
+
+def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str]) -> None:
     if len(methods) < 2:
         raise ParameterError("one method alone cannot be compared", allowed="two methods and more")
     for name in baselines:
         check_one_of("method", name, methods, owner="the results")
-    for name in metrics:
-        check_one_of("metric", name, METRICS)
     for method, runs in methods.items():
         if len({frozenset(run.tasks) for run in runs}) != 1:
             raise InputError(
@@ -170,7 +175,10 @@ def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Divided
     challenge = suite.set(*key)
     rows = np.flatnonzero(ids.is_in(challenge.image_ids.implode()).to_numpy())
     subsets, parts = divide(challenge, [], {}, {})
-    return DividedSet(challenge, rows, ScoreScope(*key, subsets, *parts.sizes), parts)
+    hard = [subset.name for subset in subsets].index("hard")
+    n, n_positive = (np.append(sizes, sizes[hard]) for sizes in parts.sizes)
+    scope = ScoreScope(*key, [*subsets, Subset(WORST_HARD)], n, n_positive)
+    return DividedSet(challenge, rows, scope, parts)
 
 
 def _mean(
@@ -192,12 +200,6 @@ def _mean(
         worst[[metric not in _WORST for metric in metrics]] = np.nan
         total = total + np.concatenate([rows, worst[None]])
     return np.asarray(total / len(runs))
-
-
-def _with_worst(scope: ScoreScope) -> ScoreScope:
-    at = [subset.name for subset in scope.subsets].index("hard")
-    n, n_positive = (np.append(sizes, sizes[at]) for sizes in (scope.n, scope.n_positive))
-    return replace(scope, subsets=[*scope.subsets, Subset(WORST_HARD)], n=n, n_positive=n_positive)
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:

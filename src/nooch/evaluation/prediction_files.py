@@ -116,6 +116,10 @@ def read_predictions(
     return _from_frame(_polars(frame), name or "predictions", tasks, scale, name or "predictions")
 
 
+def _refused(problem: str, where: object, allowed: str = _LONG) -> InputError:
+    return InputError(problem, where=where, allowed=allowed)
+
+
 def _polars(frame: Any) -> pl.DataFrame:
     """A frame of another library (pandas, or any that speaks Arrow)."""
     if isinstance(frame, pl.DataFrame):
@@ -133,26 +137,16 @@ def _from_frame(
     frame: pl.DataFrame, name: str, tasks: Sequence[str], scale: str | None, where: str
 ) -> list[Predictions]:
     if "image_id" not in frame.columns:
-        raise InputError(
-            f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}"
-        )
+        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, f"{_LONG}; or {_WIDE}")
     given = [column for column in SCALES if column in frame.columns]
     if len(given) == 2:
-        raise InputError(
-            "has both a column logit and a column probability", where=where, allowed="one of them"
-        )
+        raise _refused("has both a column logit and a column probability", where, "one of them")
     if not frame.height:
-        raise InputError(
-            "holds no row",
-            where=where,
-            allowed="a prediction for every image of the split that is scored",
-        )
+        raise _refused("holds no row", where, "a prediction for every image of the scored split")
     if given:
         return _from_long(frame, name, tasks, given[0], where)
     if "task" in frame.columns:
-        raise InputError(
-            "has a column task, but neither logit nor probability", where=where, allowed=_LONG
-        )
+        raise _refused("has a column task, but neither logit nor probability", where)
     return _from_wide(frame, name, scale, where)
 
 
@@ -160,9 +154,7 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
     # pandas writes its index as a column without a name
     columns = [c for c in frame.columns if c.strip() and c not in _RESERVED]
     if not columns:
-        raise InputError(
-            f"has columns {some_of(frame.columns, 8)}", where=where, allowed=f"{_LONG}; or {_WIDE}"
-        )
+        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, f"{_LONG}; or {_WIDE}")
     if scale is None:
         raise InputError(
             "a wide table does not say whether its values are logits or probabilities",
@@ -170,11 +162,8 @@ def _from_wide(frame: pl.DataFrame, name: str, scale: str | None, where: str) ->
             remedy="give `scale` logit or `scale` probability",
         )
     if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
-        raise InputError(
-            f"columns are no numbers: {some_of(f'{c} ({frame[c].dtype})' for c in wrong)}",
-            where=where,
-            allowed=_WIDE,
-        )
+        shown = some_of(f"{c} ({frame[c].dtype})" for c in wrong)
+        raise _refused(f"columns are no numbers: {shown}", where, _WIDE)
     long = frame.unpivot(
         columns,
         index=[c for c in frame.columns if c in _RESERVED],
@@ -189,11 +178,8 @@ def _from_long(
 ) -> list[Predictions]:
     if "task" not in frame.columns:
         if len(tasks) != 1:
-            raise InputError(
-                "has no column task",
-                where=where,
-                allowed=f"{_LONG} (task may be left out where there is only one)",
-            )
+            allowed = f"{_LONG} (task may be left out where there is only one)"
+            raise _refused("has no column task", where, allowed)
         frame = frame.with_columns(task=pl.lit(tasks[0]))
     frame = _checked(frame, scale, where)
     keys = [key for key in _KEYS if key in frame.columns]
@@ -231,9 +217,7 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
             numbers = strange.cast(pl.Float64, strict=False)
             strange = strange.filter(~numbers.is_finite().fill_null(value=False))
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
-        raise InputError(
-            f"column {scale} holds {strange.dtype}, {shown}", where=where, allowed="numbers"
-        )
+        raise _refused(f"column {scale} holds {strange.dtype}, {shown}", where, "numbers")
     try:
         # integers in a column with empty cells are read as floats
         frame = frame.with_columns(id_column(frame["image_id"], where)).select(
@@ -242,27 +226,19 @@ def _checked(frame: pl.DataFrame, scale: str, where: str) -> pl.DataFrame:
             if c in _RESERVED
         )
     except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"columns are of the wrong kind: {str(error).splitlines()[0]}",
-            where=where,
-            allowed=_LONG,
-        ) from error
+        problem = f"columns are of the wrong kind: {str(error).splitlines()[0]}"
+        raise _refused(problem, where) from error
     for column in ("image_id", "task", scale):
         missing = frame.filter(pl.col(column).is_null())
         if missing.height:
             image, task = missing["image_id"][0], missing["task"][0]
             example = f", such as image {image}, task {task}" if column == scale else ""
-            raise InputError(
-                f"{missing.height} {column}s are missing{example}",
-                where=where,
-                allowed="a value in every row",
-            )
+            problem = f"{missing.height} {column}s are missing{example}"
+            raise _refused(problem, where, "a value in every row")
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)
         if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
-            raise InputError(
-                "column label holds more than 0 and 1", where=where, allowed="0 and 1 in every row"
-            )
+            raise _refused("column label holds more than 0 and 1", where, "0 and 1 in every row")
         frame = frame.with_columns(label=label.cast(pl.Int8))
     return frame.with_columns(
         task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()})
@@ -306,9 +282,7 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     given = {"logits": "logit", "probabilities": "probability"}
     found = [key for key in given if key in arrays]
     if len(found) != 1 or not {"image_ids", "tasks"} <= set(arrays):
-        raise InputError(
-            f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS
-        )
+        raise _refused(f"holds {some_of(arrays, 8) or 'no named array'}", path, _ARRAYS)
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(arrays["tasks"])]
     values, scale = arrays[found[0]], given[found[0]]
@@ -318,11 +292,8 @@ def _from_arrays(path: Path, name: str) -> list[Predictions]:
     runs = [str(run) for run in np.atleast_1d(arrays.get("runs", runs))]
     values = values[None] if values.ndim == 2 and len(runs) == 1 else values
     if values.ndim != 3 or len(runs) != len(values):
-        raise InputError(
-            f"has {len(runs)} runs and {found[0]} of shape {values.shape}",
-            where=path,
-            allowed=_ARRAYS,
-        )
+        problem = f"has {len(runs)} runs and {found[0]} of shape {values.shape}"
+        raise _refused(problem, path, _ARRAYS)
     return [
         Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import polars as pl
 
@@ -114,27 +115,22 @@ def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list
 def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[ConditionVerdict]:
     c = condition
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    check_one_of("subset", c.subset, plain["subset"].unique().to_list(), owner="the scores")
-    check_one_of("metric", c.metric, plain["metric"].unique().to_list(), owner="the scores")
+    columns = ("run", "criterion", "task", "split", "subset", "metric")
+    known = {name: plain[name].unique(maintain_order=True).to_list() for name in columns}
+    for kind, name in (("subset", c.subset), ("metric", c.metric)):
+        check_one_of(kind, name, known[kind], owner="the scores")
     check_names(condition, suite)
-    criteria = (
-        [c.criterion] if c.criterion else plain["criterion"].unique(maintain_order=True).to_list()
-    )
-    known = plain["task"].unique(maintain_order=True).to_list()
-    tasks = [c.task] if c.task else [task for task in known if task != AVERAGE]
+    criteria = [c.criterion] if c.criterion else known["criterion"]
+    tasks = [c.task] if c.task else [task for task in known["task"] if task != AVERAGE]
     rows = {
         (row["run"], row["criterion"], row["task"], row["split"]): row
         for row in plain.filter(subset=c.subset, metric=c.metric).iter_rows(named=True)
     }
+    named = c.task is not None and c.criterion is not None
     places = [
-        (run, criterion, task, split)
-        for run in plain["run"].unique(maintain_order=True)
-        for criterion in criteria
-        for task in tasks
-        for split in plain["split"].unique(maintain_order=True)
-        if _has_set(
-            suite, criterion, task, split, named=c.task is not None and c.criterion is not None
-        )
+        (run, *key)
+        for run, *key in product(known["run"], criteria, tasks, known["split"])
+        if _has_set(suite, *key, named=named)
     ]
     if not places:
         raise ParameterError(

@@ -126,10 +126,8 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
     """``criterion, metric, subset, task`` to average over; all tasks where none has a value."""
     known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
-    for (criterion,), part in cells.partition_by(
-        ["criterion"], as_dict=True, maintain_order=True
-    ).items():
-        own = known.filter(criterion=criterion)
+    for part in cells.partition_by("criterion", maintain_order=True):
+        own = known.filter(criterion=part["criterion"][0])
         defined = {
             t: set(own.filter(task=t).select("metric", "subset").rows())
             for t in part["task"].unique(maintain_order=True)

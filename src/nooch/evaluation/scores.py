@@ -77,9 +77,7 @@ class Scores:
             where.setdefault(column, None)
         for column, wanted in where.items():
             check_one_of("column", column, self.table.columns)
-            rows = rows.filter(
-                pl.col(column).is_null() if wanted is None else pl.col(column) == wanted
-            )
+            rows = rows.filter(pl.col(column).eq_missing(pl.lit(wanted)))
         if rows.height != 1:
             keys = rows.select("run", "criterion", "task", "split")
             values = {c.name: c.unique(maintain_order=True).to_list() for c in keys}
@@ -104,10 +102,8 @@ class Scores:
             ParameterError: an unknown metric, or scores that were made without groups.
         """
         check_one_of("metric", metric, METRICS)
-        rows = self.table.filter(metric=metric, subset=subset, **where).filter(
-            pl.col("cue").is_null()
-        )
-        keys = ["run", "criterion", "task", "split"]
+        rows = self.table.filter(pl.col("cue").is_null(), metric=metric, subset=subset, **where)
+        keys, value = ["run", "criterion", "task", "split"], pl.col("value")
         grouped = rows.filter(pl.col("group").is_not_null())
         if not grouped.height:
             raise ParameterError("the scores have no groups", remedy="evaluate with `by` COLUMN")
@@ -116,11 +112,7 @@ class Scores:
             grouped.with_columns(split.alias("parts"))
             .unnest("parts")
             .group_by([*keys, "attribute"], maintain_order=True)
-            .agg(
-                groups=pl.struct("group", "value", "n"),
-                min=pl.col("value").min(),
-                max=pl.col("value").max(),
-            )
+            .agg(pl.struct("group", "value", "n").alias("groups"), min=value.min(), max=value.max())
         )
         overall = rows.filter(pl.col("group").is_null()).select(*keys, overall="value")
         return wide.join(overall, on=keys, how="left", maintain_order="left").with_columns(
@@ -150,17 +142,15 @@ def differences_table(
     blocks: Sequence[Block], metrics: Sequence[str], resamples: int
 ) -> pl.DataFrame:
     """Blocks with a baseline as the table of differences of ``Scores``."""
-    return _frame([b for b in blocks if b.baseline is not None], metrics, resamples).rename(
-        {"value": "difference"}
-    )
+    frame = _frame([b for b in blocks if b.baseline is not None], metrics, resamples)
+    return frame.rename({"value": "difference"})
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
     """Scores on a suite of only hard images: null, with a reason, where others are needed."""
     # ece_paper weighs a subset by its share of all images
-    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
-        pl.col("metric") != "ece_paper"
-    )
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"])
+    hard &= pl.col("metric") != "ece_paper"
     values = ["value" if "value" in table.columns else "difference", "low", "high"]
     reason = pl.lit("the suite holds hard images alone: which images are easy is not known")
     return table.with_columns(
@@ -173,9 +163,8 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     width = len(metrics)
 
     def names(of: Any, kind: Any = pl.String) -> pl.Series:
-        return pl.Series(
-            [of(b, s) for b in blocks for s in b.scope.subsets for _ in metrics], dtype=kind
-        )
+        values = [of(b, s) for b in blocks for s in b.scope.subsets for _ in metrics]
+        return pl.Series(values, dtype=kind)
 
     def sizes(of: Any) -> Any:
         return np.concatenate([np.repeat(of(b), width) for b in blocks]) if blocks else []
@@ -186,7 +175,8 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     over: list[tuple[str, ...] | None] = []
     for block in blocks:
         over += [None] * block.values.size if block.over is None else block.over
-    n_subsets = sum(len(b.scope.subsets) for b in blocks)
+    averaged = [", ".join(tasks) if tasks else None for tasks in over]
+    intervals = [INTERVALS[kind] for kind in numbers(lambda b: b.kinds)]
     frame = pl.DataFrame(
         {
             "run": names(lambda b, _: b.run),
@@ -197,19 +187,15 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
             "subset": names(lambda _, s: s.name),
             "cue": names(lambda _, s: s.cue),
             "group": names(lambda _, s: s.group),
-            "metric": pl.Series(list(metrics) * n_subsets, dtype=pl.String),
+            "metric": pl.Series(list(metrics) * (len(over) // width), dtype=pl.String),
             "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
             "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
             "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
-            "interval": pl.Series(
-                [INTERVALS[k] for k in numbers(lambda b: b.kinds)], dtype=pl.String
-            ),
+            "interval": pl.Series(intervals, dtype=pl.String),
             "n": pl.Series(sizes(lambda b: b.scope.n), dtype=pl.Int64),
             "n_positive": pl.Series(sizes(lambda b: b.scope.n_positive), dtype=pl.Int64),
             "n_tasks": pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
-            "averaged_tasks": pl.Series(
-                [", ".join(t) if t else None for t in over], dtype=pl.String
-            ),
+            "averaged_tasks": pl.Series(averaged, dtype=pl.String),
             "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
             "tasks": names(lambda b, _: b.scope.tasks, pl.Int64),
         }
@@ -223,6 +209,7 @@ def _reason(resamples: int) -> pl.Expr:
     """Why a value or an interval is null, or what it leaves out."""
     average = pl.col("task") == AVERAGE
     fewer = average & (pl.col("n_tasks") < pl.col("tasks"))
+    of_tasks = "defined for {} of {} tasks"
     undefined = "resamples, which hold one class or no image"
     partly = f"interval from {{}} of {resamples} resamples; the others hold one class or no image"
     unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
@@ -230,9 +217,7 @@ def _reason(resamples: int) -> pl.Expr:
         pl.when(average & (pl.col("n_tasks") == 0))
         .then(pl.lit("undefined for every task"))
         .when(fewer & pl.col("value").is_null())
-        .then(
-            pl.format("defined for {} of {} tasks alone: {}", "n_tasks", "tasks", "averaged_tasks")
-        )
+        .then(pl.format(f"{of_tasks} alone: {{}}", "n_tasks", "tasks", "averaged_tasks"))
         .when(fewer)
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
         .when(unbounded & (2 * pl.col("defined") < resamples))

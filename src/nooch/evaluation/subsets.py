@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +21,8 @@ CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
 
-_CONTAINS: dict[str, Callable[[NDArray[np.intp]], NDArray[np.bool_]]] = {
-    "all": lambda cell: cell >= 0,
-    "hard": lambda cell: cell < 2,
-    "easy": lambda cell: cell >= 2,
-    "hard_positive": lambda cell: cell == 0,
-    "hard_negative": lambda cell: cell == 1,
-    "easy_positive": lambda cell: cell == 2,
-    "easy_negative": lambda cell: cell == 3,
-}
+_CELLS_OF: dict[str, tuple[int, ...]] = {"all": (0, 1, 2, 3), "hard": (0, 1), "easy": (2, 3)}
+_CELLS_OF |= {cell: (number,) for number, cell in enumerate(CELLS)}
 
 
 @dataclass(frozen=True)
@@ -128,16 +121,18 @@ def divide(
     examples, atoms = _atoms(cell, parts)
     at_cell, at_label = cell[examples], labels[examples]
     subsets = [Subset(name) for name in SCORED]
-    members = [_CONTAINS[name](at_cell) for name in SCORED]
+    members = [np.isin(at_cell, _CELLS_OF[name]) for name in SCORED]
     for bit, cue in enumerate(cues if by_cue is not None else []):
         if by_cue is not None and bit < by_cue.dtype.itemsize * 8:
             alone = _cell(at_label, (by_cue[examples] >> np.uint64(bit)) & np.uint64(1) == 1)
             subsets += [Subset(name, cue=cue) for name in SCORED if name != "all"]
-            members += [_CONTAINS[name](alone) for name in SCORED if name != "all"]
+            members += [np.isin(alone, _CELLS_OF[name]) for name in SCORED if name != "all"]
     for codes, names in groups.values():
         for code, group in enumerate(names):
             subsets += [Subset(name, group=group) for name in SCORED]
-            members += [_CONTAINS[name](at_cell) & (codes[examples] == code) for name in SCORED]
+            members += [
+                np.isin(at_cell, _CELLS_OF[name]) & (codes[examples] == code) for name in SCORED
+            ]
     subsets += [Subset(f"avg:{name}") for name in shares]
     table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
     return subsets, Parts(labels, atoms, np.array(members), at_cell, table)

@@ -301,20 +301,16 @@ def block_of(
     defined = np.zeros(point.shape, dtype=np.int64)
     if replicates.shape[-1]:
         low, high, defined = intervals(replicates)
-        unusable = (
-            np.isnan(point) if baseline is not None else np.isnan(point) | (high - low <= _ROUNDING)
-        )
+        unusable = np.isnan(point)
+        if baseline is None:
+            unusable |= high - low <= _ROUNDING
         low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
     kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
     if baseline is None and over is None:
-        share = np.array(
-            [[m == "error" and s.name in SCORED for m in metrics] for s in scope.subsets],
-            dtype=bool,
-        )
+        plain = np.array([subset.name in SCORED for subset in scope.subsets], dtype=bool)
+        share = plain[:, None] & np.array([metric == "error" for metric in metrics], dtype=bool)
         share &= np.isnan(low) & ~np.isnan(point)
-        bounds = wilson(point, scope.n[:, None])
-        low, high = (
-            np.where(share, bound, known) for bound, known in zip(bounds, (low, high), strict=True)
-        )
+        least, most = wilson(point, scope.n[:, None])
+        low, high = np.where(share, least, low), np.where(share, most, high)
         kinds[share] = 2
     return Block(run, scope, point, low, high, defined, kinds, over, baseline)

@@ -82,7 +82,7 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
     orders, words = (np.zeros(len(marks)),) * 3, ["the smallest ids"] * 3
     if losses is not None:
         orders = -losses, -losses, losses
-        words = [f"the {which} loss ({baseline})" for which in ("highest", "highest", "lowest")]
+        words = [f"the {rank} loss ({baseline})" for rank in ("highest", "highest", "lowest")]
     elif support is not None:
         orders = support, -support, -support
         words = ["the least support", "the most support", "the most support"]
@@ -95,12 +95,12 @@ def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> l
     return [
         Chosen(
             kind,
-            f"{title} with {said}{more}",
+            f"{title} with {which}{more}",
             criterion,
             _first(inside, order, n),
             subset=title.lower().replace(" ", "_")[:-1],
         )
-        for (kind, title, inside, more), order, said in zip(sides, orders, words, strict=True)
+        for (kind, title, inside, more), order, which in zip(sides, orders, words, strict=True)
     ]
 
 

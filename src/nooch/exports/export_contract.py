@@ -93,8 +93,8 @@ class Content:
         """
         if self.data is None:
             raise InputError(
-                f"{purpose} needs the dataset, which is not where the suite says, or has changed"
-                " since",
+                f"{purpose} needs the dataset, which is not where the suite records it, or has"
+                " changed since",
                 remedy="give `dataset` DATASET",
             )
         return self.data

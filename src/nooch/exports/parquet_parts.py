@@ -1,4 +1,4 @@
-"""Parquet files of exports: how they are written, and what a Hugging Face folder says of them."""
+"""Parquet files of exports: writing, and their descriptions in a Hugging Face folder."""
 
 from __future__ import annotations
 

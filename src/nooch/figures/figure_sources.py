@@ -51,8 +51,8 @@ class Sources:
         sweep: of ``nooch.sweep_thresholds``; where it is missing, the dataset is swept.
         split: whose images.
         rule: which hyperparameters of runs; out of ``nooch.selection.RULES``.
-        roles: kind of criterion -> name of the criterion that stands for it in results of runs.
-        tasks: names; all that are there by default.
+        roles: kind of criterion -> name of the criterion that it names in results of runs.
+        tasks: names; all by default.
         strict: averages over all tasks: a value that is undefined for one of them has none. By
             default such tasks are left out.
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
@@ -272,7 +272,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a figure needs: whether it is there, what it is, and which option gives it."""
+    """An input of a figure: whether it is available, its name, and the option that gives it."""
 
     there: Callable[[Sources], bool]
     what: str

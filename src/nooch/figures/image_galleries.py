@@ -220,7 +220,7 @@ def save_gallery(
     """Write one picture: of each task hard positives on the left, hard negatives on the right.
 
     They are ordered by the loss of the baseline where there are runs or predictions, else by
-    support. Context cues are shaded where annotations are there.
+    support. Context cues are shaded where annotations are available.
 
     Args:
         tasks: which to show, from the top down.

@@ -182,7 +182,7 @@ class _Placed:
 
     @property
     def head(self) -> float:
-        """Height of what stands above the images."""
+        """Height of the texts above the images."""
         shaded = _lines(self._legend, _WORDS, self.layout.width)
         return _LINE * (len(self.title) * _TITLE + (len(self.note) + len(shaded)) * _WORDS) + 0.05
 
@@ -200,7 +200,7 @@ class _Placed:
 
     @property
     def height(self) -> float:
-        """Height of the images and what stands below them."""
+        """Height of the images and the texts below them."""
         return sum(self._tall(row) for row in self.rows)
 
     def draw(self, pen: _Pen, left: float, top: float, head: float) -> None:

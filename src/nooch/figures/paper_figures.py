@@ -137,7 +137,7 @@ def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
 
     Raises:
         ParameterError: no name, an unknown one, or a figure that needs what is not there; the
-            message says which option gives it.
+            message names the option that gives it.
     """
     listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
     for name in listed:
@@ -232,6 +232,6 @@ def _missing(name: str, sources: Sources) -> list[Need]:
 
 
 def _possible(sources: Sources) -> list[str]:
-    """What ``all`` stands for."""
+    """The figures of ``all``."""
     sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
     return [name for name in (*FIGURES, *sheets) if not _missing(name, sources)]

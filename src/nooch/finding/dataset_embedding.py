@@ -34,7 +34,7 @@ from nooch.encoders import (
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import partial_of, writing
+from nooch.files import RESUME, partial_of, writing
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
@@ -199,7 +199,7 @@ def _in_folder(data: Dataset, request: _Request, *, resumable: bool) -> tuple[Da
     files = _EmbeddingFiles(data, data.folder, label)
     with held(files.keep, "embedding these captions", clear_if_refused=True):
         try:
-            with writing(data.folder, _RESUME):
+            with writing(data.folder, RESUME):
                 files.take_back()
                 if isinstance(request.source, Path):
                     _divide(files, request.source, request.progress)
@@ -211,9 +211,6 @@ def _in_folder(data: Dataset, request: _Request, *, resumable: bool) -> tuple[Da
                 remove_folder(files.keep)
             raise
     return open_dataset(data.folder), label
-
-
-_RESUME = "fix that and give the same command again: parts that are done are kept"
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,12 @@ from nooch.challenge.set_rows import rows_of, set_of
 from nooch.challenge.suite import SetRecord
 from nooch.criteria import reads_of
 from nooch.data import ALL, SPLITS, Dataset
-from nooch.files import partial_of, replace_file, writing
+from nooch.files import RESUME, partial_of, replace_file, writing
 from nooch.finding.image_measures import Measures, measured, measures_schema
 from nooch.finding.task_sets import Marked, Search
 
 __all__ = ["MeasureFiles"]
 
-_RESUME = "fix that and give the same command again: what is done is kept"
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -136,7 +135,7 @@ def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     """Frames as record batches, under a temporary name first; without a frame there is no file."""
     partial = partial_of(path)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(writing(path, _RESUME))
+        stack.enter_context(writing(path, RESUME))
         writer = None
         for frame in frames:
             table = frame.rechunk().to_arrow()

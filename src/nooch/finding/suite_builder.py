@@ -106,8 +106,8 @@ def find(
         named: fields of ``FindOptions``, such as ``tasks`` and ``match``.
 
     Returns:
-        A suite in memory, or the one in ``out``, whose rows are read when they are asked for; tasks
-        without a set under a criterion are listed with the reason.
+        A suite in memory, or the one in ``out``, whose rows are read on demand; tasks without a set
+        under a criterion are listed with the reason.
 
     Raises:
         ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and
@@ -121,21 +121,8 @@ def find(
     """
     asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    names, splits = resolve_tasks(data, asked.tasks), splits_to_search(data, asked.splits)
-    check_thresholds(
-        {name: getattr(c, "thresholds", None) for name, c in criteria.items()}, names, data.classes
-    )
-    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     working = _working_target(data, target, map)
-    images = data.in_memory(reads_of(base.values())) if working is None else data
-    fitted = fit_criteria(images, base, names, working, map, progress)
-    _check_match(fitted, asked.match, criteria)
-    if not asked.allow_unannotated:
-        check_fit(fitted, base, names)
-    check_embeddings(data, reads_of(fitted.values()))
-    search = Search(fitted, criteria, names, splits, asked.match)
-    if working is None and reads_of(fitted.values()) != reads_of(base.values()):
-        images = data.in_memory(reads_of(fitted.values()))
+    search, images = _fitted_search(data, criteria, asked, working, map, progress)
     with (
         contextlib.nullcontext(_in_memory(search, images, progress))
         if working is None
@@ -143,7 +130,7 @@ def find(
     ) as (marked, read):
         suite = Suite(_header(search, data, asked.path, marked), read)
         if not asked.allow_unannotated:
-            check_sets(suite.header.sets, fitted)
+            check_sets(suite.header.sets, search.fitted)
         if target is None:
             return suite
         progress("writing", 0, 1)
@@ -153,6 +140,31 @@ def find(
         remove_leftovers(target, what, "finding this suite")
     progress("writing", 1, 1)
     return load_suite(target)
+
+
+def _fitted_search(
+    data: Dataset,
+    criteria: Mapping[str, Criterion | Fitted | Combination],
+    asked: FindOptions,
+    working: Path | None,
+    map: Map,
+    progress: Progress,
+) -> tuple[Search, Dataset]:
+    """What to search for, with fitted criteria; and the dataset, in memory unless ``working``."""
+    names, splits = resolve_tasks(data, asked.tasks), splits_to_search(data, asked.splits)
+    tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
+    check_thresholds(tables, names, data.classes)
+    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
+    images = data.in_memory(reads_of(base.values())) if working is None else data
+    fitted = fit_criteria(images, base, names, working, map, progress)
+    _check_match(fitted, asked.match, criteria)
+    if not asked.allow_unannotated:
+        check_fit(fitted, base, names)
+    reads = reads_of(fitted.values())
+    check_embeddings(data, reads)
+    if working is None and reads != reads_of(base.values()):
+        images = data.in_memory(reads)
+    return Search(fitted, criteria, names, splits, asked.match), images
 
 
 def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None:
@@ -232,17 +244,10 @@ def _folder(target: Path, data: Dataset, search: Search) -> Path:
 
 def _header(search: Search, data: Dataset, path: str | None, marked: Marked) -> SuiteHeader:
     """All of the suite but its rows; sets by criterion, then by task."""
-    known, order = data.provenance, list(search.criteria)
-    tasks = list(search.tasks)
+    known, order, tasks = data.provenance, list(search.criteria), list(search.tasks)
+    area, licenses = known.get("area"), known.get("licenses", [])
     return SuiteHeader(
-        DatasetRecord(
-            data.fingerprint,
-            len(data),
-            data.splits,
-            known.get("area"),
-            path,
-            known.get("licenses", []),
-        ),
+        DatasetRecord(data.fingerprint, len(data), data.splits, area, path, licenses),
         tasks,
         list(search.splits),
         {

@@ -210,12 +210,7 @@ class _Areas:
         self._kind, self._left_out = kind, int(np.iinfo(kind).max)
 
     def count(
-        self,
-        fitted: FittedCE,
-        tasks: Sequence[str],
-        alphas: Floats,
-        split: str,
-        progress: Progress,
+        self, fitted: FittedCE, tasks: Sequence[str], alphas: Floats, split: str, progress: Progress
     ) -> Counts:
         """Counts of ``_SIDES``: int64 (n_tasks, n_alphas x n_betas, 4)."""
         counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)

@@ -100,8 +100,8 @@ def with_attributes(
             where=where,
             allowed="the dataset's image ids",
         )
-    # an id that does not fit is none of the dataset's
-    found = table.with_columns(pl.col("image_id").cast(kind, strict=False))
-    images = data.images.join(found, on="image_id", how="left", maintain_order="left")
-    listed = data.images.join(found, on="image_id", how="semi").height
+    # an id that cannot be cast is not in the dataset
+    attributes = table.with_columns(pl.col("image_id").cast(kind, strict=False))
+    images = data.images.join(attributes, on="image_id", how="left", maintain_order="left")
+    listed = data.images.join(attributes, on="image_id", how="semi").height
     return replace(data, images=images), listed

@@ -2,7 +2,7 @@
 
 Three steps, each spread over workers by a ``map``: files are scanned into rows on disk; parts of
 the dataset, one by default, are written from the rows of their images; a split by groups is added
-once all groups are known. Finished work lies beside the dataset until that is written, so that an
+once all groups are known. Finished work lies next to the dataset until that is written, so that an
 interrupted import resumes.
 
 This module is light on purpose: files are being read by workers before Polars and SciPy are
@@ -15,13 +15,14 @@ import builtins
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, ParameterError
-from nooch.files import DATASET_MARKER, atomic_folder, check_output, writing
+from nooch.files import DATASET_MARKER, RESUME, atomic_folder, check_output, writing
+from nooch.options import options_from
 from nooch.plans import SplitPlan
 from nooch.shared_types import Map, Progress, no_progress
 from nooch.version import __version__
@@ -32,20 +33,37 @@ if TYPE_CHECKING:
     from nooch.importing.part_import import Imported
     from nooch.readers.reader_contract import Reading
 
-__all__ = ["import_dataset", "save_imported", "with_split"]
+__all__ = ["DatasetImportOptions", "import_dataset", "save_imported", "with_split"]
+
+
+@dataclass(frozen=True)
+class DatasetImportOptions:
+    """Options of an import.
+
+    Attributes:
+        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
+            hundred MB of memory.
+        images: folder below which the image files lie.
+        split: how images are divided.
+        notes: put before those of the import.
+        overwrite: replace a dataset folder that exists.
+    """
+
+    part_size: int | None = None
+    images: str | Path | None = None
+    split: SplitPlan | None = None
+    notes: Sequence[str] = ()
+    overwrite: bool = False
 
 
 def import_dataset(
     reading: Reading,
     out: str | Path,
     *,
-    part_size: int | None = None,
-    images: str | Path | None = None,
-    split: SplitPlan | None = None,
-    notes: Sequence[str] = (),
-    overwrite: bool = False,
+    options: DatasetImportOptions | None = None,
     map: Map = builtins.map,
     progress: Progress = no_progress,
+    **named: Any,
 ) -> Imported:
     """Import files as a dataset folder.
 
@@ -54,47 +72,44 @@ def import_dataset(
 
     Args:
         reading: what is read, such as ``CocoReading(things=["instances.json"])``.
-        out: folder to write. Intermediate files lie beside it, where all workers must be able to
+        out: folder to write. Intermediate files lie next to it, where all workers must be able to
             write.
-        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
-            hundred MB of memory.
-        images: folder below which the image files lie.
-        split: how images are divided.
-        notes: put before those of the import.
-        overwrite: replace a dataset folder that exists.
+        options: part size, images, split, notes, overwrite.
         map: where the work is done, such as an engine's.
         progress: called with what is being done, how much of it is done, and of how much.
+        named: single options by name, such as ``part_size=125_000``.
 
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
-        InputError: files that the reading refuses; a file that is changed meanwhile. Lists and
+        InputError: files that the reading refuses; a file that changed during the import. Lists and
             counts in the message are those of a part. Nothing is written then.
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.
     """
-    target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    if part_size is not None and part_size < 1:
-        raise ParameterError(f"a part of {part_size} images", allowed="1 and more")
-    reading.check(split)
-    root = None if images is None else str(Path(images).absolute())
-    asked = [part_size, root, list(notes)]
-    content = _dependencies(reading, split, asked)
+    options = options_from(DatasetImportOptions, options, named)
+    target = check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    if options.part_size is not None and options.part_size < 1:
+        raise ParameterError(f"a part of {options.part_size} images", allowed="1 and more")
+    reading.check(options.split)
+    content = _dependencies(reading, options)
     folder = work_folder(target, "importing", content)
-    with held(folder, _DOING, clear_if_refused=True), writing(folder, _RESUME):
-        scanned = reading.scan(
-            folder, map, partial(progress, "reading annotation files"), part_size
-        )
+    with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
+        reading_progress = partial(progress, "reading annotation files")
+        scanned = reading.scan(folder, map, reading_progress, options.part_size)
         from nooch.importing.part_import import seal, write_parts
 
-        work, written = write_parts(folder, scanned, images, split, part_size, map, progress)
-        if _dependencies(reading, split, asked) != content:
+        work, written = write_parts(
+            folder, scanned, options.images, options.split, options.part_size, map, progress
+        )
+        if _dependencies(reading, options) != content:
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
-        imported = seal(work, written, images, notes)
-        with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as made:
-            for name in [*imported.header.files, DATASET_MARKER]:
-                (made / name).parent.mkdir(exist_ok=True)
-                _link(work.dataset / name, made / name)
+        imported = seal(work, written, options.images, options.notes)
+        marker = DATASET_MARKER
+        with atomic_folder(target, overwrite=options.overwrite, marker=marker) as partial_folder:
+            for name in [*imported.header.files, marker]:
+                (partial_folder / name).parent.mkdir(exist_ok=True)
+                _link(work.dataset / name, partial_folder / name)
     # also what other imports of this dataset left, of other files or with other parameters
     remove_leftovers(target, "importing", _DOING)
     progress("writing", 1, 1)
@@ -102,24 +117,25 @@ def import_dataset(
 
 
 _DOING = "importing this dataset"
-_RESUME = "mend that and give the same command again: it goes on where it was"
 
 
-def _dependencies(reading: Reading, plan: SplitPlan | None, asked: list[Any]) -> dict[str, Any]:
+def _dependencies(reading: Reading, options: DatasetImportOptions) -> dict[str, Any]:
     """What intermediate files depend on, JSON-like: another import never takes them for its own."""
-    files = [
-        *reading.files(),
-        *([] if plan is None or plan.shares is not None else [("split", Path(plan.source))]),
-    ]
+    plan = options.split
+    files = [*reading.files()]
+    if plan is not None and plan.shares is None:
+        files.append(("split", Path(plan.source)))
     try:
         stats = [(role, str(path.absolute()), path.stat()) for role, path in files]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
+    root = None if options.images is None else str(Path(options.images).absolute())
+    asked = [options.part_size, root, list(options.notes), *reading.dependencies()]
     return {
         "version": __version__,
         "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
         "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
-        "asked": [*asked, *reading.dependencies()],
+        "asked": asked,
     }
 
 
@@ -138,10 +154,9 @@ def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) ->
     from nooch.importing.part_import import Imported
 
     save_dataset(data, out, overwrite=overwrite)
+    header, n_areas = read_header(out), int(data.areas.nnz)
     captions = 0 if data.captions is None else data.captions.height
-    return Imported(
-        read_header(out), int(data.areas.nnz), captions, list(data.attributes), data.has_areas
-    )
+    return Imported(header, n_areas, captions, list(data.attributes), data.has_areas)
 
 
 def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import filecmp
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -34,8 +35,8 @@ from nooch.shared_types import Map, Progress
 
 __all__ = [
     "Imported",
-    "Part",
     "PartJob",
+    "PartRange",
     "SplitJob",
     "Work",
     "Written",
@@ -62,7 +63,7 @@ class Written(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Part:
+class PartRange:
     """Images ``first`` to ``first + count`` by id; ``low <= id < high``, where None is no end."""
 
     low: ImageId | None
@@ -71,12 +72,12 @@ class Part:
     count: int
 
 
-def divided(ids: pl.Series, part_size: int | None) -> list[Part]:
+def divided(ids: pl.Series, part_size: int | None) -> list[PartRange]:
     """Parts of about as many images each, at most ``part_size``; one part where it is None."""
     edges = part_edges(len(ids), part_size)
     bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
-        Part(low, high, first, last - first)
+        PartRange(low, high, first, last - first)
         for (low, high), (first, last) in zip(pairwise(bounds), pairwise(edges), strict=True)
     ]
 
@@ -121,7 +122,7 @@ class PartJob(NumberedJob):
     name: ClassVar[str] = "part"
     result_type: ClassVar[type] = Written
     work: Work
-    part: Part
+    part: PartRange
 
     def make(self) -> Written:
         """Read the images, and write their tables."""
@@ -129,22 +130,20 @@ class PartJob(NumberedJob):
         data, counts = work.scanned.read(self.part.low, self.part.high, work.images)
         group = None if work.plan is None else work.plan.group
         if group is not None:
-            names = group_names(data.images, group)
-            names.to_frame().write_parquet(work.groups(self.number))
+            names = group_names(data.images, group).to_frame()
+            names.write_parquet(work.groups(self.number))
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
-        # of several parts, it takes another look at all files; with groups, splits are still to
-        # come
+        # that of several parts needs all files; with groups, splits are still to come
         fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
         return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
 
     def divided(self, images: pl.DataFrame) -> pl.DataFrame:
         """Images with their splits."""
-        codes = read_array(self.work.splits, mapped=True)[
-            self.part.first : self.part.first + self.part.count
-        ]
+        first, last = self.part.first, self.part.first + self.part.count
+        codes = read_array(self.work.splits, mapped=True)[first:last]
         return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -161,9 +160,8 @@ class SplitJob(PartJob):
         record = written.record
         name = next(name for name in record.files if name.startswith("images"))
         images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
-        record.files[name] = file_record(
-            write_table(images, work.dataset, "images", number, work.n_parts)
-        )
+        file = write_table(images, work.dataset, "images", number, work.n_parts)
+        record.files[name] = file_record(file)
         record.splits = dict(images["split"].value_counts().iter_rows())
         return written
 
@@ -206,7 +204,7 @@ def write_parts(
 
 
 def _listing(images: str | Path, folder: Path) -> ImageListing:
-    """List the image files. Parts that were written while others were there are of no use."""
+    """List the image files. Parts written with another list are removed."""
     file = folder / "image-files"
     new = ImageListing.write(images, file.with_suffix(".partial"))
     if file.is_file() and not filecmp.cmp(new.file, file, shallow=False):
@@ -219,7 +217,7 @@ def _listing(images: str | Path, folder: Path) -> ImageListing:
 
 def _save_splits(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
     counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
-    # a split that is left empty is told before parts are written
+    # raises for a split that is left empty before parts are written
     split_provenance({}, plan, counts)
     write_array(work.splits, codes)
 
@@ -247,37 +245,30 @@ def seal(
     work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]
 ) -> Imported:
     """Make a dataset of the parts."""
-    records = [one.record for one in written]
-    splits = _sum(record.splits for record in records)
-    provenance = work.scanned.provenance(
-        _sum(one.counts for one in written), sum(splits.values()), images
-    )
+    records = [part.record for part in written]
+    splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
+    provenance = work.scanned.provenance(counts, sum(splits.values()), images)
     provenance["notes"] = [*notes, *provenance["notes"]]
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, splits)
-    first = written[0]
+    first, classes = written[0], work.scanned.classes
+    header = seal_dataset(
+        work.dataset, records, classes, first.image_root, provenance, first.fingerprint
+    )
     return Imported(
-        seal_dataset(
-            work.dataset,
-            records,
-            work.scanned.classes,
-            first.image_root,
-            provenance,
-            first.fingerprint,
-        ),
+        header,
         sum(int(record.per_image.sum(dtype=np.int64)) for record in records),
         sum(record.captions or 0 for record in records),
         first.attributes,
-        not any(one.unknown for one in written),
+        not any(part.unknown for part in written),
     )
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for some in counts:
-        for name, count in some.items():
-            total[name] = total.get(name, 0) + count
-    return total
+        total.update(some)
+    return dict(total)
 
 
 def split_provenance(
@@ -292,17 +283,10 @@ def split_provenance(
     empty = [name for name in SPLITS if not counts.get(name)]
     wanted = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
     if lost := [name for name in empty if name in wanted]:
-        raise InputError(
-            f"split {plan.source} of {sum(counts.values())} images leaves {' and '.join(lost)}"
-            " empty",
-            remedy="give more images, or other percentages",
-        )
+        problem = f"of {sum(counts.values())} images leaves {' and '.join(lost)} empty"
+        remedy = "give more images, or other percentages"
+        raise InputError(f"split {plan.source} {problem}", remedy=remedy)
     if empty:
         notes.append(f"no image is in the split {' or '.join(empty)}")
-    record = {
-        "source": plan.source,
-        "seed": plan.seed,
-        "group": plan.group,
-        "values": dict(plan.values),
-    }
-    return {**provenance, "split": record, "notes": notes}
+    plan_record = {**asdict(plan), "values": dict(plan.values)}
+    return {**provenance, "split": plan_record, "notes": notes}

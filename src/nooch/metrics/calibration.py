@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nooch.metrics.pointwise import probabilities, said_positive, total_weight
 
-__all__ = ["N_BINS", "bins_of", "ece", "ece_paper", "ece_top", "gaps", "top_gaps"]
+__all__ = ["N_BINS", "bins_of", "ece", "ece_paper", "ece_top", "top_gaps"]
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ def ece(
         UndefinedError: no image.
     """
     p = probabilities(values, scale)
-    return _binned(p, gaps(labels, p), weights, n_bins)
+    return _binned(p, np.asarray(labels - p), weights, n_bins)
 
 
 def ece_top(
@@ -79,11 +79,6 @@ def ece_paper(
     """
     top = ece_top(labels, values, weights, scale=scale, n_bins=n_bins)
     return top * total_weight(len(labels), weights) / images
-
-
-def gaps(labels: NDArray[np.bool_], p: Floats) -> Floats:
-    """Label minus probability, float64 (n,)."""
-    return np.asarray(labels - p)
 
 
 def top_gaps(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
-from nooch.metrics.calibration import N_BINS, bins_of, gaps, top_gaps
+from nooch.metrics.calibration import N_BINS, bins_of, top_gaps
 from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking
 
@@ -211,7 +211,7 @@ def _summands(
     if "nll" in wanted:
         summands["nll"] = _Summand(losses(labels, values, scale), None)
     if "ece" in wanted:
-        summands["ece"] = _Summand(gaps(labels, p), bins_of(p))
+        summands["ece"] = _Summand(np.asarray(labels - p), bins_of(p))
     if "ece_top" in wanted:
         confidence, difference = top_gaps(labels, p, positive)
         summands["ece_top"] = _Summand(difference, bins_of(confidence))

@@ -20,15 +20,15 @@ def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -
     Args:
         entries: to be added up.
         shape: of the array.
-        ordered: the columns of every row ascend already, and entries of the same place are added up
-            as they come.
+        ordered: the columns of every row ascend already; entries of the same place are added up in
+            their order.
     """
     rows, columns, values = entries
     listed = coo_array((values, (rows, columns)), shape=shape)
     # unless asked otherwise, entries are put in order also where all are: sums must not depend on
     # what other rows hold
     listed.has_canonical_format = True
-    found = listed.tocsr()
-    found.has_sorted_indices, found.has_canonical_format = ordered, False
-    found.sum_duplicates()
-    return csr_array(found)
+    sums = listed.tocsr()
+    sums.has_sorted_indices, sums.has_canonical_format = ordered, False
+    sums.sum_duplicates()
+    return csr_array(sums)

@@ -108,7 +108,7 @@ class BoxTable(FoundBoxes):
     read: Callable[[], pl.DataFrame]
 
     def digest(self) -> str:
-        """Of nothing: there is only the source."""
+        """Empty: there is only the source."""
         return ""
 
     def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:

@@ -96,33 +96,33 @@ class BoxReading:
 
     def dependencies(self) -> list[Any]:
         """The files of boxes by name, size and time, and the names of images."""
-        found = self._found()
-        folder = self.images or found.images
+        boxes = self._boxes()
+        folder = self.images or boxes.images
         names = [] if folder is None else sorted(list_images(folder))
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
-        given = map(str, (self.format, self.source, self.classes, self.images))
-        return [*given, found.digest(), listed]
+        parameters = map(str, (self.format, self.source, self.classes, self.images))
+        return [*parameters, boxes.digest(), listed]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedBoxes:
         """Boxes of all images. Raises as ``read_boxes`` does."""
         del part_size
-        found = self._found()
-        images = self.images or found.images
+        boxes = self._boxes()
+        images = self.images or boxes.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
-        rows = found.scan(folder, JobRunner(map, progress), listing)
+        rows = boxes.scan(folder, JobRunner(map, progress), listing)
         if not rows.batches:
             raise InputError("holds no boxes of any image", where=self.source)
         batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
         keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
-        names = found.names_of(keys)
+        names = boxes.names_of(keys)
         classes = list(dict.fromkeys(names.values()))
         columns = {key: classes.index(name) for key, name in names.items()}
         ordered = _is_ordered(rows, columns)
-        return ScannedBoxes(self, rows, classes, columns, ordered, listing, found.root, found.notes)
+        return ScannedBoxes(self, rows, classes, columns, ordered, listing, boxes.root, boxes.notes)
 
-    def _found(self) -> FoundBoxes:
+    def _boxes(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)
         images = None if self.images is None else Path(self.images)
         return FORMATS[self.format](Path(self.source), classes, images)
@@ -176,8 +176,8 @@ class ScannedBoxes:
         if self.images is not None:
             stems = set(rows["stem"])
             index = self.images.index(lambda name: name.rsplit(".", 1)[0] in stems)
-            found = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
-            rows, root, missing = rows.with_columns(file_name=found), index.root, found.null_count()
+            paths = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
+            rows, root, missing = rows.with_columns(file_name=paths), index.root, paths.null_count()
         known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
         unknown = {n: pl.lit(None, kind) for n, kind in known.items() if n not in rows.columns}
         rows = rows.with_columns(**unknown)

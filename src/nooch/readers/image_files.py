@@ -103,13 +103,13 @@ def list_images(root: str | Path) -> Iterator[str]:
         raise InputError(f"cannot be listed: {error.strerror}", where=where) from error
 
 
-def _only(found: list[str], name: str) -> str | None:
-    if len(found) > 1:
+def _only(paths: list[str], name: str) -> str | None:
+    if len(paths) > 1:
         raise InputError(
-            f"several files are called {name}: {some_of(found)}",
+            f"several files are called {name}: {some_of(paths)}",
             remedy="give the folder below which names are unique",
         )
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def _walk(root: Path, below: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ LABEL_MAPS = ("PNG", "BMP", "TIFF")
 """Formats of label maps."""
 
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
-"""What is raised for a file that is no such image, or a damaged one."""
+"""Errors of a file that is not such an image, or is damaged."""
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class MapReading:
         self._classes()
 
     def dependencies(self) -> list[Any]:
-        """The maps by name, size and time, and what is read in them."""
+        """The maps by name, size and time, the class list, void and suffix."""
         digest = listed_digest(list_maps(self.folder, self.suffix))
         return [str(self.class_list), list(self.void), self.suffix, digest]
 
@@ -239,7 +239,7 @@ def _means_void(name: str) -> bool:
     """Whether a class name says that its pixels have no annotation."""
     marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
     words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
-    return any(said and said <= _NOT_ANNOTATED for said in words)
+    return any(some and some <= _NOT_ANNOTATED for some in words)
 
 
 def _class_list(path: Path) -> dict[int, str]:

@@ -81,7 +81,7 @@ def count_maps(
     Args:
         listed: the maps, as ``list_maps`` gives them.
         names: pixel value -> class name, in the order of columns.
-        ignored: values that mean no class (void, unlabelled).
+        ignored: values that mean no class (void, unlabeled).
         folder: where counts are kept.
         runner: does the jobs.
 

@@ -117,7 +117,7 @@ class Reading(Protocol):
     def dependencies(self) -> list[Any]:
         """Further inputs of the rows, JSON-like: an import resumes only where they are equal.
 
-        Asked again when everything is read: a file that changed meanwhile is refused.
+        Compared again when everything is read: a file that has changed is refused.
         """
 
     def scan(

@@ -1,8 +1,8 @@
 """Rows on disk, sorted by image id, read by range of ids; each may carry a text.
 
-Rows are the bytes of a structured NumPy array, which is mapped to find a range; texts lie beside it
-in blocks. It is no Parquet because workers that write it start without importing Polars, which
-takes longer than decoding a small file.
+Rows are the bytes of a structured NumPy array, which is mapped to find a range; texts are in a
+second file, in blocks. The format is not Parquet because importing Polars takes a worker longer
+than decoding a small file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_rows(
     columns: Sequence[NDArray[Any]],
     texts: Sequence[str | None] | None = None,
 ) -> None:
-    """Write rows; those of one id stay in the order in which they came.
+    """Write rows; rows with the same id keep their order.
 
     Args:
         stem: path without ending.
@@ -75,9 +75,9 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
     begins = (ends[block : last + 1] + ends.nbytes).tolist()
     with file.open("rb") as content:
         content.seek(begins[0])
-        found = [
+        decoded = [
             text
             for k in range(last - block)
             for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))
         ]
-    return found[first - block * _BLOCK :][:count]
+    return decoded[first - block * _BLOCK :][:count]

@@ -113,7 +113,7 @@ _TYPES: dict[int, pl.DataType] = {
 """Kinds of the cells of a column -> its type; with any other kinds it is text."""
 
 _FIRST = 1000
-"""Rows that are looked at first: a column that has text there is text."""
+"""Number of rows that are read first: a column that has text there is text."""
 
 
 def _csv_schema(file: Path) -> Schema:
@@ -132,8 +132,8 @@ def _kinds_of_cells(
     """Column -> kinds of its cells that are not empty; ``known`` are columns that are only read."""
     kinds = {f"{number}": _kind(pl.col(name)).bitwise_or() for number, name in enumerate(names)}
     read = {f"null {number}": pl.col(name).null_count() for number, name in enumerate(known)}
-    found = rows.select(**kinds, **read).collect(engine="streaming").row(0)
-    return {name: kind or 0 for name, kind in zip(names, found, strict=False)}
+    row = rows.select(**kinds, **read).collect(engine="streaming").row(0)
+    return {name: kind or 0 for name, kind in zip(names, row, strict=False)}
 
 
 def _kind(cell: pl.Expr) -> pl.Expr:

@@ -46,7 +46,7 @@ _GROUP = 1 << 13
 """Rows of a part that are held until they are written."""
 
 _SLICE = 1 << 20
-"""Ids that are looked at at once."""
+"""Number of ids that are processed at once."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class TableReading:
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """A table of which all is known that no part of it tells.
+    """A table, with the facts that depend on all its rows.
 
     Attributes:
         reading: what was asked for.
@@ -390,5 +390,5 @@ def _ids_file(folder: Path) -> Path:
 
 
 def _part_folder(folder: Path, number: int) -> Path:
-    """Where the rows of a part are; the name is the one that Polars gives it."""
+    """The folder of a part's rows; Polars chooses the name."""
     return folder / "rows" / f"part={number}"

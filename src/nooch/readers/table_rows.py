@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table is what.
+    """The roles of a table's columns.
 
     Attributes:
         id: image ids (integers or text).
@@ -168,7 +168,7 @@ def put_together(
     index: ImageIndex | None,
     classes: Any,
 ) -> tuple[Dataset, dict[str, int]]:
-    """Rows as a Dataset without provenance, and the counts that ``table_provenance`` tells.
+    """Rows as a Dataset without provenance, and counts for ``table_provenance``.
 
     Args:
         rows: all rows of some images.

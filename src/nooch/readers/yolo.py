@@ -79,7 +79,7 @@ def _class_list(file: Path) -> dict[str, str]:
 
 
 def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages | None:
-    """The images that a ``data.yaml`` lists; None where only its names are of use."""
+    """The images that a ``data.yaml`` lists; None where only its names apply."""
     if data.file == source:
         listed = find_images(data, data.root) if data.entries else None
         if listed is None:

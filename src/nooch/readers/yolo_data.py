@@ -154,7 +154,7 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
     ``../NAME`` that is not there is looked for as ``NAME``, as some exports write it.
 
     Raises:
-        InputError: a root that is no folder; entries of which only some are there; paths that lead
+        InputError: a root that is no folder; entries of which only some exist; paths that lead
             out of ``root``; an image in two splits; a split without images.
     """
     if not root.is_dir():
@@ -207,7 +207,7 @@ def label_of(image: str) -> str:
 def _place(entry: str, base: Path) -> Path | None:
     """Where an entry is, or None; never outside of the base."""
     for text in (entry, entry.removeprefix("../")):
-        # resolved before it is looked at: nothing outside is opened, whatever links there are
+        # resolve links first: nothing outside is opened
         place = (base / text).resolve()
         if place.is_relative_to(base) and place.exists():
             return place

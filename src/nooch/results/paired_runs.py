@@ -88,6 +88,6 @@ def _chosen_predictions(
         mine = [record for record in records if record.job.method == method]
         if not mine:
             raise ParameterError(f"there are no predictions of {method}", where=runs.path)
-        # a method has another setting on each task, so that its runs are told by seed alone
+        # the settings of a method differ by task: its runs are named by seed alone
         predictions[method] = runs_predictions(runs, mine, lambda job: f"{job.method}/{job.seed}")
     return predictions

@@ -303,7 +303,7 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 
 
 def roles_of(
-    criteria: Iterable[str], suites: Sequence[Suite], given: Mapping[str, str]
+    criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
     """Name of each criterion -> what it is called in tables.
 
@@ -312,17 +312,17 @@ def roles_of(
     Args:
         criteria: their names; each may occur several times.
         suites: the kinds of criteria.
-        given: kind -> name of the criterion that stands for it.
+        named: kind -> name of the criterion that stands for it.
 
     Raises:
         ParameterError: an unknown kind or criterion.
     """
     names = list(dict.fromkeys(criteria))
-    for kind, name in given.items():
+    for kind, name in named.items():
         check_one_of("kind of criterion", kind, KINDS)
         check_one_of("criterion", name, names, owner="the results")
-    roles = {name: kind for kind, name in given.items()}
-    for kind in set(KINDS) - set(given):
+    roles = {name: kind for kind, name in named.items()}
+    for kind in set(KINDS) - set(named):
         of_kind = [name for name in names if name not in roles and _kind_of(name, suites) == kind]
         # one that is called as its kind comes before others of it
         chosen = [kind] if kind in of_kind else of_kind

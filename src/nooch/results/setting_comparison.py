@@ -71,15 +71,15 @@ def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
         if setting not in {name, "block", "features"} and len(set(values)) > 1:
             differing.append(f"{setting} ({', '.join(values)})")
     grids = [list(runs.header.jobs.values()) for runs in folders]
-    parts: dict[str, list[Any]] = {
-        part: [runs.header.data.get(part) for runs in folders]
-        for part in ("suite", "features", "pixels", "backbone")
+    aspects: dict[str, list[Any]] = {
+        name: [runs.header.data.get(name) for runs in folders]
+        for name in ("suite", "features", "pixels", "backbone")
     }
-    parts["tasks"] = [{job.task for job in jobs} for jobs in grids]
+    aspects["tasks"] = [{job.task for job in jobs} for jobs in grids]
     settings = [{(job.method, job.setting) for job in jobs} for jobs in grids]
-    parts["methods or their settings"] = settings
-    parts["seeds"] = [{(job.seed, job.order) for job in jobs} for jobs in grids]
-    differing += [part for part, values in parts.items() if any(v != values[0] for v in values)]
+    aspects["methods or their settings"] = settings
+    aspects["seeds"] = [{(job.seed, job.order) for job in jobs} for jobs in grids]
+    differing += [name for name, values in aspects.items() if any(v != values[0] for v in values)]
     text = f"these folders differ not only in {name}, but also in {', '.join(differing)}"
     return [text] if differing else []
 

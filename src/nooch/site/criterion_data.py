@@ -15,17 +15,17 @@ from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.site.data_scripts import packed, sparse
 
-__all__ = ["MOST_CUES", "Travelling", "criterion_parts", "shown_criteria", "travelling"]
+__all__ = ["MOST_CUES", "PageCues", "criterion_parts", "page_cues", "shown_criteria"]
 
 MOST_CUES = 8
-"""Classes of largest A whose areas travel, unless the suite's own alpha takes more."""
+"""Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
 _NONE = 255
 _BY_HAND = "the cues of this task were given by hand"
 
 
 @dataclass(frozen=True)
-class Travelling:
-    """Classes whose areas travel, strongest first.
+class PageCues:
+    """Classes whose areas the page gets, strongest first.
 
     Attributes:
         names: classes.
@@ -40,7 +40,7 @@ class Travelling:
     fixed: str | None = None
 
 
-def travelling(fitted: FittedCE, task: str) -> Travelling:
+def page_cues(fitted: FittedCE, task: str) -> PageCues:
     """Which areas a task needs: those of the classes that could be cues, the strongest first as the
     criterion orders them.
     """
@@ -48,14 +48,14 @@ def travelling(fitted: FittedCE, task: str) -> Travelling:
         names = fitted.cues(task)
         strengths = [fitted.strength(name, task) for name in names]
         known = tuple(value if np.isfinite(value) else None for value in strengths)
-        return Travelling(names, known, 0.0, _BY_HAND)
+        return PageCues(names, known, 0.0, _BY_HAND)
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
     # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties
     # keep the order of classes
     ordered = sorted((name for name, a in row.items() if a > 0), key=lambda name: -row[name])
     most = max(MOST_CUES, len(fitted.cues(task)))
     bound = row[ordered[most]] if len(ordered) > most else 0.0
-    return Travelling(tuple(ordered[:most]), tuple(row[name] for name in ordered[:most]), bound)
+    return PageCues(tuple(ordered[:most]), tuple(row[name] for name in ordered[:most]), bound)
 
 
 def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
         keys = ("alpha", "beta", "tau", "embedding", "phi")
         shown |= {key: record.parameters.get(key) for key in keys}
         if isinstance(shown["tau"], Mapping):
-            # by task: each task's thresholds travel with its marks
+            # by task: each task's thresholds are with its marks
             shown["tau"] = None
         embeddings = {} if data is None or record.fitted is None else data.embeddings
         shown["explained"] = shown["embedding"] in embeddings
@@ -83,7 +83,7 @@ def criterion_parts(
     """For each criterion what a task's page needs, and areas of classes by name.
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
-    the suite says, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
+    in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
     is no set.
     """
     parts: dict[str, Any] = {}
@@ -126,8 +126,8 @@ def _gist(
     return None if fitted.undefined(task) is not None else fitted.support(data, task)
 
 
-def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> Travelling | None:
-    """What travels, where the areas give exactly the support that the suite has; None otherwise."""
+def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageCues | None:
+    """The page's cues, if the areas give exactly the supports of the suite."""
     record, data = suite.header.criteria[criterion], images.data
     # where areas are unknown (gaps), the supports themselves are sent
     if record.kind != "ce" or record.fitted is None or data is None or data.gaps is not None:
@@ -141,7 +141,7 @@ def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> Trave
         challenge = suite.set(criterion, task, images.split)
         if not _agrees(challenge, fitted.support(data, task), images):
             return None
-    return travelling(fitted, task)
+    return page_cues(fitted, task)
 
 
 def _agrees(challenge: ChallengeSet, support: NDArray[np.float64], images: SplitImages) -> bool:

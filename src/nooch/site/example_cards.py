@@ -19,7 +19,7 @@ __all__ = ["cards_of", "gallery_rows", "pictures_wanted"]
 
 
 def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
-    """Groups of examples with what stands below each image."""
+    """Groups of examples with the lines below each image."""
     return [
         ExampleGroup(
             view.task,

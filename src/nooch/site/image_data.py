@@ -14,7 +14,7 @@ from nooch.site.data_scripts import packed, script
 __all__ = ["BLOCK", "about_images", "split_file"]
 
 BLOCK = 500
-"""Images whose names and captions travel together."""
+"""Images whose names and captions are in one file."""
 _EXACT = 2**53 - 1
 """Larger integers are no numbers to a browser."""
 

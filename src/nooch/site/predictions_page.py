@@ -64,8 +64,10 @@ def score_predictions(
         progress("checking predictions", done, len(predictions))
     if not known:
         return PredictionScores(None, problems)
-    # the first task takes as long as each of the others: progress is shown from the start
-    progress("scoring tasks", 0, sum(any(t in r.tasks for r in known) for t in suite.tasks))
+    # a task can take minutes: progress is shown before the first one is done
+    predicted = {task for run in known for task in run.tasks}
+    tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
+    progress("scoring tasks", 0, len(tasks))
     scores = evaluate(
         suite,
         known,

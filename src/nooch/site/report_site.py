@@ -79,7 +79,7 @@ class ReportOptions:
         predictions: outputs of other models: their losses image by image, and their scores.
         methods: two methods to compare image by image, the baseline first; by default ERM, and for
             each criterion the method with the best average AUC on hard images.
-        images: folder of images; by default the one that the dataset records, where it is there.
+        images: folder of images; by default the one that the dataset records, where it exists.
         annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test``, or the first there is.

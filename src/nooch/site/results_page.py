@@ -53,7 +53,7 @@ class ResultsView:
         access: method -> what it may see.
         statements: ``sentence, rule, verdict, scope, paper, checks``.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
-            over, n_worse, low, high``; ``over`` says of an average over how many tasks it is, else
+            over, n_worse, low, high``; ``over`` is the number of tasks of an average in words, else
             it is null.
         intervals: what ``low`` and ``high`` are, in words.
         scored: tables of ``nooch evaluate``, of predictions that were given.

@@ -22,7 +22,7 @@ LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.
 
 @dataclass(frozen=True)
 class Card:
-    """An image among the examples: where it is, and what stands below it."""
+    """An image among the examples: its place, the lines below it, and its link."""
 
     split: str
     row: int

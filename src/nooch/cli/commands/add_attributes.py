@@ -45,13 +45,13 @@ def add_attributes_command(
     from nooch.importing.attribute_columns import attribute_table, with_attributes
 
     data = open_dataset(dataset)
-    found = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
+    attributes = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
     listed = 0
 
     def parts() -> Iterator[Dataset]:
         nonlocal listed
         for number in range(data.n_parts):
-            part, known = with_attributes(data.part(number), found, where=table)
+            part, known = with_attributes(data.part(number), attributes, where=table)
             listed += known
             yield part
 
@@ -64,10 +64,10 @@ def add_attributes_command(
         )
     facts: dict[str, Any] = {
         "dataset": str(out),
-        "attributes": found.columns[1:],
+        "attributes": attributes.columns[1:],
         "images": len(data),
         "images_listed": listed,
-        "rows_left_out": found.height - listed,
+        "rows_left_out": attributes.height - listed,
     }
     if format is Format.json:
         print_json(facts)

@@ -192,14 +192,14 @@ def select_command(
     hint(f"{out}: {', '.join(chosen.tasks)}")
 
 
-def _check_like_paper(given: dict[str, object]) -> None:
+def _check_like_paper(asked: dict[str, object]) -> None:
     """Refuse values that differ from the paper's rule."""
     from nooch.selection import paper_rule
 
     rule = paper_rule([])
     own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}
     own |= {"split": LOSS_SPLIT, "overlap": None, "similar": _PAPERS}
-    if other := [f"--{name} {value}" for name, value in given.items() if value != own[name]]:
+    if other := [f"--{name} {value}" for name, value in asked.items() if value != own[name]]:
         raise ParameterError(
             f"{', '.join(other)} is not the paper's rule",
             where="--like paper",

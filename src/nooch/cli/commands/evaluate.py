@@ -82,28 +82,24 @@ def evaluate_command(
     for condition in conditions:
         check_names(condition, scored)
     wanted = list(dict.fromkeys(split_names(metrics)))
+    options = EvaluateOptions(
+        split=list(dict.fromkeys(split_names(split))) or None,
+        criteria=criterion or None,
+        tasks=split_names(tasks) or None,
+        metrics=wanted or METRICS,
+        bootstrap=bootstrap,
+        seed=seed,
+        baseline=baseline,
+        averages=average,
+        by=split_names(by),
+        attributes=_attributes(scored, suite, dataset) if by else None,
+        scale=scale,
+        ignore_unknown=ignore_unknown,
+        strict=strict,
+        threads=threads,
+    )
     with progress() as update:
-        scores = evaluate(
-            scored,
-            predictions,
-            options=EvaluateOptions(
-                split=list(dict.fromkeys(split_names(split))) or None,
-                criteria=criterion or None,
-                tasks=split_names(tasks) or None,
-                metrics=wanted or METRICS,
-                bootstrap=bootstrap,
-                seed=seed,
-                baseline=baseline,
-                averages=average,
-                by=split_names(by),
-                attributes=_attributes(scored, suite, dataset) if by else None,
-                scale=scale,
-                ignore_unknown=ignore_unknown,
-                strict=strict,
-                threads=threads,
-            ),
-            progress=update,
-        )
+        scores = evaluate(scored, predictions, options=options, progress=update)
     verdicts = judge(scores, conditions, scored)
     shown = wanted or ("auc", "nll")
     if out is not None:

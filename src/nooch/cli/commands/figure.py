@@ -161,7 +161,7 @@ def gallery_command(
     )
     # names of tasks come from files: nothing of them leads out of this folder
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
-    made = save_gallery(
+    gallery = save_gallery(
         task,
         sources,
         out or Path(f"gallery-{name}.png"),
@@ -170,5 +170,7 @@ def gallery_command(
         dpi=dpi,
         overwrite=overwrite,
     )
-    note(*made.notes)
-    print_result(format, {"out": str(made.path), "images": made.table.to_dicts()}, str(made.path))
+    note(*gallery.notes)
+    print_result(
+        format, {"out": str(gallery.path), "images": gallery.table.to_dicts()}, str(gallery.path)
+    )

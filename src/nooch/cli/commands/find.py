@@ -62,7 +62,7 @@ def find_command(
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.cli.criterion_options import Options, needed_names, parse_tau, preset_text
+    from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
@@ -71,7 +71,7 @@ def find_command(
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
     expression = phi or preset_text(phi_preset, columns, values)
-    options = Options(alpha, beta, cues, thresholds, expression, scores, fitted)
+    options = CriterionOptions(alpha, beta, cues, thresholds, expression, scores, fitted)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())

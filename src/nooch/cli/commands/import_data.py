@@ -62,9 +62,9 @@ def coco_stuff(
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco.coco_layout import find_coco, find_split
 
-    found = find_coco(root)
+    layout = find_coco(root)
     run_import(
-        found.reading, out, replace(options, images=options.images or found.images), found.notes
+        layout.reading, out, replace(options, images=options.images or layout.images), layout.notes
     )
     if options.split is None and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")

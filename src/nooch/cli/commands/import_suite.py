@@ -48,14 +48,14 @@ def published(
     from nooch.finding.suite_summary import summary
     from nooch.published import published_suite, read_labels, read_published, unlabeled
 
-    found, known = read_published(folder), read_labels(labels) if labels else None
-    suite = published_suite(found, known)
+    sets, known = read_published(folder), read_labels(labels) if labels else None
+    suite = published_suite(sets, known)
     save_suite(suite, out, overwrite=overwrite)
-    without = unlabeled(found, known) if known is not None else {}
+    without = unlabeled(sets, known) if known is not None else {}
     for split in suite.splits:
         if without.get(split):
             note(
-                f"{without[split]:,} of {len(found.splits[split]):,} images of split {split} have"
+                f"{without[split]:,} of {len(sets.splits[split]):,} images of split {split} have"
                 " no labels: those that are not hard are left out (add --labels, as"
                 " instances_train2017.json and instances_val2017.json)"
             )

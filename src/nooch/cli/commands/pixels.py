@@ -124,7 +124,7 @@ def features_command(
         channels_last=True,
     )
     with progress() as update:
-        made = extract_features(
+        features = extract_features(
             data,
             loaded,
             out,
@@ -136,14 +136,14 @@ def features_command(
         )
     facts = {
         "features": str(out),
-        "images": len(made),
-        "n_features": made.n_features,
-        "dtype": made.header.dtype,
-        "backbone": made.header.made["backbone"],
-        "identity": made.identity,
+        "images": len(features),
+        "n_features": features.n_features,
+        "dtype": features.header.dtype,
+        "backbone": features.header.made["backbone"],
+        "identity": features.identity,
     }
     height, width = loaded.size
-    contents = f"{len(made):,} images x {made.n_features:,} features of {loaded.name}"
+    contents = f"{len(features):,} images x {features.n_features:,} features of {loaded.name}"
     following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"
     print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
 

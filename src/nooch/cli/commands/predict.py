@@ -60,14 +60,14 @@ def predict_command(
 
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)
-    found, data = suite_with_dataset(suite, dataset)
-    names = tasks_to_predict(found, split_names(tasks) or None)
+    shown, data = suite_with_dataset(suite, dataset)
+    names = tasks_to_predict(shown, split_names(tasks) or None)
     ids, paths = find_images(
-        found, names, splits=split_names(splits) or None, data=data, images=images
+        shown, names, splits=split_names(splits) or None, data=data, images=images
     )
     loaded = load_task_model(model, names, words, size=size, device=device)
     with progress() as update:
-        made = predict(
+        predictions = predict(
             loaded,
             ids,
             paths,
@@ -77,11 +77,11 @@ def predict_command(
             run=run,
             progress=partial(update, "predicting"),
         )
-    save_predictions(made, out, overwrite=overwrite)
+    save_predictions(predictions, out, overwrite=overwrite)
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),
-        "run": made.run,
+        "run": predictions.run,
         "images": len(ids),
         "tasks": {task: loaded.meaning[task] for task in names},
         "model": {**model_facts, "size": list(loaded.size)},

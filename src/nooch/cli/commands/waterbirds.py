@@ -77,7 +77,7 @@ def make_command(
     check_output(out, overwrite=overwrite, marker=MARKER)
     recipe = Recipe(**named)
     with progress() as update:
-        made = make_waterbirds(
+        birds = make_waterbirds(
             cub,
             places,
             out,
@@ -89,12 +89,12 @@ def make_command(
             overwrite=overwrite,
             progress=partial(update, "composing images"),
         )
-    groups = made.group_by("split", "y", "place").len("images").sort("split", "y", "place")
+    groups = birds.group_by("split", "y", "place").len("images").sort("split", "y", "place")
     if format is Format.json:
-        print_json({"waterbirds": str(out), "images": made.height, "groups": groups.to_dicts()})
+        print_json({"waterbirds": str(out), "images": birds.height, "groups": groups.to_dicts()})
         return
     print_table("", groups.columns, groups.rows(), left=3)
-    say(f"{out}: {made.height:,} images")
+    say(f"{out}: {birds.height:,} images")
     hint(f"next: nooch import waterbirds {out} DATASET")
 
 
@@ -121,11 +121,11 @@ def score_command(
     if data is None:
         raise ParameterError("the dataset is not where it was", remedy="give --dataset")
     scores = score_waterbirds(scored, predictions, data, split=split)
-    made = waterbirds_table(scores)
+    quantities = waterbirds_table(scores)
     if format is Format.json:
-        print_json(made.to_dicts())
+        print_json(quantities.to_dicts())
         return
     note(*scores.notes)
-    names = ["run", "criterion"] if made["criterion"].n_unique() > 1 else ["run"]
-    labels = [" ".join(row) for row in made.select(names).iter_rows()]
-    print_table("", ["", *labels], [[name, *made[name].to_list()] for name in QUANTITIES])
+    names = ["run", "criterion"] if quantities["criterion"].n_unique() > 1 else ["run"]
+    labels = [" ".join(row) for row in quantities.select(names).iter_rows()]
+    print_table("", ["", *labels], [[name, *quantities[name].to_list()] for name in QUANTITIES])

@@ -1,1 +1,1 @@
-"""COCO: annotation files, pixel maps of stuff, and the layouts in which people keep them."""
+"""COCO: annotation files, pixel maps of stuff, and the usual folder layouts."""

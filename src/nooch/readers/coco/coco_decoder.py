@@ -46,7 +46,7 @@ _ANY = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Nothing(msgspec.Struct, gc=False):
-    """An object of which nothing is kept: decoding checks that it is JSON."""
+    """An object without fields: decoding only checks that it is JSON."""
 
 
 class Document(Generic[K]):
@@ -90,10 +90,10 @@ class Document(Generic[K]):
         text = b",".join(
             b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items()
         )
-        found = decode(b"{%b}" % text, self._kind, self._path)
+        document = decode(b"{%b}" % text, self._kind, self._path)
         if self._peek():
             self._refuse_whole()
-        return found
+        return document
 
     def cuts(self, key: str) -> list[Cut]:
         """Probable boundaries of the elements of this array, about a slice apart, and its end."""
@@ -107,22 +107,16 @@ class Document(Generic[K]):
         ]
         cuts, behind, length = list[Cut](), array.end(), len(self._content)
         for target in range(behind + self._size, length, self._size):
-            tries = (
-                pattern.search(self._content, max(target, behind), target + _NEAR)
-                for pattern in patterns
-            )
-            if found := next(filter(None, tries), None):
-                behind = found.end()
-                cuts.append((found.start() + 1, behind))
-        # where the array mostly ends: of images, which are few and flat, often before the first cut
-        if (
-            key == "images"
-            and cuts
-            and (found := _LAST.search(self._content, array.end(), cuts[0][0]))
-        ):
-            cuts.insert(0, (found.start() + 1, found.end()))
-        elif found := _LAST.search(self._content, behind):
-            cuts.append((found.start() + 1, found.end()))
+            near = (self._content, max(target, behind), target + _NEAR)
+            if cut := next(filter(None, (pattern.search(*near) for pattern in patterns)), None):
+                behind = cut.end()
+                cuts.append((cut.start() + 1, behind))
+        # the likely end of the array; that of images, few and flat, is often before the first cut
+        is_images = key == "images" and bool(cuts)
+        if is_images and (end := _LAST.search(self._content, array.end(), cuts[0][0])):
+            cuts.insert(0, (end.start() + 1, end.end()))
+        elif end := _LAST.search(self._content, behind):
+            cuts.append((end.start() + 1, end.end()))
         return cuts
 
     def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
@@ -151,8 +145,8 @@ class Document(Generic[K]):
             except DECODE_ERRORS:
                 return None
 
-        for _, _, found in self.elements(key, self.cuts(key), pairs):
-            yield from found
+        for _, _, records in self.elements(key, self.cuts(key), pairs):
+            yield from records
 
     def elements(
         self,
@@ -166,12 +160,12 @@ class Document(Generic[K]):
         Args:
             key: of the array.
             cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
-            attempt: what comes of the slice between two positions; None where it does not decode as
-                an array.
+            attempt: gives the result of the slice between two positions; None where it does not
+                decode as an array.
             kind: of elements, if not that of the document's structure.
 
         Yields:
-            Where a slice starts and ends, and what came of it.
+            Where a slice starts and ends, and the result of ``attempt``.
 
         Raises:
             InputError: the array is no JSON, or of another structure.
@@ -186,19 +180,18 @@ class Document(Generic[K]):
         start, number, turn, step = array.end(), 0, 0, 1
         while self._content[start] != ord("]"):
             stop, after = ends[min(turn, len(ends) - 1)]
-            found = None if stop == len(self._content) else attempt(start, stop)
-            if found is None:
+            result = None if stop == len(self._content) else attempt(start, stop)
+            if result is None:
                 end = self._array_end(key, decoder, start, stop, number)
                 if end is None:
-                    # the cut is within an element: twice as far for each that was, which takes
-                    # linear time
+                    # the cut is within an element; skipping twice as many each time is linear
                     turn, step = turn + step, 2 * step
                     continue
                 stop = after = self._content.rfind(b"]", start, end)
-                found = attempt(start, stop)
-            assert found is not None  # noqa: S101 - it was decoded up to the end
-            yield start, (stop, after), found
-            start, number, turn, step = after, number + len(found), turn + 1, 1
+                result = attempt(start, stop)
+            assert result is not None  # noqa: S101 - it was decoded up to the end
+            yield start, (stop, after), result
+            start, number, turn, step = after, number + len(result), turn + 1, 1
         self._at = start + 1
 
     def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
@@ -239,7 +232,7 @@ class Document(Generic[K]):
         return bytes(self._content[start : self._at])
 
     def _skip(self, key: str, decoder: Any) -> None:
-        """Go behind the value here, which is checked."""
+        """Check the value here, and go to its end."""
         start = self._at
         try:
             with memoryview(self._content) as content, content[start:] as rest:
@@ -254,8 +247,8 @@ class Document(Generic[K]):
 
     def _peek(self) -> bytes:
         """The next character that is no space; empty at the end."""
-        found = _SPACE.match(self._content, self._at)
-        self._at = found.end() if found else self._at
+        space = _SPACE.match(self._content, self._at)
+        self._at = space.end() if space else self._at
         return bytes(self._content[self._at : self._at + 1])
 
     def _take(self, allowed: bytes) -> bytes:
@@ -266,16 +259,16 @@ class Document(Generic[K]):
         return character
 
     def _refuse_whole(self) -> None:
-        """Raise what is wrong with the document, of which everything up to here is right."""
+        """Raise the error of the whole document, which is correct up to here."""
         decode(self._content, Nothing, self._path)
 
     def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
         """A decoder's error in the piece at byte ``offset``, worded for the whole document."""
         text = re.sub(
-            r"(?<=\(byte )\d+(?=\)$)", lambda found: str(int(found[0]) + offset), str(error)
+            r"(?<=\(byte )\d+(?=\)$)", lambda byte: str(int(byte[0]) + offset), str(error)
         )
         if isinstance(error, msgspec.ValidationError):
-            text = re.sub(r"(?<=`\$\[)\d+", lambda found: str(int(found[0]) + number), text)
+            text = re.sub(r"(?<=`\$\[)\d+", lambda index: str(int(index[0]) + number), text)
             text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
         return refused(error, text, self._path)
 
@@ -294,7 +287,7 @@ def opened(path: Path) -> Iterator[Any]:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    # errors of what is done with the content are not errors of this file
+    # errors of the with block are not errors of this file
     with mapped as content:
         for begin, what, remedy in _NO_JSON:
             if content[: len(begin)] == begin:
@@ -311,7 +304,7 @@ _NO_JSON = (
     (b"\xff\xfe", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
     (b"\xfe\xff", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
 )
-"""How files begin that are often given instead, what they are, and what to do."""
+"""Start of files that are often given by mistake, what they are, and the remedy."""
 
 
 def slice_text(content: Any, start: int, stop: int) -> bytes:

@@ -63,7 +63,7 @@ class CocoLayout:
 def find_coco(root: str | Path) -> CocoLayout:
     """Find ``{instances,stuff,captions}_{train,val}2017.json``, stuff pixel maps and images.
 
-    A part (train2017, val2017) is there when its instances are; that one is missing, or has no
+    A part (train2017, val2017) exists where its instances do; that one is missing, or has no
     captions, is noted. Annotations are looked for in ``annotations/``, the folder itself,
     ``stuff_trainval2017/`` and ``annotations/stuff_trainval2017/``, then the same below
     ``dataset/`` and ``coco/``. Pixel maps (``stuffthingmaps/PART/``, ``stuff_PART_pixelmaps/``) are
@@ -110,7 +110,7 @@ def _places(root: Path, below: Iterable[str]) -> list[Path]:
 
 def _files(root: Path, role: str) -> dict[str, Path]:
     """Part -> its file, where it exists; identical copies count as one, the first by place."""
-    found = {}
+    by_part = {}
     for part in PARTS:
         files = [place / f"{role}_{part}.json" for place in _places(root, _ANNOTATIONS)]
         places = [file for file in files if file.is_file()]
@@ -122,14 +122,14 @@ def _files(root: Path, role: str) -> dict[str, Path]:
                 remedy=f"move one of them away, or name files with {command}",
             )
         if places:
-            found[part] = places[0]
-    return found
+            by_part[part] = places[0]
+    return by_part
 
 
-def _same(one: Path, other: Path) -> bool:
-    if one.samefile(other):
+def _same(file: Path, other: Path) -> bool:
+    if file.samefile(other):
         return True
-    return one.stat().st_size == other.stat().st_size and sha256_of(one) == sha256_of(other)
+    return file.stat().st_size == other.stat().st_size and sha256_of(file) == sha256_of(other)
 
 
 def _missing(root: Path, names: list[str], also: str = "") -> InputError:

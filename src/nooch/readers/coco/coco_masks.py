@@ -16,7 +16,7 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
             isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation
         ):
             raise ValueError("a polygon needs at least three points")
-        # what is far outside would take pycocotools all the memory there is
+        # coordinates far outside would make pycocotools use all memory
         far = 1000 + 10 * (height + width)
         if not all(
             isinstance(x, int | float) and abs(x) <= far

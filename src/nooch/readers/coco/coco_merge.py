@@ -34,7 +34,7 @@ _NOTES = {
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
 }
-"""What is counted while files are merged, in the order in which it is told."""
+"""Counts of a merge -> their notes, in this order."""
 
 
 def merge(
@@ -52,7 +52,7 @@ def merge(
         InputError: images that two files of a role share, sizes that disagree between files, unsafe
             file names.
     """
-    merged = _Merged([(role, file) for role, file in parsed if role in {"things", "stuff"}])
+    merged = _MergedFiles([(role, file) for role, file in parsed if role in {"things", "stuff"}])
     for role, file in parsed:
         if role == "maps":
             merged.add_maps(file)
@@ -96,7 +96,7 @@ def merged_provenance(
     }
 
 
-class _Merged:
+class _MergedFiles:
     """Images, classes and area triples of several files, being put together."""
 
     def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
@@ -139,19 +139,15 @@ class _Merged:
         known = np.isin(maps.image_ids, self.ids)
         rows = np.searchsorted(self.ids, maps.image_ids)
         there = rows[known]
-        differ = (self.widths[there] != maps.widths[known]) | (
-            self.heights[there] != maps.heights[known]
-        )
+        differ = self.widths[there] != maps.widths[known]
+        differ |= self.heights[there] != maps.heights[known]
         if differ.any():
-            raise InputError(
-                "maps have another size than the annotation files say: those of images"
-                f" {some_of(self.ids[there[differ]])}",
-                where=maps.name,
-            )
+            problem = "maps have another size than the annotation files say: those of images"
+            raise InputError(f"{problem} {some_of(self.ids[there[differ]])}", where=maps.name)
         keep = known[maps.image_index]
         columns = np.array([self._column[name] for name in maps.categories.values()], np.int32)
-        entries = (rows[maps.image_index], columns[maps.category_index], maps.areas)
-        self._parts.append((entries[0][keep], entries[1][keep], entries[2][keep]))
+        at, column = rows[maps.image_index][keep], columns[maps.category_index][keep]
+        self._parts.append((at, column, maps.areas[keep]))
         self.counts["maps"] = len(self.ids) - len(there)
         self.annotated["annotated_stuff"] = self.ids[there]
 
@@ -160,15 +156,12 @@ class _Merged:
             among = [f for r, f in files if r == role]
             if len(among) < 2:
                 continue
-            values, counts = np.unique(
-                np.concatenate([f.image_ids for f in among]), return_counts=True
-            )
-            if (counts > 1).any():
-                listed = [f.name for f in among]
+            ids = np.concatenate([f.image_ids for f in among])
+            values, counts = np.unique(ids, return_counts=True)
+            if len(twice := values[counts > 1]):
                 raise InputError(
-                    f"images are listed in more than one of the {role} files:"
-                    f" {some_of(values[counts > 1])}",
-                    where=", ".join(listed),
+                    f"images are listed in more than one of the {role} files: {some_of(twice)}",
+                    where=", ".join(f.name for f in among),
                     allowed="each image in one of them",
                 )
 
@@ -196,8 +189,8 @@ class _Merged:
             listed = np.array(given, dtype=object)
             named = listed != None  # noqa: E711 - element by element
             chosen[there[named]] = listed[named]
-        found: list[str | None] = chosen.tolist()
-        return found
+        first_names: list[str | None] = chosen.tolist()
+        return first_names
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
@@ -225,7 +218,7 @@ def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.unique(np.concatenate(ids))
 
 
-class _Categorised(Protocol):
+class _HasCategories(Protocol):
     """A file's name and its categories."""
 
     @property
@@ -235,7 +228,7 @@ class _Categorised(Protocol):
     def categories(self) -> dict[int, str]: ...
 
 
-def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
+def class_order(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
     """Names of things, then of stuff, by category id, without category 183 ``other``.
 
     Raises:
@@ -251,7 +244,7 @@ def class_order(files: Sequence[tuple[str, _Categorised]]) -> list[str]:
     return list(order)
 
 
-def _add_names(names: dict[int, str], file: _Categorised) -> None:
+def _add_names(names: dict[int, str], file: _HasCategories) -> None:
     """Add a file's categories to those of its role. Raises InputError where they disagree."""
     where = file.name
     numbers: dict[str, int] = {}
@@ -269,15 +262,16 @@ def _add_names(names: dict[int, str], file: _Categorised) -> None:
             )
 
 
-def _locate(merged: _Merged, index: ImageIndex | None) -> list[str | None]:
+def _locate(merged: _MergedFiles, index: ImageIndex | None) -> list[str | None]:
     if index is None:
         return merged.file_names
-    found = [None if name is None else index.by_file_name(name) for name in merged.file_names]
-    merged.counts["files"] = sum(name is None for name in found)
-    return [there or listed for there, listed in zip(found, merged.file_names, strict=True)]
+    names = merged.file_names
+    paths = [None if name is None else index.by_file_name(name) for name in names]
+    merged.counts["files"] = paths.count(None)
+    return [path or name for path, name in zip(paths, names, strict=True)]
 
 
-def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
+def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | None:
     if not files:
         return None
     merged.annotated["annotated_captions"] = np.concatenate([file.image_ids for file in files])
@@ -290,10 +284,8 @@ def _captions(files: list[ParsedFile], merged: _Merged) -> pl.DataFrame | None:
 
 
 def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for entries in lists:
-        for entry in entries:
-            found.setdefault(
-                str(entry.get("name", entry)), {k: entry[k] for k in ("name", "url") if k in entry}
-            )
-    return list(found.values())
+    licenses: dict[str, dict[str, Any]] = {}
+    for entry in (entry for entries in lists for entry in entries):
+        known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
+        licenses.setdefault(str(entry.get("name", entry)), known)
+    return list(licenses.values())

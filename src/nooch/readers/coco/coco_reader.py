@@ -55,7 +55,7 @@ def read_coco(
             out and counted.
         stuff_maps: folder of pixel maps (one PNG for each image) to count the stuff in, instead of
             ``stuff``.
-        stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabelled) or ``pixelmaps``
+        stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabeled) or ``pixelmaps``
             (value = category id).
         images: folder below which the image files lie.
         map: where files are read; an engine's map reads them in parallel processes.
@@ -133,7 +133,7 @@ class CocoReading:
         files = scan_files(sources, folder, self.slice_size, map, progress)
         from nooch.readers.coco.coco_merge import class_order
 
-        # categories that do not fit together are told before rows are looked at
+        # errors of categories come before those of rows
         classes = class_order([(file.role, file) for file in files])
         maps = None
         if self.stuff_maps is not None:
@@ -166,7 +166,7 @@ class ScannedCoco:
         """Ids of all images that things and stuff files list."""
         import polars as pl
 
-        # one file's at a time: they are the one thing that is held of all images
+        # one file at a time: ids are all that is held of all images
         ids = pl.Series("image_id", [], pl.Int64)
         for file in self.files:
             if file.role != "captions":

@@ -173,7 +173,7 @@ class SliceRows:
 
 @dataclass(frozen=True)
 class ScannedFile:
-    """A file's rows on disk, and what else it says.
+    """A file's rows on disk, and its other content.
 
     Attributes:
         role: things, stuff or captions.
@@ -314,8 +314,7 @@ class _Scan:
             for key in document.arrays():
                 cuts = document.cuts(key)
                 if key == "images":
-                    # that annotations are found, and read with them by workers, its end is looked
-                    # for here
+                    # find its end here, so that workers read images and annotations together
                     self._waiting.append((key, copy(document), cuts))
                     skipped = document.elements(
                         key, cuts, partial(document.decoded, Nothing), Nothing
@@ -328,7 +327,7 @@ class _Scan:
             self._rest = document.rest()
 
     def _read(self) -> Iterator[list[SliceJob]]:
-        """Have arrays read by workers, and check what came of it."""
+        """Have workers read the arrays, and check the results."""
         jobs = [
             self._slice(key, *ends)
             for key, document, cuts in self._waiting
@@ -343,7 +342,7 @@ class _Scan:
         self._waiting.clear()
 
     def _slice(self, key: str, start: int, stop: int) -> SliceJob:
-        # images may lie where annotations were looked for in vain
+        # the same bytes may be tried as images and as annotations
         stem = self._stem.with_name(f"{self._stem.name}-{key}-{start:x}-{stop:x}")
         return SliceJob(self._role, self.source.path, stem, key, start, stop)
 

@@ -59,7 +59,7 @@ class Category(msgspec.Struct, gc=False):
 
 
 class Annotation(msgspec.Struct, gc=False):
-    """An entry of ``annotations``, of which the polygons are passed over."""
+    """An entry of ``annotations``, without its polygons."""
 
     image_id: int
     category_id: int
@@ -122,7 +122,7 @@ STRUCTURE = (
 
 @dataclass(frozen=True)
 class ParsedFile:
-    """What one annotation file says.
+    """The content of one annotation file.
 
     Attributes:
         name: of the file, for messages.
@@ -354,7 +354,7 @@ def fill_areas(
         InputError: a segmentation that cannot be decoded.
     """
     filled = areas.copy()
-    # an image that is not listed has no size; that is told later
+    # an image that is not listed has no size: ``index_of`` raises for it later
     for position in sorted(np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist(), key=number):
         height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
         try:

@@ -1,4 +1,4 @@
-"""The 171 classes of COCO-Stuff and what its two kinds of pixel maps mean by a value."""
+"""The 171 classes of COCO-Stuff, and the values of its two kinds of pixel maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nooch.errors import check_one_of
 __all__ = ["COCOSTUFF", "COCOSTUFF_IDS", "MAP_VALUES", "OTHER", "map_values"]
 
 OTHER = 183
-"""Category ``other`` of the stuff files: what is a thing. It is no class."""
+"""Category ``other`` of the stuff files, which stands for things. It is no class."""
 
 
 def _rows() -> list[dict[str, str]]:
@@ -29,9 +29,9 @@ COCOSTUFF_IDS: dict[str, int] = {row["name"]: int(row["id"]) for row in _rows()}
 """Class name -> COCO category id (1 to 182, with gaps)."""
 
 MAP_VALUES = {
-    # the maps of things and stuff: value = id - 1, 255 = unlabelled
+    # the maps of things and stuff: value = id - 1, 255 = unlabeled
     "cocostuff": {number - 1: name for name, number in COCOSTUFF_IDS.items()},
-    # the maps of stuff alone: value = id, 183 = other, 0 = unlabelled
+    # the maps of stuff alone: value = id, 183 = other, 0 = unlabeled
     "pixelmaps": {
         number: name for name, number in COCOSTUFF_IDS.items() if COCOSTUFF[name] == "stuff"
     },
