@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         score_waterbirds,
         waterbirds_table,
     )
-    from nooch.waterbirds.waterbirds_images import make_waterbirds
+    from nooch.waterbirds.waterbirds_images import WaterbirdsOptions, make_waterbirds
 
 _NAMES = {
     "nooch.benching.bench_config": "read_config",
@@ -118,7 +118,7 @@ _NAMES = {
     "nooch.site.report_site": "write_report",
     "nooch.training.methods": "Method",
     "nooch.waterbirds.waterbirds_dataset": "read_waterbirds score_waterbirds waterbirds_table",
-    "nooch.waterbirds.waterbirds_images": "make_waterbirds",
+    "nooch.waterbirds.waterbirds_images": "WaterbirdsOptions make_waterbirds",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -152,6 +152,7 @@ __all__ = [
     "SweepOptions",
     "TableOfImages",
     "TableReading",
+    "WaterbirdsOptions",
     "__version__",
     "attribute_table",
     "bench",

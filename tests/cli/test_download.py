@@ -139,7 +139,7 @@ def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
         yield lambda *what: told.append(what)
 
     monkeypatch.setattr(downloading, "progress", progress)
-    monkeypatch.setattr("nooch.download.collection_download._LARGE", 10**6)
+    monkeypatch.setattr("nooch.download.collection_download.LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     run_cli("download coco-stuff root --images --format json").ok()
     assert told[0] == ("files", 0, 3)

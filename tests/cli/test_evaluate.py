@@ -359,7 +359,7 @@ def _write(change):
         (_write(lambda f: f.rename({"logit": "score"})), "neither logit nor probability"),
         (
             _write(lambda f: f.pivot(on="task", index="image_id", values="logit")),
-            "say it with --scale",
+            "give --scale logit or --scale probability",
         ),
         (_write(lambda f: f.with_columns(label=pl.lit(1))), "labels disagree with the suite's"),
         (_write(lambda f: f[:0]), "holds no row"),

@@ -127,6 +127,8 @@ def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
     run_cli(f"find dataset --fitted first --tasks {TASKS} --out second").ok()
     for name in ("suite.json", "challenge_sets.parquet"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    refused = run_cli(f"find dataset --fitted first --match ce --tasks {TASKS} --out third")
+    refused.refused("--match ce has no effect")
 
 
 def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):

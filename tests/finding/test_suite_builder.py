@@ -462,6 +462,7 @@ def test_an_engine_needs_folders(tmp_path):
         (Gist("f", 0.1), {}, ["'f' is no embedding"]),
         (CE(), {"match": "own"}, ["`match` own has no effect", "without thresholds", "leave out"]),
         (Gist("e", 0.1), {"match": "own"}, ["`match` own has no effect"]),
+        (CE().fit(_data(30).select("train")), {"match": "own"}, ["`match` own has no effect"]),
         (CE(), {"task": "Y"}, ["'task' is no option of FindOptions", "did you mean tasks?"]),
     ],
 )

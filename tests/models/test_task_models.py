@@ -130,8 +130,8 @@ def test_other_models_are_refused(tmp_path):
     fails(lambda: loaded(tmp_path / "no"), "is no backbone")
     tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     tower["num_attention_heads"] = 2
-    vision = {**tower, "image_size": 32, "patch_size": 8}
-    config = transformers.CLIPSegConfig({**tower, "vocab_size": 9}, vision)
+    text, vision = {**tower, "vocab_size": 9}, {**tower, "image_size": 32, "patch_size": 8}
+    config = transformers.CLIPSegConfig(text_config=text, vision_config=vision)
     folder = save_model(transformers.CLIPSegModel(config), tmp_path / "odd")
     given = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps({**given, "model_type": "strange"}))

@@ -169,8 +169,8 @@ def run_import(
 
     asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
     with watched(engine.logs) as update:
-        made = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
-    print_imported(out, made, options.format)
+        imported = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
+    print_imported(out, imported, options.format)
 
 
 LARGE = 4_000_000_000

@@ -54,12 +54,11 @@ class EvaluateOptions:
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
         scale: ``logit`` or ``probability``, for wide tables, which do not say.
         ignore_unknown: leave out predictions of images and tasks that the suite does not have.
-            Images are left out in any case where the suite holds hard images alone.
+            A suite of only hard images leaves out other images in any case.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
-        threads: how many tasks are scored at once; by default the number of CPUs for a bootstrap,
-            and 1 without, where one thread is faster than several.
+        threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
     split: str | Sequence[str] | None = None
@@ -109,8 +108,7 @@ def evaluate(
     Raises:
         InputError: predictions with missing, repeated or unknown ids, unknown tasks, values that
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
-        ParameterError: unknown criteria, tasks, splits, metrics, distributions or runs; a negative
-            number of resamples.
+        ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
     asked = options_from(EvaluateOptions, options, named)
     runs = as_runs(predictions, suite.tasks, asked.scale)
@@ -147,14 +145,13 @@ def evaluate(
             averages = Averages(over, asked.strict)
             blocks += _SplitScores(suite, keys, ids, runs, asked).blocks(averages, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
-    tables = (
-        scores_table(blocks, asked.metrics, about, asked.bootstrap),
-        differences_table(blocks, asked.metrics, asked.bootstrap),
-    )
+    table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
+    differences = differences_table(blocks, asked.metrics, asked.bootstrap)
     if suite.header.hard_only:
-        tables = without_easy(tables[0]), without_easy(tables[1])
+        table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
-    return Scores(*tables, notes, {**settings, "dataset": suite.header.dataset.fingerprint})
+    settings["dataset"] = suite.header.dataset.fingerprint
+    return Scores(table, differences, notes, settings)
 
 
 class _SplitScores:
@@ -203,12 +200,9 @@ class _SplitScores:
             try:
                 for task in tasks:
                     sets = [self._divided(key) for key in self._keys if key[1] == task]
-                    runs = {
-                        name: run for name, run in self._runs.items() if task in self._tasks[name]
-                    }
-                    waiting.append(
-                        pool.submit(score_task, sets, runs, metrics, self._draws, baseline)
-                    )
+                    runs = {n: run for n, run in self._runs.items() if task in self._tasks[n]}
+                    job = pool.submit(score_task, sets, runs, metrics, self._draws, baseline)
+                    waiting.append(job)
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
                 while waiting:
@@ -226,11 +220,8 @@ class _SplitScores:
         if not challenge.image_ids.equals(self._ids):
             rows = np.flatnonzero(self._ids.is_in(challenge.image_ids.implode()).to_numpy())
         cues = self._suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
-        shares = {
-            d.name: d.of(self._suite, challenge)
-            for d in self._options.averages
-            if isinstance(d, Distribution)
-        }
+        averages = [d for d in self._options.averages if isinstance(d, Distribution)]
+        shares = {d.name: d.of(self._suite, challenge) for d in averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if self._suite.header.hard_only:
@@ -242,9 +233,7 @@ class _SplitScores:
         return DividedSet(challenge, rows, ScoreScope(*key, subsets, n, n_positive), parts)
 
 
-def _distributions(
-    averages: Sequence[str | Distribution], suite: Suite
-) -> Sequence[str | Distribution]:
+def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
     shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError(

@@ -85,8 +85,7 @@ def paired(
         suite: the suite.
         criterion: whose sets.
         methods: name -> predictions, one for each seed; all of a method's have the same tasks.
-        baselines: methods that all others are compared with; a pair is given once, with the earlier
-            method as the baseline.
+        baselines: methods to compare all others with; the earlier of a pair is its baseline.
         options: see ``PairedOptions``.
         progress: called with what is being done, and how many of how many tasks are done.
         named: fields of ``PairedOptions``, such as ``bootstrap``.

@@ -138,13 +138,13 @@ def _from_frame(
 ) -> list[Predictions]:
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(frame.columns, 8)}", where, f"{_LONG}; or {_WIDE}")
-    given = [column for column in SCALES if column in frame.columns]
-    if len(given) == 2:
+    scales = [column for column in SCALES if column in frame.columns]
+    if len(scales) == 2:
         raise _refused("has both a column logit and a column probability", where, "one of them")
     if not frame.height:
         raise _refused("holds no row", where, "a prediction for every image of the scored split")
-    if given:
-        return _from_long(frame, name, tasks, given[0], where)
+    if scales:
+        return _from_long(frame, name, tasks, scales[0], where)
     if "task" in frame.columns:
         raise _refused("has a column task, but neither logit nor probability", where)
     return _from_wide(frame, name, scale, where)
@@ -279,20 +279,20 @@ def _one_run(
 
 def _from_arrays(path: Path, name: str) -> list[Predictions]:
     arrays = read_arrays(path, _ARRAYS)
-    given = {"logits": "logit", "probabilities": "probability"}
-    found = [key for key in given if key in arrays]
-    if len(found) != 1 or not {"image_ids", "tasks"} <= set(arrays):
+    scale_of = {"logits": "logit", "probabilities": "probability"}
+    keys = [key for key in scale_of if key in arrays]
+    if len(keys) != 1 or not {"image_ids", "tasks"} <= set(arrays):
         raise _refused(f"holds {some_of(arrays, 8) or 'no named array'}", path, _ARRAYS)
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(arrays["tasks"])]
-    values, scale = arrays[found[0]], given[found[0]]
+    values, scale = arrays[keys[0]], scale_of[keys[0]]
     if values.ndim != 3 and "runs" not in arrays:
         return [Predictions.of(values, ids, tasks, scale=scale, run=name)]
     runs = [f"{name}/{i}" for i in range(len(values))]
     runs = [str(run) for run in np.atleast_1d(arrays.get("runs", runs))]
     values = values[None] if values.ndim == 2 and len(runs) == 1 else values
     if values.ndim != 3 or len(runs) != len(values):
-        problem = f"has {len(runs)} runs and {found[0]} of shape {values.shape}"
+        problem = f"has {len(runs)} runs and {keys[0]} of shape {values.shape}"
         raise _refused(problem, path, _ARRAYS)
     return [
         Predictions.of(v, ids, tasks, scale=scale, run=r) for v, r in zip(values, runs, strict=True)

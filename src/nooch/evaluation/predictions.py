@@ -129,10 +129,9 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
 def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
     """Position of each value in ``known``, int64 (n,), -1 where it is not there."""
     table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
-    joined = pl.DataFrame({"value": values}).join(
-        table, on="value", how="left", maintain_order="left"
-    )
-    return joined["at"].fill_null(-1).to_numpy()
+    rows = pl.DataFrame({"value": values})
+    rows = rows.join(table, on="value", how="left", maintain_order="left")
+    return rows["at"].fill_null(-1).to_numpy()
 
 
 def _in_main_memory(values: Any) -> Any:

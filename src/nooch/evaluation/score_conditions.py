@@ -106,8 +106,7 @@ def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list
     """Every condition on every value that it concerns; an undefined or missing value fires it.
 
     Raises:
-        ParameterError: a criterion, task or subset that the suite or the scores do not have, or a
-            task without a set.
+        ParameterError: an unknown criterion, task or subset, or a task without a set.
     """
     return [verdict for c in conditions for verdict in _judge(scores.table, c, suite)]
 

@@ -31,12 +31,10 @@ def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
     """Values of runs with those of ``worst_hard`` added, of error and NLL.
 
     Args:
-        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason`` and
-            any other columns.
+        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason...``.
 
     Returns:
-        The rows, and for each run the larger of the values on hard positives and hard negatives;
-        null where one of them is.
+        The rows, and for each run the larger of the values on both hard sides; null if one is.
     """
     sides = values.filter(
         pl.col("metric").is_in(["error", "nll"])
@@ -63,8 +61,8 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         ``criterion, metric, subset, task, method, setting, n, n_positive, mean, std, n_seeds,
-        reason``. ``std`` has ddof = 1 and is null of one seed; ``mean`` is null, with the reason,
-        where the value of a seed is.
+        reason``. ``std`` has ddof = 1, null of one seed; ``mean`` is null, with the reason, if a
+        seed's value is.
     """
     known = pl.col("value").null_count() == 0
     return values.group_by([*_WHERE, "method", "setting"], maintain_order=True).agg(

@@ -108,8 +108,7 @@ def divide(
 
     Args:
         challenge: the set, n images.
-        cues: the task's cues in the order of the bits of ``challenge.by_cue``; subsets by cue are
-            made where there are several.
+        cues: the task's, by bit of ``challenge.by_cue``; several give subsets by cue.
         groups: attribute -> (code of each image, intp (n,); name of each code).
         shares: distribution -> shares of the cells, float64 (4,).
     """

@@ -21,8 +21,7 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
     """Tasks that have everything that any task has; all tasks where no task has.
 
     Args:
-        defined: task -> what is defined for it: cells that have images, or (metric, subset) that
-            have a value.
+        defined: task -> cells that have images, or (metric, subset) pairs that have a value.
     """
     needed: set[T] = set().union(*defined.values())
     return [task for task, has in defined.items() if has >= needed] or list(defined)
@@ -33,14 +32,12 @@ def averaged_tasks(
 ) -> dict[str, list[str]]:
     """The tasks that averages are over: those with images in each cell that any task has images in.
 
-    A task without hard positives, say, would count in the average of AUC on easy images and not in
-    that on hard ones.
+    A task without hard positives, say, would count in the AUC on easy images but not on hard ones.
 
     Args:
         suite: the suite.
         keys: (criterion, task, split) of the sets that are scored, of one split.
-        predicted: tasks of each run. Where all runs have two tasks and more in common, averages are
-            over these.
+        predicted: tasks of each run; averages are over their common tasks, if two or more.
 
     Returns:
         Criterion -> tasks.

@@ -35,8 +35,7 @@ def class_losses(
     Returns:
         ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there
         is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives`` and
-        ``runs``. Tasks that no run predicts are missing; predictions of classes that the suite does
-        not have are ignored.
+        ``runs``. Tasks without predictions are missing; other predicted classes are ignored.
 
     Raises:
         InputError: images without a prediction, no task of the suite, a suite of hard images alone.
@@ -58,14 +57,13 @@ def class_losses(
 
 
 def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]:
-    hard = {name: challenge.subset == code for code, name in enumerate(SUBSETS)}
+    of_subset = {name: challenge.subset == code for code, name in enumerate(SUBSETS)}
     inside: dict[str, NDArray[np.bool_]] = {
         "all": np.ones(len(challenge), dtype=bool),
         "positive": challenge.labels,
         "negative": ~challenge.labels,
-        "hard": ~hard["easy"],
-        "hard_positive": hard["hard_positive"],
-        "hard_negative": hard["hard_negative"],
+        "hard": ~of_subset.pop("easy"),
+        **of_subset,
     }
     by_run = []
     for run in runs:

@@ -46,8 +46,7 @@ class ScoreScope:
     """The criterion, task, split and subsets of a block of scores.
 
     Attributes:
-        criterion: its name; ``task`` and ``split`` likewise (task ``average``: the mean over
-            tasks).
+        criterion: its name; ``task`` (``average``: the mean over tasks) and ``split`` likewise.
         subsets: the subsets, in the order of the rows of scores.
         n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
         tasks: how many tasks an average is over, else 1.
@@ -95,8 +94,7 @@ class Block:
             NaN without an interval.
         resamples: int64 (n_subsets, n_metrics), resamples in which the value is defined.
         kinds: int8 (n_subsets, n_metrics), positions in ``INTERVALS``.
-        over: for an average, the tasks in which each value is defined: names of each (subset,
-            metric), row by row.
+        over: for an average, names of the tasks that define each (subset, metric), by row.
         baseline: name of the run that is subtracted.
     """
 
@@ -229,8 +227,7 @@ def score_task(
         baseline: the run from which differences are taken, if it is among these.
 
     Returns:
-        Blocks by criterion, first all runs, then the differences; and (run, part, values) for
-        ``Averages``.
+        Blocks by criterion: all runs, then differences; (run, part, values) for ``Averages``.
     """
     blocks: list[Block] = []
     scored: list[tuple[str, DividedSet, Floats]] = []
@@ -257,13 +254,11 @@ def graded(
     part: DividedSet, runs: Mapping[K, tuple[Aligned, str]], metrics: Sequence[str]
 ) -> dict[K, Graded]:
     """Run -> its outputs for the images of a set."""
-    challenge = part.challenge
-    return {
-        name: Graded(
-            challenge.labels, run.values(challenge.task, part.rows, challenge), scale, metrics
-        )
-        for name, (run, scale) in runs.items()
-    }
+    challenge, models = part.challenge, {}
+    for name, (run, scale) in runs.items():
+        values = run.values(challenge.task, part.rows, challenge)
+        models[name] = Graded(challenge.labels, values, scale, metrics)
+    return models
 
 
 def with_replicates(

@@ -34,8 +34,7 @@ def fit_criteria(
 
     Args:
         data: the dataset.
-        criteria: by name; one that is not ``Summable`` is fitted in this process, on a dataset of
-            one part.
+        criteria: by name; one that is not ``Summable`` needs a dataset of one part.
         tasks: names.
         target: suite folder. Parts' statistics are stored next to it until it is written (criteria
             with ``state``), so that no part is summed twice; None stores nothing.
@@ -43,8 +42,7 @@ def fit_criteria(
         progress: called with what is being done, and how many of how many parts are done.
 
     Raises:
-        ParameterError: a criterion that cannot be fitted on several parts, or an embedding that the
-            dataset lacks.
+        ParameterError: a criterion that cannot be fitted on several parts; a missing embedding.
         InputError: no training images.
         OutputError: another process is finding this suite.
     """
@@ -101,18 +99,15 @@ def check_embeddings(data: Dataset, reads: Collection[str] | None) -> None:
     """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
     for kind in reads or ():
         if kind.startswith("embeddings/"):
-            check_one_of(
-                "embedding", kind.partition("/")[2], data.embedding_names, owner="the dataset"
-            )
+            name = kind.partition("/")[2]
+            check_one_of("embedding", name, data.embedding_names, owner="the dataset")
 
 
 def _check(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
     if data.n_parts > 1 and not isinstance(criterion, Summable):
         raise ParameterError(
-            f"{name} cannot be fitted on a dataset in parts: it has no partial, merge and finish",
-            allowed=(
-                "ce, gist, attribute, scores, a criterion with these three methods, or a fitted one"
-            ),
+            f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
+            allowed="ce, gist, attribute, scores, a fitted criterion, one with these three methods",
             remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
     cues = getattr(criterion, "cues", {})
@@ -140,16 +135,14 @@ def _summed(sums: _Sums, map: Map, progress: Progress) -> dict[str, Any]:
     """Statistics of all parts, by criterion."""
     total: dict[str, Any] = {}
     n_parts = sums.data.n_parts
-    with (
-        contextlib.nullcontext() if sums.folder is None else held(sums.folder, "finding this suite")
-    ):
+    doing = "finding this suite"
+    with contextlib.nullcontext() if sums.folder is None else held(sums.folder, doing):
         progress("summing parts", 0, n_parts)
         for done, states in enumerate(map(sums.of_part, range(n_parts)), 1):
             # added up at once: memory does not grow with the number of parts
             for name, state in states.items():
-                total[name] = (
-                    sums.criteria[name].merge([total[name], state]) if name in total else state
-                )
+                before = [total[name]] if name in total else []
+                total[name] = sums.criteria[name].merge([*before, state]) if before else state
             progress("summing parts", done, n_parts)
     return total
 

@@ -61,26 +61,22 @@ def embed(
     depend on the division: the last bits may change.
 
     Args:
-        data: with captions, unless the embedding exists or comes from a file. In memory it is
-            embedded at once.
+        data: with captions, unless the embedding exists or comes from a file.
         encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``),
             which is divided like the images; or an encoder's name or folder. None takes the
             dataset's only embedding.
         precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an
             embedding that the dataset has must be of this precision.
         map: where parts are embedded, such as an engine's; all workers must see the folder.
-        threads: of a job, so that concurrent jobs do not each use all CPUs; by default as the
-            libraries choose.
-        progress: called with how many of how many parts are done, or sentences where there is one
-            part.
+        threads: of a job, for concurrent jobs; by default as the libraries choose.
+        progress: called with how many of how many parts are done (of one part, sentences).
         note: called with the reason where the folder cannot be written, and the embedding is in
             memory alone; None makes that an error. With it, vectors of a file are not copied into
             the folder of a dataset of one part.
 
     Raises:
         ParameterError: as ``asked_embedding``.
-        InputError: no captions; an encoder that gives no finite vectors; a file that names none of
-            the images.
+        InputError: no captions; vectors that are not finite; a file that names none of the images.
         OutputError: the folder cannot be written and there is no ``note``, or another process is
             embedding there.
     """

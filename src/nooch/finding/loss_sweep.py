@@ -44,8 +44,7 @@ def sweep_losses(
 
     Args:
         data: the dataset.
-        predictions: as ``nooch.evaluate`` takes them; of several runs (seeds) the mean loss of each
-            image.
+        predictions: as for ``nooch.evaluate``; losses are averaged over runs (seeds).
         options: see ``SweepOptions``.
         split: whose images.
         scale: ``logit`` or ``probability``, needed for wide tables.
@@ -55,8 +54,7 @@ def sweep_losses(
     Raises:
         ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or
             embedding, tau without an embedding.
-        InputError: no class is predicted, images without a prediction, unknown areas, an empty
-            training split.
+        InputError: no predicted class, missing predictions, unknown areas, no training images.
     """
     asked = options_from(SweepOptions, options, named)
     alphas, betas, taus = asked.grids(data)

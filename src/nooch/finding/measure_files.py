@@ -103,10 +103,7 @@ class MeasureFiles:
         if table.is_empty():
             return dict.fromkeys(splits, Measures())
         codes = self._images["split"]
-        return {
-            split: Measures.from_frame(table.filter(codes == code))
-            for code, split in enumerate(splits)
-        }
+        return {s: Measures.from_frame(table.filter(codes == c)) for c, s in enumerate(splits)}
 
     @cached_property
     def _images(self) -> pl.DataFrame:
@@ -118,11 +115,8 @@ class MeasureFiles:
     @cached_property
     def _ids(self) -> dict[str, pl.Series]:
         """Ids of the images of every split, ascending."""
-        images = self._images
-        return {
-            name: images.filter(pl.col("split") == code)["image_id"]
-            for code, name in enumerate(self.search.splits)
-        }
+        images, splits = self._images, self.search.splits
+        return {name: images.filter(split=code)["image_id"] for code, name in enumerate(splits)}
 
     def _part_file(self, part: int, what: str) -> Path:
         return self.folder / f"shard-{part:07d}.{what}.arrow"

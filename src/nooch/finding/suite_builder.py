@@ -96,11 +96,9 @@ def find(
 
     Args:
         data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
-        criteria: name -> criterion, fitted criterion (used as it is), or combination of the others
-            by name.
+        criteria: name -> criterion, fitted criterion, or combination of the others by name.
         options: see ``FindOptions``.
-        out: suite folder to write. Without it everything is in memory, whatever the number of
-            parts.
+        out: suite folder to write. Without it everything is in memory.
         overwrite: replace a suite folder that exists.
         map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
             or with several parts and ``out``, a part's images are in memory at a time, and
@@ -120,8 +118,7 @@ def find(
             without ``out``, or for a dataset in memory.
         InputError: an empty split; areas or attribute values that a criterion needs and the data
             lack; more than half of what a set would stand on was not annotated.
-        OutputError: the folder exists or cannot be written, or another process is finding this
-            suite.
+        OutputError: the folder exists, cannot be written, or is in use by another process.
     """
     asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)

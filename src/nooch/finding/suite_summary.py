@@ -47,11 +47,9 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
         }
         for name, record in header.criteria.items()
     }
+    facts = ("dataset", "tasks", "splits", "hard_only")
     return {
-        "dataset": msgspec.to_builtins(header.dataset),
-        "tasks": header.tasks,
-        "splits": header.splits,
-        "hard_only": header.hard_only,
+        **{name: msgspec.to_builtins(getattr(header, name)) for name in facts},
         "criteria": criteria,
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
@@ -143,8 +141,7 @@ def explain(
         criteria: names; all of the suite's by default.
 
     Returns:
-        ``image_id, task, split, label, verdicts``; a verdict has ``criterion, subset, support,
-        threshold, text``.
+        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text).
 
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.

@@ -1,7 +1,6 @@
 """Thresholds swept without refitting: cues by alpha, hard images over alpha and beta, and over tau.
 
-The data of the paper's Figs. 10 to 12, and the thresholds that best equalize the two shares
-(section 3.2.1).
+The data of the paper's Figs. 10 to 12, and the thresholds of the most equal shares (3.2.1).
 """
 
 from __future__ import annotations
@@ -97,8 +96,7 @@ def sweep_thresholds(
 ) -> Sweep:
     """Count cues and hard images over thresholds; criteria are fitted once, on the training split.
 
-    Images where a task's class, or one of its cues at an alpha, was not annotated are not counted
-    there, on no side.
+    Images where a task's class, or a cue at an alpha, was not annotated are not counted there.
 
     Args:
         data: the dataset.
@@ -183,12 +181,11 @@ def _cues(fitted: FittedCE, task: str, alphas: Floats) -> tuple[list[int], Count
 
 
 class _Areas:
-    """Areas of a split as codes that say where they lie among the betas.
+    """Areas of a split as codes of their position among the betas.
 
     An area between the (k-1)th and the kth beta has code 2k, one equal to the kth beta 2k + 1. So s
-    < beta k is code <= 2k, and s > beta k is code >= 2k + 2; and the code of a maximum is the
-    maximum of codes. Images that are not counted have the largest number there is, above which no
-    code rises.
+    < beta k is code <= 2k, and s > beta k is code >= 2k + 2; the code of a maximum is the maximum
+    of codes. Images that are not counted have the type's largest number, which no code exceeds.
     """
 
     def __init__(self, part: Dataset, betas: Floats) -> None:
@@ -197,16 +194,12 @@ class _Areas:
         kind = np.uint8 if 2 * len(betas) < 256 else np.uint16
 
         def code(areas: Any) -> Any:
-            return (
-                np.searchsorted(betas, areas, "left") + np.searchsorted(betas, areas, "right")
-            ).astype(kind)
+            below, up_to = (np.searchsorted(betas, areas, side) for side in ("left", "right"))
+            return (below + up_to).astype(kind)
 
         self._none = int(code(0.0))
-        self._codes = {
-            name: (rows, code(areas))
-            for name in part.classes
-            for rows, areas in [part.rows_of(name)]
-        }
+        areas_of = {name: part.rows_of(name) for name in part.classes}
+        self._codes = {name: (rows, code(areas)) for name, (rows, areas) in areas_of.items()}
         self._kind, self._left_out = kind, int(np.iinfo(kind).max)
 
     def count(
@@ -256,9 +249,8 @@ class _Areas:
         if unknown is None:
             return
         rows = np.flatnonzero(unknown & (support != self._left_out))
-        np.subtract.at(
-            histogram, (labels[rows].astype(np.int64), support[rows].astype(np.int64)), 1
-        )
+        cells = labels[rows].astype(np.int64), support[rows].astype(np.int64)
+        np.subtract.at(histogram, cells, 1)
         support[rows] = self._left_out
 
     def _counts(self, histogram: Counts) -> Counts:

@@ -24,8 +24,7 @@ def ece(
 ) -> float:
     """Expected calibration error of the probability of being positive.
 
-    The sum over bins of |share of positives - mean probability|, each times the bin's share of
-    images.
+    The sum over bins of |share of positives - mean probability| x the bin's share of images.
 
     Args:
         labels: bool (n,).
@@ -51,8 +50,7 @@ def ece_top(
 ) -> float:
     """Expected calibration error of the answer: confidence max(p, 1 - p) against its accuracy.
 
-    Arguments and errors are those of ``ece``; bins are over [0, 1], so that those below 0.5 are
-    empty.
+    Arguments and errors are those of ``ece``; bins cover [0, 1]: those below 0.5 are empty.
     """
     p = probabilities(values, scale)
     confidence, difference = top_gaps(labels, p, said_positive(values, scale))
@@ -74,8 +72,7 @@ def ece_paper(
     grows with the size of the subset: compare methods on one subset with it, never subsets.
 
     Arguments and errors are those of ``ece``, and:
-        images: number of all images of the set (criterion, task, split), or their total weight; at
-        least that of the subset.
+        images: number, or total weight, of all images of the set (criterion, task, split).
     """
     top = ece_top(labels, values, weights, scale=scale, n_bins=n_bins)
     return top * total_weight(len(labels), weights) / images

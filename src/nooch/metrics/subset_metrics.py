@@ -1,8 +1,7 @@
 """All metrics of one task on many subsets of its images at once, once or under many resamplings.
 
 Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean
-or a histogram is summed over atoms once; AUC and average precision come from one ranking of all
-images.
+or a histogram is summed over atoms once; AUC and average precision come from one ranking.
 """
 
 from __future__ import annotations

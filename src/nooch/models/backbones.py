@@ -151,42 +151,42 @@ def load_backbone(
         MissingExtraError: torch or transformers is not installed.
     """
     source = str(source)
-    found = find_source(source)
-    preprocessing = preprocessing_of(found, size)
+    resolved = find_source(source)
+    preprocessing = preprocessing_of(resolved, size)
     device = choose_device(device)
-    if found.folder is None:
-        module, pooling = _random(found, seed), None
-        identity = hashlib.sha256(f"{found.identity} seed {seed}".encode()).hexdigest()
+    if resolved.folder is None:
+        module, pooling = _random(resolved, seed), None
+        identity = hashlib.sha256(f"{resolved.identity} seed {seed}".encode()).hexdigest()
     else:
-        module, pooling = _pretrained(found)
-        identity = found.identity
+        module, pooling = _pretrained(resolved)
+        identity = resolved.identity
     module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
     rest = preprocessing, pooling or "pooler", device, *layout
-    made = Backbone(found.name, identity, module, 0, *rest)
+    made = Backbone(resolved.name, identity, module, 0, *rest)
     return _probed(made, source, asked=pooling is not None)
 
 
-def _random(found: ModelSource, seed: int) -> Any:
+def _random(resolved: ModelSource, seed: int) -> Any:
     """A module with random weights that depend on configuration and seed alone."""
     import torch
     from transformers import AutoConfig, AutoModel
 
-    with torch.random.fork_rng(devices=[]), quietly(found):
+    with torch.random.fork_rng(devices=[]), quietly(resolved):
         torch.manual_seed(seed)
-        config = AutoConfig.for_model(**found.config)
+        config = AutoConfig.for_model(**resolved.config)
         return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
 
 
-def _pretrained(found: ModelSource) -> tuple[Any, str | None]:
+def _pretrained(resolved: ModelSource) -> tuple[Any, str | None]:
     """The module with its weights, and how to pool where the model has no pooler of its own."""
     from transformers import AutoModel
 
-    module, lacking = pretrained(AutoModel, found)
+    module, lacking = pretrained(AutoModel, resolved)
     if lacking and all(name.startswith("pooler.") for name in lacking):
         # classifiers such as ViT's carry no pooler: transformers would give it random weights
         module.pooler = None
         return module, "cls"
-    refuse_lacking(found, lacking)
+    refuse_lacking(resolved, lacking)
     return module, None
 
 

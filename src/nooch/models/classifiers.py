@@ -67,7 +67,7 @@ ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
 
 def is_classifier(asked: Asked) -> bool:
     """Whether the configuration is that of an image classifier."""
-    listed = asked.found.config.get("architectures") or []
+    listed = asked.resolved.config.get("architectures") or []
     return any(str(name).endswith("ForImageClassification") for name in listed)
 
 
@@ -77,16 +77,19 @@ def load_classifier(asked: Asked) -> TaskModel:
     Raises:
         InputError: tasks without labels, missing weights, a ``problem_type`` of no classification.
     """
-    found, labels = asked.found, _labels(asked)
-    kind = found.config.get("problem_type") or "single_label_classification"
+    resolved, labels = asked.resolved, _labels(asked)
+    kind = resolved.config.get("problem_type") or "single_label_classification"
     if kind not in ANSWERS:
         allowed = ", ".join(ANSWERS)
-        raise InputError(f"has the problem_type {kind}", where=found.name, allowed=allowed)
-    inside = find_labels(labels, asked.tasks, asked.words, found.name)
-    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
+        raise InputError(f"has the problem_type {kind}", where=resolved.name, allowed=allowed)
+    inside = find_labels(labels, asked.tasks, asked.words, resolved.name)
+    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
-    module, answer = complete(AutoModelForImageClassification, found, asked.device), ANSWERS[kind]
+    module, answer = (
+        complete(AutoModelForImageClassification, resolved, asked.device),
+        ANSWERS[kind],
+    )
 
     def outputs(batch: Tensor) -> Tensor:
         import torch
@@ -94,17 +97,19 @@ def load_classifier(asked: Asked) -> TaskModel:
         values = module(batch).logits
         if values.shape[1] != len(labels):
             allowed = f"{len(labels)}, one for each label"
-            raise InputError(f"gives {values.shape[1]} outputs", where=found.name, allowed=allowed)
+            raise InputError(
+                f"gives {values.shape[1]} outputs", where=resolved.name, allowed=allowed
+            )
         return torch.stack([answer(values, inside[task]) for task in asked.tasks], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
-    name, identity = found.name, found.identity
+    name, identity = resolved.name, resolved.identity
     return TaskModel(name, identity, "classifier", asked.tasks, inputs, outputs, meaning)
 
 
 def _labels(asked: Asked) -> list[str]:
     """Labels in the order of the outputs."""
-    config, name = asked.found.config, asked.found.name
+    config, name = asked.resolved.config, asked.resolved.name
     try:
         named = dict(config.get("id2label") or {})
         numbered = {int(number): str(label) for number, label in named.items()}

@@ -69,8 +69,8 @@ def load_task_model(
         if kind.fits(asked):
             return tried(kind.load(asked))
     raise InputError(
-        f"a model of type {asked.found.config['model_type']} answers no tasks by itself",
-        where=asked.found.name,
+        f"a model of type {asked.resolved.config['model_type']} answers no tasks by itself",
+        where=asked.resolved.name,
         allowed="an image classifier, or a model of texts and images such as CLIP",
         remedy="train heads on its features: nooch features, then nooch bench",
     )

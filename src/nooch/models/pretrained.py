@@ -34,7 +34,7 @@ def require_packages(purpose: str = "a backbone") -> None:
 
 
 def preprocessing_of(
-    found: ModelSource, size: int | tuple[int, int] | None = None
+    resolved: ModelSource, size: int | tuple[int, int] | None = None
 ) -> Preprocessing:
     """What a network's pixels must be, with the size that is asked for.
 
@@ -42,29 +42,29 @@ def preprocessing_of(
         InputError: weights without a ``preprocessor_config.json``.
         ParameterError: a size that is not allowed.
     """
-    made = IMAGENET if found.folder is None else read_preprocessing(found.folder)
+    made = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
     if made is None:
         raise InputError(
             f"has no {PREPROCESSOR}, so its input is unknown",
-            where=found.folder,
+            where=resolved.folder,
             remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
         )
     return made if size is None else replace(made, size=check_size(size))
 
 
-def pretrained(auto: Any, found: ModelSource) -> tuple[Any, list[str]]:
+def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
     """A module with its weights, and the names of missing weights, which transformers initialized.
 
     Args:
         auto: a class of transformers such as ``AutoModel``.
-        found: where the weights are.
+        resolved: where the weights are.
 
     Raises:
         InputError: the folder does not hold what that class can load.
     """
-    with quietly(found):
+    with quietly(resolved):
         module, info = auto.from_pretrained(
-            str(found.folder),
+            str(resolved.folder),
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
@@ -74,10 +74,10 @@ def pretrained(auto: Any, found: ModelSource) -> tuple[Any, list[str]]:
     return module, sorted(lacking)
 
 
-def complete(auto: Any, found: ModelSource, device: str) -> Any:
+def complete(auto: Any, resolved: ModelSource, device: str) -> Any:
     """A module on a device; raises InputError as ``pretrained`` or ``refuse_lacking``."""
-    module, lacking = pretrained(auto, found)
-    refuse_lacking(found, lacking)
+    module, lacking = pretrained(auto, resolved)
+    refuse_lacking(resolved, lacking)
     return placed(module, device)
 
 
@@ -93,18 +93,18 @@ def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
     return module.float().to(device=device, memory_format=layout).eval()
 
 
-def refuse_lacking(found: ModelSource, lacking: list[str]) -> None:
+def refuse_lacking(resolved: ModelSource, lacking: list[str]) -> None:
     """Raise an InputError where weights are missing."""
     if lacking:
         raise InputError(
             f"lacks {len(lacking)} weights of the model in its config.json, such as {lacking[0]}",
-            where=found.folder,
+            where=resolved.folder,
             remedy="save the whole model again: model.save_pretrained(folder)",
         )
 
 
 @contextlib.contextmanager
-def quietly(found: ModelSource) -> Iterator[None]:
+def quietly(resolved: ModelSource) -> Iterator[None]:
     """Without progress bars and reports; errors of transformers as one that names the model."""
     try:
         with silently():
@@ -114,7 +114,7 @@ def quietly(found: ModelSource) -> Iterator[None]:
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"cannot be loaded: {type(error).__name__}: {reason}",
-            where=found.folder or found.name,
+            where=resolved.folder or resolved.name,
             allowed="an image model that transformers itself has (no code from the folder is run)",
         ) from error
 

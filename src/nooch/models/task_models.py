@@ -46,7 +46,7 @@ class Asked:
         return Path(self.source).expanduser()
 
     @cached_property
-    def found(self) -> ModelSource:
+    def resolved(self) -> ModelSource:
         """The source as a model of transformers. Raises InputError where it is none."""
         return find_source(self.source)
 

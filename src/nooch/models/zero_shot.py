@@ -28,7 +28,7 @@ _NEEDED = ("get_text_features", "get_image_features", "logit_scale")
 
 def is_zero_shot(asked: Asked) -> bool:
     """Whether the configuration has a tower for texts and one for images."""
-    return {"text_config", "vision_config"} <= asked.found.config.keys()
+    return {"text_config", "vision_config"} <= asked.resolved.config.keys()
 
 
 def load_zero_shot(asked: Asked) -> TaskModel:
@@ -41,21 +41,21 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     Raises:
         InputError: missing weights or tokenizer, prompts that are too long, no cosine.
     """
-    found, prompts = asked.found, prompts_of(asked.tasks, asked.words)
-    inputs = Inputs(preprocessing_of(found, asked.size), asked.device, channels_last=True)
+    resolved, prompts = asked.resolved, prompts_of(asked.tasks, asked.words)
+    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
     from transformers import AutoModel
 
-    module = complete(AutoModel, found, asked.device)
+    module = complete(AutoModel, resolved, asked.device)
     if not all(hasattr(module, name) for name in _NEEDED):
-        kind = found.config["model_type"]
+        kind = resolved.config["model_type"]
         raise InputError(
             f"a model of type {kind} does not compare texts and images by cosine",
-            where=found.name,
+            where=resolved.name,
             allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
         )
     every = (text for sides in prompts.values() for side in sides for text in side)
     texts = list(dict.fromkeys(every))
-    towards = _embedded(module, found, texts, asked.device)
+    towards = _embedded(module, resolved, texts, asked.device)
     columns = {
         task: [[texts.index(text) for text in side] for side in sides]
         for task, sides in prompts.items()
@@ -70,14 +70,16 @@ def load_zero_shot(asked: Asked) -> TaskModel:
         return torch.stack([positive - negative for positive, negative in sums], 1)
 
     meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
-    return TaskModel(found.name, found.identity, "zero-shot", asked.tasks, inputs, outputs, meaning)
+    return TaskModel(
+        resolved.name, resolved.identity, "zero-shot", asked.tasks, inputs, outputs, meaning
+    )
 
 
-def _embedded(module: Any, found: ModelSource, texts: Sequence[str], device: str) -> Tensor:
+def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: str) -> Tensor:
     """Embeddings of length 1, float32 (n_texts, d)."""
     import torch
 
-    tokenizer = _tokenizer(found)
+    tokenizer = _tokenizer(resolved)
     config = module.config.text_config
     ids = tokenizer(list(texts))["input_ids"]
     most = int(config.max_position_embeddings)
@@ -90,35 +92,37 @@ def _embedded(module: Any, found: ModelSource, texts: Sequence[str], device: str
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
         raise InputError(
             "the tokenizer does not distinguish prompts, or is not this model's",
-            where=found.folder,
+            where=resolved.folder,
             allowed="the model's own tokenizer, and prompts in words that it knows",
         )
-    fixed = found.config["model_type"] in _ONE_LENGTH
+    fixed = resolved.config["model_type"] in _ONE_LENGTH
     padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
     tokens = tokenizer(list(texts), return_tensors="pt", **padding).to(device)
     with torch.inference_mode():
         return _unit(module.get_text_features(**tokens))
 
 
-def _tokenizer(found: ModelSource) -> Any:
+def _tokenizer(resolved: ModelSource) -> Any:
     from transformers import AutoTokenizer
 
     # without its vocabulary transformers makes a tokenizer that knows no word
-    if found.folder is None or not any((found.folder / name).is_file() for name in _VOCABULARIES):
+    if resolved.folder is None or not any(
+        (resolved.folder / name).is_file() for name in _VOCABULARIES
+    ):
         raise InputError(
             "holds no tokenizer",
-            where=found.folder or found.name,
+            where=resolved.folder or resolved.name,
             allowed=f"one of {', '.join(_VOCABULARIES)}",
             remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
         )
     safe = {"local_files_only": True, "trust_remote_code": False}
-    with quietly(found):
-        return AutoTokenizer.from_pretrained(str(found.folder), **safe)
+    with quietly(resolved):
+        return AutoTokenizer.from_pretrained(str(resolved.folder), **safe)
 
 
-def _unit(found: Any) -> Tensor:
+def _unit(features: Any) -> Tensor:
     """Features at length 1; newer versions of transformers give them inside an output."""
     import torch
 
-    values: Tensor = getattr(found, "pooler_output", found)
+    values: Tensor = getattr(features, "pooler_output", features)
     return torch.nn.functional.normalize(values.float(), dim=1)

@@ -71,8 +71,7 @@ def find_images(
         suite: the suite.
         tasks: whose images are wanted.
         splits: of which splits; all of the suite's by default.
-        data: a dataset with file names; without one, files are found by ids: ``17.jpg`` or, as in
-            COCO, ``000000000017.jpg``.
+        data: a dataset with file names; else files are found by id: ``17.jpg``, ``00...017.jpg``.
         images: folder of images, if not the one that the dataset records. Links to targets outside
             the folder count as missing.
 

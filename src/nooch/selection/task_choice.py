@@ -22,8 +22,7 @@ def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
     """The paper's rule, as arguments of ``select_tasks`` (section 3.2 and appendix B.3).
 
     The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard
-    positives and 50 hard negatives, without the similar ones. Losses are those of the split test
-    (``nooch.plans.LOSS_SPLIT``).
+    positives and 50 hard negatives, without similar ones; losses of ``nooch.plans.LOSS_SPLIT``.
 
     Args:
         tasks: of the losses; groups of similar tasks are cut down to them.
@@ -49,8 +48,7 @@ def select_tasks(
         criterion: whose hard images count.
         n: tasks to take, 1 and more.
         min_hard: least number of hard positives, and of hard negatives.
-        similar: groups of tasks of which only the first in rank is taken; the paper's are
-            ``SIMILAR``.
+        similar: groups of tasks of which only the first in rank is taken (paper: ``SIMILAR``).
         cues: of the tasks, for ``overlap``.
         overlap: largest ``cue_overlap`` with a task that is taken, 0 to 1; None for no bound.
 
@@ -59,8 +57,7 @@ def select_tasks(
         hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
 
     Raises:
-        ParameterError: no such criterion or task, numbers out of range, a bound on the overlap
-            where a task has no cue.
+        ParameterError: unknown criterion or task, numbers out of range, an overlap without cues.
         UndefinedError: no task is left.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")

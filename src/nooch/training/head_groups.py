@@ -66,13 +66,15 @@ class HeadGroups:
     @cached_property
     def groups(self) -> list[HeadGroup]:
         """In the order of the heads."""
-        made: list[HeadGroup] = []
+        groups: list[HeadGroup] = []
         for _, members in groupby(self.jobs, key=_alike):
-            listed, start = list(members), made[-1].heads.stop if made else 0
+            listed, start = list(members), groups[-1].heads.stop if groups else 0
             objective = objective_of(self.data, listed, self.settings.variant, self.device)
             heads = slice(start, start + len(listed))
-            made.append(HeadGroup(heads, objective, expected=self._columns(listed, self._expected)))
-        return made
+            groups.append(
+                HeadGroup(heads, objective, expected=self._columns(listed, self._expected))
+            )
+        return groups
 
     @cached_property
     def _sizes(self) -> Tensor | None:

@@ -118,9 +118,9 @@ class NetworkJobs(NetworkPass):
 
             weight, bias = network.head.weight, network.head.bias
             head = array_of(torch.cat([weight[:1], bias[:1, None]], dim=1))[0]
-            found = tensor_of(refitted(self.data, job, head, features)).to(weight.device)
+            last = tensor_of(refitted(self.data, job, head, features)).to(weight.device)
             with torch.no_grad():
-                weight[0], bias[0] = found[:-1], found[-1]
+                weight[0], bias[0] = last[:-1], last[-1]
 
     def logits(self, split: str) -> list[NDArray[np.float32]]:
         """Outputs of every job's best epoch for a split's images, float32 (m,) each."""
