@@ -54,6 +54,6 @@ def test_the_lint_refuses_a_phrase(tmp_path):
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         'src/a.py:1: "hangs on the"; write: depends on the',
-        'src/a.py:2: "goes on where it was"; write: resumes',
         'README.md:2: "goes on where it was"; write: resumes',
+        'src/a.py:2: "goes on where it was"; write: resumes',
     ]
