@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
+    from nooch.checking.check import Checked, CheckOptions, check
+    from nooch.checking.cue_findings import cue_findings
+    from nooch.checking.findings import Findings
+    from nooch.checking.slice_search import SliceOptions, Slices, find_slices
     from nooch.criteria import (
         CE,
         Attribute,
@@ -80,6 +84,10 @@ _NAMES = {
     "nooch.caches.features": "FeatureOptions extract_features load_features",
     "nooch.caches.pixels": "PixelCache build_pixels",
     "nooch.challenge": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
+    "nooch.checking.check": "CheckOptions Checked check",
+    "nooch.checking.cue_findings": "cue_findings",
+    "nooch.checking.findings": "Findings",
+    "nooch.checking.slice_search": "SliceOptions Slices find_slices",
     "nooch.criteria": "CE Attribute Combination ContextScores Gist preset read_thresholds",
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
@@ -127,6 +135,8 @@ __all__ = [
     "Attribute",
     "BoxReading",
     "ChallengeSet",
+    "CheckOptions",
+    "Checked",
     "CocoReading",
     "Columns",
     "Combination",
@@ -136,6 +146,7 @@ __all__ = [
     "EvaluateOptions",
     "FeatureOptions",
     "FindOptions",
+    "Findings",
     "Gist",
     "LocalEngine",
     "LongTable",
@@ -145,6 +156,8 @@ __all__ = [
     "PixelCache",
     "Predictions",
     "Scores",
+    "SliceOptions",
+    "Slices",
     "Sources",
     "SplitPlan",
     "Suite",
@@ -157,8 +170,10 @@ __all__ = [
     "attribute_table",
     "bench",
     "build_pixels",
+    "check",
     "collect",
     "contact_sheet",
+    "cue_findings",
     "divide",
     "embed",
     "engine",
@@ -170,6 +185,7 @@ __all__ = [
     "find",
     "find_images",
     "find_score",
+    "find_slices",
     "import_dataset",
     "judge_statements",
     "load_backbone",
