@@ -10,7 +10,7 @@ from oracles import dataset_of
 from refusals import fails
 
 from nooch.challenge import load_suite
-from nooch.cli.criterion_options import Options
+from nooch.cli.criterion_options import CriterionOptions
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.errors import ParameterError
@@ -69,7 +69,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
-    options = Options(0.05, 0.1, None, None, None, None, folder / "one")
+    options = CriterionOptions(0.05, 0.1, None, None, None, None, folder / "one")
     words = "what class it has when it is fitted", "fitted ="
     fails(lambda: options.make("own_hour:Hour"), *words, kind=ParameterError)
 
