@@ -22,8 +22,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -133,6 +131,10 @@ class PartFiles:
 
         Raises FormatError where a file is missing, has another size or cannot be read.
         """
+        # heavy, and needed for several parts alone
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         counts = []
         for file in (part["images"] for part in self.parts):
             check_file(self.folder, file, self.header.files[file], hashed=False)
