@@ -140,7 +140,8 @@ def test_a_job_that_runs_out_of_time_resumes(tmp_path):
     # every half second once, on both sides of the minute
     assert (tmp_path / "lines").read_text().split() == [str(number) for number in range(90)]
     log = (tmp_path / "job-0000000.log").read_text()
-    assert (log.count("began"), log.count("interrupted")) == (2, 1)
+    # a slow machine may need a third minute
+    assert log.count("began") == log.count("interrupted") + 1 >= 2
 
 
 def test_each_job_has_its_gpu(tmp_path):
