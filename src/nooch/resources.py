@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-__all__ = ["THREAD_VARIABLES", "environment", "is_alive", "limited_threads", "processors"]
+__all__ = ["THREAD_VARIABLES", "environment", "is_alive", "limited_threads", "usable_cpus"]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Read by libraries, when they are loaded, as the number of threads they may use."""
 
 
-def processors() -> int:
+def usable_cpus() -> int:
     """How many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

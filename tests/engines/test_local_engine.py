@@ -15,7 +15,7 @@ from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, squ
 from nooch.engines import LocalEngine
 from nooch.engines import job_window as base
 from nooch.errors import InputError, MissingExtraError, NoochError, ParameterError
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
@@ -162,9 +162,9 @@ def test_no_process_is_refused():
 
 
 def test_jobs_share_the_cpus():
-    assert LocalEngine(1).threads == processors()
-    assert LocalEngine(processors()).threads == 1
-    assert LocalEngine(4 * processors()).threads == 1
+    assert LocalEngine(1).threads == usable_cpus()
+    assert LocalEngine(usable_cpus()).threads == 1
+    assert LocalEngine(4 * usable_cpus()).threads == 1
 
 
 def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):

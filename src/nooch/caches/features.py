@@ -21,7 +21,7 @@ from nooch.models.backbones import Backbone
 from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def extract_features(
     with making(
         folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite
     ) as unfinished:
-        _fill(unfinished, backbone, reader, batch, options.readers or processors(), progress)
+        _fill(unfinished, backbone, reader, batch, options.readers or usable_cpus(), progress)
     return load_features(folder, data, verify=False)
 
 

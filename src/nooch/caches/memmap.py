@@ -19,7 +19,7 @@ from nooch.data.array_files import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.errors import FormatError, InputError, ParameterError, some_of
 from nooch.files import sha256_of
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 
 __all__ = ["MappedRows"]
 
@@ -142,7 +142,7 @@ def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
 
 def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) -> None:
     starts = range(0, len(array), header.block)
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(usable_cpus()) as pool:
         hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)
         pairs = zip(starts, hashes, header.blocks, strict=True)
         altered = [start for start, digest, recorded in pairs if digest != recorded]

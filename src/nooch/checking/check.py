@@ -150,7 +150,8 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
-        scored = [one for run in runs if (one := _within(run, suite, data.select(split)))]
+        part = data.select(split)
+        scored = [one for run in runs if (one := _within(run, suite, part))]
         compared = [*scored, *_others(suite, data, split, chosen)]
         scores = evaluate(
             suite,

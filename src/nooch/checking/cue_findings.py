@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
@@ -16,7 +15,10 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
+from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.evaluation.prediction_files import as_runs
+from nooch.examples.split_images import SplitImages
+from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
 
 __all__ = ["checked_split", "cue_findings", "errors_of", "size_strata"]
@@ -61,9 +63,7 @@ def cue_findings(
     suite.require_easy("comparing contexts")
     if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
         raise ParameterError("the suite was found in another dataset", where="data")
-    if split is None:
-        split = "test" if "test" in suite.splits else suite.splits[-1]
-    check_one_of("split", split, suite.splits, owner="the suite")
+    (split,) = splits_to_score(split, suite)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     runs = as_runs(predictions, suite.tasks, scale)
@@ -96,7 +96,7 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     values = Aligned(run, challenge.image_ids, challenge.split).values(
         challenge.task, slice(None), challenge
     )
-    wrong: NDArray[np.bool_] = (values > (0 if run.scale == "logit" else 0.5)) != challenge.labels
+    wrong: NDArray[np.bool_] = said_positive(values, run.scale) != challenge.labels
     return wrong
 
 
@@ -106,15 +106,8 @@ def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.int
     """
     if data is None or not data.has_areas:
         return None
-    ids = pl.DataFrame({"image_id": challenge.image_ids})
-    areas = ids.join(
-        pl.DataFrame(
-            {"image_id": data.images["image_id"], "area": data.area(challenge.task, unknown=np.nan)}
-        ),
-        on="image_id",
-        how="left",
-        maintain_order="left",
-    )["area"].to_numpy()
+    images = SplitImages(challenge.split, data.images["image_id"], data)
+    areas = data.area(challenge.task, unknown=np.nan)[images.rows(challenge.image_ids)]
     known = challenge.labels & ~np.isnan(areas)
     if not known.any():
         return None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, some_of
 
 __all__ = [
+    "TABLE_ENDINGS",
     "are_exact_integers",
     "checked_read",
     "id_column",
@@ -70,6 +71,8 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".tsv": lambda path, options: pl.read_csv(path, **_CSV, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
+TABLE_ENDINGS = tuple(_READ)
+"""Endings of the files that are tables."""
 
 
 _T = TypeVar("_T")

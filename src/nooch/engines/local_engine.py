@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from nooch.engines.job_window import Logged, check_gpus, ordered
 from nooch.engines.visible_gpus import GPUS_VARIABLE, visible_gpus
 from nooch.errors import ParameterError
-from nooch.resources import THREAD_VARIABLES, environment, processors
+from nooch.resources import THREAD_VARIABLES, environment, usable_cpus
 
 __all__ = ["LocalEngine"]
 
@@ -41,7 +41,7 @@ class LocalEngine:
             raise ParameterError(f"{processes} processes", allowed="1 and more")
         self.logs, self.gpus = logs, check_gpus(gpus)
         self.places: list[dict[str, str]] = (
-            _places(processes, gpus) if gpus else [{} for _ in range(processes or processors())]
+            _places(processes, gpus) if gpus else [{} for _ in range(processes or usable_cpus())]
         )
         self.processes = len(self.places)
 
@@ -61,7 +61,7 @@ class LocalEngine:
     @property
     def threads(self) -> int:
         """CPUs that each job may use when as many run as there are processes."""
-        return max(1, processors() // self.processes)
+        return max(1, usable_cpus() // self.processes)
 
     @staticmethod
     def warm(*modules: str) -> None:

@@ -18,13 +18,19 @@ from nooch.evaluation.aligned_predictions import Aligned, check_known, check_tas
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.prediction_files import PredictionSource, as_runs
 from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.scores import Scores, differences_table, scores_table, without_easy
+from nooch.evaluation.scores import (
+    Scores,
+    check_scoring,
+    differences_table,
+    scores_table,
+    without_easy,
+)
 from nooch.evaluation.subsets import Distribution, divide, parse_distribution
 from nooch.evaluation.task_averages import averaged_tasks, left_out
 from nooch.evaluation.task_scores import Averages, Block, DividedSet, Floats, ScoreScope, score_task
 from nooch.metrics import METRICS
 from nooch.options import options_from
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress
 
 __all__ = ["EvaluateOptions", "evaluate"]
@@ -77,12 +83,7 @@ class EvaluateOptions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.bootstrap < 0:
-            raise ParameterError(
-                f"{self.bootstrap} resamples", where="bootstrap", allowed="0 and more"
-            )
-        for metric in self.metrics:
-            check_one_of("metric", metric, METRICS)
+        check_scoring(self.metrics, self.bootstrap, least=0)
 
 
 def evaluate(
@@ -128,7 +129,7 @@ def evaluate(
             f"there are no predictions for {some_of(asked.tasks or suite.tasks)}",
             allowed="at least one task",
         )
-    splits, notes = _splits(asked.split, suite), _notes(suite, runs, tasks, asked.tasks)
+    splits, notes = splits_to_score(asked.split, suite), _notes(suite, runs, tasks, asked.tasks)
     wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
     if not wanted:
         # raises with the reason
@@ -193,7 +194,7 @@ class _SplitScores:
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
-        threads = self._options.threads or (1 if self._draws is None else processors())
+        threads = self._options.threads or (1 if self._draws is None else usable_cpus())
         metrics, baseline = self._options.metrics, str(self._options.baseline)
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
@@ -248,7 +249,8 @@ def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list
     return list(known) if given is None else [name for name in known if name in given]
 
 
-def _splits(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
+def splits_to_score(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
+    """The given splits of a suite, else test, or its only one. Raises ParameterError otherwise."""
     if split is None and len(suite.splits) == 1:
         split = list(suite.splits)
     elif split is None and "test" in suite.splits:

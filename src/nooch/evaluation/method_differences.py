@@ -15,7 +15,7 @@ from nooch.evaluation.aligned_predictions import Aligned, union_of
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
-from nooch.evaluation.scores import Scores, differences_table, scores_table
+from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
 from nooch.evaluation.subsets import Subset, divide
 from nooch.evaluation.task_averages import averaged_tasks, left_out
 from nooch.evaluation.task_scores import (
@@ -57,12 +57,7 @@ class PairedOptions:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        if self.bootstrap < 1:
-            raise ParameterError(
-                f"{self.bootstrap} resamples", where="bootstrap", allowed="1 and more"
-            )
-        for metric in self.metrics:
-            check_one_of("metric", metric, METRICS)
+        check_scoring(self.metrics, self.bootstrap, least=1)
 
 
 def paired(

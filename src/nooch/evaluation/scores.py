@@ -14,7 +14,7 @@ from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.html import html_table
 from nooch.metrics import METRICS
 
-__all__ = ["Scores", "differences_table", "scores_table", "without_easy"]
+__all__ = ["Scores", "check_scoring", "differences_table", "scores_table", "without_easy"]
 
 _SHOWN = {
     "auc": ("hard", "easy"),
@@ -118,6 +118,16 @@ class Scores:
         return wide.join(overall, on=keys, how="left", maintain_order="left").with_columns(
             difference=pl.col("max") - pl.col("min"), ratio=pl.col("min") / pl.col("max")
         )
+
+
+def check_scoring(metrics: Sequence[str], bootstrap: int, *, least: int) -> None:
+    """Raise ParameterError for an unknown metric, or fewer than the least number of resamples."""
+    if bootstrap < least:
+        raise ParameterError(
+            f"{bootstrap} resamples", where="bootstrap", allowed=f"{least} and more"
+        )
+    for metric in metrics:
+        check_one_of("metric", metric, METRICS)
 
 
 def scores_table(

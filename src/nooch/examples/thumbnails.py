@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from nooch.readers.image_opening import UNREADABLE, opened_image
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress
 
 __all__ = ["LARGE", "SMALL", "DrawnPicture", "Wanted", "draw_pictures", "picture_name"]
@@ -59,7 +59,7 @@ def draw_pictures(
         place.mkdir(parents=True, exist_ok=True)
     drawn = []
     # threads are enough: Pillow decodes, resizes and encodes without holding the interpreter
-    with ThreadPoolExecutor(processors()) as pool:
+    with ThreadPoolExecutor(usable_cpus()) as pool:
         for done, picture in enumerate(pool.map(lambda one: _draw(one, folder), wanted), 1):
             drawn.append(picture)
             if done % 50 == 0 or done == len(wanted):

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nooch.data.disk_tables import TABLE_ENDINGS
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER
+from nooch.readers.image_files import IMAGE_ENDINGS
 
 if TYPE_CHECKING:
     from nooch.readers.reader_contract import Reading
 
 __all__ = ["Recognized", "recognize"]
 
-_TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
-_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif")
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
 _IDS = ("image_id", "id", "img_id", "imageid", "file_name", "filename", "image", "path")
 _FILE_NAMES = ("file_name", "filename", "img_filename", "image", "path", "image_path")
@@ -102,7 +102,7 @@ def _yolo_file(file: Path) -> Recognized | None:
 
 
 def _table_file(file: Path) -> Recognized | None:
-    if file.suffix.lower() not in _TABLES:
+    if file.suffix.lower() not in TABLE_ENDINGS:
         return None
     import polars as pl
 
@@ -196,10 +196,10 @@ def _label_maps(folder: Path) -> Recognized | None:
 def _image_folder(folder: Path) -> Recognized | None:
     from nooch.readers.image_folder import FolderReading
 
-    if next(_listed(folder, _IMAGES), None) is None:
+    if next(_listed(folder, IMAGE_ENDINGS), None) is None:
         return None
     folders = [place for place in folder.iterdir() if place.is_dir()]
-    if not folders or any(file.suffix.lower() in _IMAGES for file in folder.iterdir()):
+    if not folders or any(file.suffix.lower() in IMAGE_ENDINGS for file in folder.iterdir()):
         return None
     why = f"a folder of images for each class: {', '.join(sorted(p.name for p in folders)[:5])}"
     return Recognized("image-folder", FolderReading(folder), why, folder)
@@ -219,7 +219,7 @@ def _class_list(folder: Path) -> Path | None:
 def _images_near(folder: Path) -> Path | None:
     """The folder of images next to annotations, where one holds any."""
     for place in (folder / "images", folder.parent / "images", folder):
-        if place.is_dir() and next(_listed(place, _IMAGES), None) is not None:
+        if place.is_dir() and next(_listed(place, IMAGE_ENDINGS), None) is not None:
             return place
     return None
 

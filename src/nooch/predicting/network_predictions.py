@@ -21,7 +21,7 @@ from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.readers.image_files import ImageIndex
 from nooch.report import write_file
-from nooch.resources import processors
+from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
 __all__ = [
@@ -146,7 +146,7 @@ def predict(
     values = np.empty((total, len(model.tasks)))
     progress(0, total)
     for rows, (pixels, broken) in zip(
-        batches, read_in_order(read, batches, readers or processors()), strict=True
+        batches, read_in_order(read, batches, readers or usable_cpus()), strict=True
     ):
         refuse_broken(broken)
         with memory_limits(batch, "predicting"):

@@ -37,7 +37,7 @@ class SetTable:
 
     @property
     def name(self) -> str:
-        """As ``--like`` takes it."""
+        """The name by which ``nooch results`` knows it."""
         return f"table{self.number}"
 
     @property

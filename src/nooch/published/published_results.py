@@ -53,7 +53,7 @@ class PaperTable:
 
     @property
     def name(self) -> str:
-        """As ``--like`` takes it."""
+        """The name by which ``nooch results`` knows it."""
         return f"table{self.number}"
 
 

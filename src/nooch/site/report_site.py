@@ -146,8 +146,8 @@ def write_report(
             remedy="give the one that it was found in, or none",
         )
     first = "test" if "test" in suite.splits else suite.splits[0]
-    split = first if options.split is None else options.split
-    check_one_of("split", split, suite.splits, owner="the suite")
+    asked = first if options.split is None else options.split
+    split = check_one_of("split", asked, suite.splits, owner="the suite")
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)

@@ -158,25 +158,27 @@ def slices_command(
     format: Format = FormatOption,
 ) -> None:
     """Search slices of images on which a model errs, on half of them; test them on the others."""
-    from nooch.challenge import load_suite
     from nooch.checking.slice_search import SliceOptions, find_slices
-    from nooch.data import load_dataset
-    from nooch.finding.suite_summary import recorded_dataset
+    from nooch.evaluation.evaluation_run import splits_to_score
+    from nooch.finding.suite_summary import suite_with_dataset
     from nooch.report import write_file
 
     if out is not None:
         check_one_of("ending of a slices file", out.suffix, _SLICE_FILES)
         check_output_file(out, overwrite=overwrite)
-    found = load_suite(suite)
-    data = load_dataset(dataset) if dataset is not None else recorded_dataset(found, suite)
+    found, data = suite_with_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
             "slices need the dataset, which is not where it was", remedy="give --dataset"
         )
     slices = find_slices(
-        data, predictions, split=split or found.splits[-1], tasks=split_names(tasks) or found.tasks,
-        scale=scale, options=SliceOptions(min_support, min_drop, against, most, seed),
-    )  # fmt: skip
+        data,
+        predictions,
+        split=splits_to_score(split, found)[0],
+        tasks=split_names(tasks) or found.tasks,
+        scale=scale,
+        options=SliceOptions(min_support, min_drop, against, most, seed),
+    )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
     if format is Format.json:

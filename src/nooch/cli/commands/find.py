@@ -85,17 +85,11 @@ def find_command(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
+        chosen, path = split_names(splits) or None, recorded_path(dataset, out)
         suite = find(
             data,
             criteria,
-            options=FindOptions(
-                tasks,
-                match,
-                split_names(splits) or None,
-                recorded_path(dataset, out),
-                allow_unannotated,
-                stability,
-            ),
+            options=FindOptions(tasks, match, chosen, path, allow_unannotated, stability),
             out=out,
             overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,

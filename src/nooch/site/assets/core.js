@@ -13,7 +13,7 @@ const nooch = (() => {
     return found;
   }
 
-  // arrays travel as {kind: base64}, little-endian, as every processor that runs a browser has them
+  // arrays travel as {kind: base64}, little-endian, as every CPU that runs a browser has them
   function unpack(packed) {
     const kind = Object.keys(packed)[0];
     return new kinds[kind](bytes(packed[kind]).buffer);
