@@ -15,9 +15,8 @@ from nooch.models.linear_head import save_head
 from nooch.training.block_sgd import HeadState, run_epoch
 from nooch.training.head_groups import HeadGroups, order_of
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.mixtures import MixedRows
 from nooch.training.network_state import Arrays, array_of, tensor_of
-from nooch.training.samplers import in_order
+from nooch.training.samplers import MixedRows, in_order
 from nooch.training.standardization import Conditioned, Scaling, scaling_of
 from nooch.training.training_data import Outputs, TrainingData, mixture_of, refitted
 from nooch.training.training_pass import TrainingPass

@@ -14,8 +14,16 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported
 from nooch.objectives import OBJECTIVES, Objective, Ranges
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
-from nooch.training.mixtures import Lisa, Mixing, Mixup
-from nooch.training.samplers import Balance, FixedShare, Parameters, Redraw, Sampler
+from nooch.training.samplers import (
+    Balance,
+    FixedShare,
+    Lisa,
+    Mixing,
+    Mixup,
+    Parameters,
+    Redraw,
+    Sampler,
+)
 
 __all__ = [
     "INFORMATION",
