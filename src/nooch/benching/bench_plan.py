@@ -211,9 +211,7 @@ def _checked(
     data: Dataset, suite: Suite, config: BenchConfig, inputs: Any
 ) -> tuple[list[Job], TrainingData]:
     """Jobs and what they are trained on, after all checks that need no network."""
-    if data.fingerprint != suite.header.dataset.fingerprint:
-        problem = "the dataset is not the one that the suite was found in"
-        raise ParameterError(problem, remedy="give that one")
+    suite.require_dataset(data)
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)

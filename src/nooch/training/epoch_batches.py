@@ -57,14 +57,7 @@ class ImageChanges:
 def draw(
     settings: TuneSettings, count: int, aspect: float, random: Generator
 ) -> ImageChanges | None:
-    """Changes of ``count`` images by ``settings.augment``; None where it is empty.
-
-    Args:
-        settings: kinds and how far they go.
-        count: images.
-        aspect: width over height.
-        random: a stream for this alone.
-    """
+    """Changes of images of an aspect (width / height) by ``settings.augment``; None where empty."""
     if not settings.augment:
         return None
     flips = random.random(count) < 0.5 if "flip" in settings.augment else None

@@ -32,13 +32,8 @@ _BLOCK = 4096
 class HeadPass(TrainingPass):
     """Trains jobs on frozen features that share an order of rows, see ``TrainingPass``.
 
-    Args:
-        data: its inputs are frozen features, as they are.
-        jobs: in any order; what they share (``Job.shares``) must be the same.
-        settings: of the training.
-        device: where it is computed.
-        scaling: of the features, where it has been computed before; else that of the training rows.
-            Not used where ``settings.condition`` is ``none``.
+    What jobs share (``Job.shares``) must be the same. A ``scaling`` of the features that is known
+    is not computed again; none is used where ``settings.condition`` is ``none``.
 
     Raises:
         ParameterError: no job, or jobs that cannot share a pass.

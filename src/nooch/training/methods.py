@@ -192,9 +192,7 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 
 def add_method(name: str) -> Method:
     """Register a custom method in this process under its whole name, ``package.module:Name``.
-
-    Raises:
-        ParameterError: there is no such method, or it is none.
+    Raises ParameterError: there is no such method, or it is none.
     """
     method = imported(name, "a method")
     if not isinstance(method, Method):

@@ -146,11 +146,7 @@ def counts_of(
 ) -> NDArray[np.int64] | None:
     """How often each training row is taken in an epoch, int64 (n_train,), or None for once each.
 
-    Args:
-        data: what is trained on.
-        job: the job.
-        epoch: from 0.
-        first: outputs of its first stage, where its method has one.
+    ``first`` are the outputs of the job's first stage, where its method has one.
     """
     if job.kind.first is not None:
         return _first_counts(data, job, first, "train")
@@ -230,11 +226,7 @@ def refitted(
 ) -> NDArray[np.float32]:
     """The head after its method's last stage, float32 (d + 1,); as it was where there is none.
 
-    Args:
-        data: what was trained on.
-        job: the job.
-        head: weights and bias, float32 (d + 1,).
-        features: rows -> features of the trained network, float32 (m, d).
+    ``features`` gives those of the trained network for some rows, float32 (m, d).
     """
     refit = job.kind.refit
     if refit is None:

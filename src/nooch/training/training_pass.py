@@ -99,10 +99,8 @@ class TrainingPass(ABC):
         }
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Resume from what ``state_dict`` gave for the same models.
-
-        Raises:
-            FormatError: it is the state of other networks.
+        """Resume from what ``state_dict`` gave for the same models. Raises FormatError: it is the
+        state of other networks.
         """
         self.epoch, self.active = int(arrays["epoch"]), arrays["active"].copy()
         self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
