@@ -29,10 +29,8 @@ EXPORTS = MappingProxyType(
 
 
 def exporter(name: str) -> Callable[..., Exported]:
-    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``.
-
-    Raises:
-        ParameterError: there is no such format, or a custom one cannot be imported.
+    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``. Raises
+    ParameterError: there is no such format, or a custom one cannot be imported.
     """
     target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
     found: Callable[..., Exported] = imported(target, f"export {name!r}")

@@ -108,11 +108,7 @@ def _check_dataset(content: Content, data: Dataset) -> None:
     """Raise ParameterError for another dataset than the suite's, or than that of published sets."""
     header = content.suite.header
     if any(record.fitted is not None for record in header.criteria.values()):
-        if data.fingerprint != header.dataset.fingerprint:
-            raise ParameterError(
-                "the dataset is not the one that the suite was found in: their fingerprints differ",
-                remedy="give the dataset as it was, or find the suite again",
-            )
+        content.suite.require_dataset(data)
         return
     known = set(data.images["image_id"])
     ids = dict.fromkeys(i for challenge in content.sets() for i in challenge.image_ids)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, some_of
 
-__all__ = ["IMAGE_ENDINGS", "ImageIndex", "list_images"]
+__all__ = ["IMAGE_ENDINGS", "ImageIndex", "image_paths", "list_images"]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 
@@ -41,9 +41,7 @@ class ImageIndex:
     @classmethod
     def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
         """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
-
-        Raises:
-            InputError: neither, or no such folder.
+        Raises InputError: neither, or no such folder.
         """
         root = images or data.image_root
         if root is None:
@@ -55,9 +53,7 @@ class ImageIndex:
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:
         """Paths of images by id and file name. Links that lead out of the folder are missing.
-
-        Raises:
-            InputError: images that are not below the folder; several are named at once.
+        Raises InputError: images that are not below the folder; several are named at once.
         """
         missing = [
             f"{image_id} ({name or 'no file name'})"
@@ -124,3 +120,14 @@ def _walk(root: Path, below: str) -> Iterator[str]:
                     yield from _walk(root, path)
             elif entry.name.lower().endswith(IMAGE_ENDINGS):
                 yield path
+
+
+def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
+    """The image files of a dataset's rows, below ``images`` or the folder that it records.
+
+    Raises InputError for no image or folder, and as ``ImageIndex.all_of``.
+    """
+    if not len(data):
+        raise InputError("the dataset has no images")
+    ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
+    return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")

@@ -254,11 +254,8 @@ def scan_files(
     map: Map,
     progress: StepProgress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated.
-
-    Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or lists no
-            image.
+    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated. Raises
+    InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
     """
     scans = [
         _Scan(role, path, folder / f"file-{number}", slice_size)
@@ -292,14 +289,7 @@ def _importing(map: Map) -> Map:
 
 
 class _Scan:
-    """The scan of one file.
-
-    Args:
-        role: things, stuff or captions.
-        path: of the file, as it was given.
-        stem: how the paths of what is written begin.
-        size: bytes of a slice.
-    """
+    """The scan of one file; ``stem``: how the paths of what is written begin."""
 
     def __init__(self, role: str, path: Path, stem: Path, size: int) -> None:
         self.source = SourceJob(path.absolute(), stem)
