@@ -30,7 +30,7 @@ FLOORS = [
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
     {"challenge", "models"},
-    {"caches", "training", "selection", "evaluation"},
+    {"caches", "training", "selection", "evaluation", "questions"},
     {"report", "exports", "published", "download", "engines"},
     {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds"},
     {"results"},
