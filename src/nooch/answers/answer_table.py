@@ -89,7 +89,7 @@ def read_answers(
         raise InputError("no answer is about an image and task of the suite", where=path)
     if len(known) < len(pairs):
         outside = f"{len(pairs) - len(known):,} of {len(pairs):,} answers are left out"
-        notes.append(f"{outside}: the suite has not their image or object")
+        notes.append(f"{outside}: the suite does not have their image or object")
     if missing := sorted(set(range(len(asked))) - set(of)):
         ids = some_of(asked[n].question_id for n in missing)
         notes.append(f"{len(missing):,} of {len(asked):,} questions have no answer: {ids}")
