@@ -23,6 +23,7 @@ EXPORTS = MappingProxyType(
         "hf": "nooch.exports.hugging_face:export_hf",
         "table": "nooch.exports.viewer_table:export_table",
         "fiftyone": "nooch.exports.fiftyone_export:export_fiftyone",
+        "pope": "nooch.exports.pope_export:export_pope",
     }
 )
 """Name -> where the export is; imported when it is used."""

@@ -12,6 +12,7 @@ from nooch.errors import InputError, some_of
 __all__ = ["IMAGE_ENDINGS", "ImageIndex", "image_paths", "list_images"]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+_COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 
 class ImageIndex:
@@ -81,11 +82,11 @@ class ImageIndex:
         return _only(self._by_stem.get(stem, []), stem)
 
     def by_id(self, image_id: ImageId) -> str | None:
-        """Relative path of the file called after an id, also in COCO's twelve digits."""
-        path = self.by_stem(str(image_id))
-        if path is None and isinstance(image_id, int):
-            path = self.by_stem(f"{image_id:012d}")
-        return path
+        """Relative path of the file called after an id, also by COCO's names of 2014 and 2017."""
+        stems = [str(image_id)]
+        if isinstance(image_id, int):
+            stems += [f"{prefix}{image_id:012d}" for prefix in _COCO_PREFIXES]
+        return next((path for stem in stems if (path := self.by_stem(stem))), None)
 
 
 def list_images(root: str | Path) -> Iterator[str]:
