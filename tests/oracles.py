@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import hypothesis.strategies as st
 import numpy as np
@@ -150,7 +151,10 @@ def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else math.nan
 
 
-ANSWER_METRICS = ("accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "brier")
+ANSWER_METRICS = (
+    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "brier", "yes_rate",
+    "dprime", "response_criterion",
+)  # fmt: skip
 
 
 def answer_metric(
@@ -159,15 +163,27 @@ def answer_metric(
     logits: np.ndarray,
     weights: np.ndarray | None = None,
     threshold: float = 0.5,
+    images: float | None = None,
 ) -> float:
-    """One of ``ANSWER_METRICS`` by scikit-learn; NaN where nooch leaves it undefined."""
+    """One of ``ANSWER_METRICS`` by scikit-learn; NaN where nooch leaves it undefined. ``images``
+    is the number of images that weights, which add up to another number, stand for.
+    """
     w = np.ones(len(labels)) if weights is None else weights
     said, positive, negative = logits > logit(threshold), w[labels].sum(), w[~labels].sum()
-    whole = dict.fromkeys(("accuracy", "brier"), positive + negative)
+    whole = dict.fromkeys(("accuracy", "brier", "yes_rate"), positive + negative)
     if not {**whole, "recall": positive, "fpr": negative}.get(name, min(positive, negative)):
         return math.nan
     if name == "brier":
         return float(np.average((expit(logits) - labels) ** 2, weights=w))
+    if name == "yes_rate":
+        return float(np.average(said, weights=w))
+    if name in {"dprime", "response_criterion"}:
+        unit = w if images is None else w * images / w.sum()
+        hits, claims = (
+            NormalDist().inv_cdf((unit[said & side].sum() + 0.5) / (unit[side].sum() + 1))
+            for side in (labels, ~labels)
+        )
+        return hits - claims if name == "dprime" else -(hits + claims) / 2
     if name == "fpr":
         return 1 - recall_score(~labels, ~said, sample_weight=w)
     metric = {

@@ -220,12 +220,12 @@ def divided(draw):
     )
 
 
-def value_or_nan(name, labels, values, weights=None, images=None, threshold=0.5):
+def value_or_nan(name, labels, values, weights=None, images=None, threshold=0.5, size=None):
     """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which
-    these images are a subset.
+    these images are a subset, and ``size`` the number of images that a mixture is of.
     """
     if name in ANSWER_METRICS:
-        return answer_metric(name, labels, values, weights, threshold)
+        return answer_metric(name, labels, values, weights, threshold, size)
     if name == "error" and threshold != 0.5:
         return 1 - answer_metric("accuracy", labels, values, weights, threshold)
     try:
@@ -274,7 +274,9 @@ def test_all_subsets_at_once_equal_one_after_another(case, at):
     weights = mixture_weights(parts, np.ones(len(labels)))
     for column, name in enumerate(ALL_METRICS):
         expected = (
-            np.nan if weights is None else value_or_nan(name, labels, values, weights, threshold=at)
+            np.nan
+            if weights is None
+            else value_or_nan(name, labels, values, weights, None, at, len(labels))
         )
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
@@ -300,7 +302,9 @@ def test_resampling_equals_one_resample_after_another(case, seed, at):
         mixed = mixture_weights(parts, weights[:, k])
         for column, name in enumerate(ALL_METRICS):
             expected = (
-                np.nan if mixed is None else value_or_nan(name, labels, values, mixed, None, at)
+                np.nan
+                if mixed is None
+                else value_or_nan(name, labels, values, mixed, None, at, weights[:, k].sum())
             )
             assert table[-1, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
