@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.challenge_set import ROWS, ChallengeSet
 from nooch.challenge.hard_easy import Side
 from nooch.challenge.suite import SetRecord
 
 __all__ = ["ROWS", "rows_of", "set_of"]
 
-ROWS: dict[str, Any] = {
-    "label": pl.Int8,
-    "support": pl.Float64,
-    "subset": pl.Enum(list(SUBSETS)),
-    "by_cue": pl.UInt64,
-}
-"""Columns of a set's rows after ``image_id``; ``support`` and ``by_cue`` may be null throughout."""
-
 
 def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
     """``image_id`` and the columns of ``ROWS``, one row per image."""
-    labels = challenge.labels.astype(np.int8)
-    return pl.DataFrame({"image_id": challenge.image_ids, "label": labels}).with_columns(
-        _optional("support", challenge.support),
-        pl.Series("subset", SUBSETS, ROWS["subset"]).gather(challenge.subset),
-        _optional("by_cue", challenge.by_cue),
-    )
+    return challenge.table
 
 
 def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
@@ -50,9 +34,3 @@ def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
         (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
         None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
     )
-
-
-def _optional(name: str, values: NDArray[Any] | None) -> pl.Expr | pl.Series:
-    if values is None:
-        return pl.lit(None, ROWS[name]).alias(name)
-    return pl.Series(name, values, ROWS[name])

@@ -7,6 +7,7 @@ for each (criterion, task), so that one set is read without the others.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
@@ -22,17 +23,18 @@ from nooch.challenge.set_rows import ROWS, rows_of, set_of
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
-from nooch.errors import FormatError
+from nooch.errors import FormatError, check_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
+__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
 
 
 _AGAIN = "find the suite again"
+_LOAD = 'nooch.load_suite("my-suite")'
 _SETS: Schema = {
     "criterion": Column(NAMES, "the suite's criteria"),
     "task": Column(NAMES, "the suite's tasks"),
@@ -97,7 +99,21 @@ def load_suite(folder: str | Path) -> Suite:
     if sha256_of(table) != file.files.get(TABLE):
         problem = f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
         raise FormatError(problem, where=folder)
-    return Suite(file.header, _SetReader(table, file.header))
+    path = file.header.dataset.path
+    dataset = None if path is None else os.path.normpath(folder / path)
+    return Suite(file.header, _SetReader(table, file.header), dataset)
+
+
+def as_suite(suite: Suite | str | Path) -> Suite:
+    """A suite as it is, or the one of a folder.
+
+    Raises:
+        WrongTypeError: neither; see also ``load_suite``.
+    """
+    if isinstance(suite, Suite):
+        return suite
+    check_type("suite", suite, (str, Path), "a Suite, or the path of its folder", _LOAD)
+    return load_suite(suite)
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
