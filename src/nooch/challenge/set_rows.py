@@ -1,20 +1,15 @@
-"""The rows of a challenge set as a table, and a set from its rows."""
+"""A challenge set from the rows of its table."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
-from nooch.challenge.challenge_set import ROWS, ChallengeSet
+from nooch.challenge.challenge_set import ChallengeSet
 from nooch.challenge.hard_easy import Side
 from nooch.challenge.suite import SetRecord
 
-__all__ = ["ROWS", "rows_of", "set_of"]
-
-
-def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
-    """``image_id`` and the columns of ``ROWS``, one row per image."""
-    return challenge.table
+__all__ = ["set_of"]
 
 
 def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:

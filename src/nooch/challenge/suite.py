@@ -117,7 +117,7 @@ class Suite(Displayed):
     Args:
         header: records of criteria, sets and what was skipped.
         source: gives the set of (criterion, task, split), from memory or from disk.
-        dataset: the dataset that it was found in, or where that is.
+        dataset: the dataset that it was found in or its folder, where that is known.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Suite(Displayed):
         source: Callable[[str, str, str], ChallengeSet],
         dataset: Dataset | str | None = None,
     ) -> None:
-        self.header, self._source, self._dataset = header, source, dataset
+        self.header, self._source, self.dataset = header, source, dataset
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
@@ -204,7 +204,7 @@ class Suite(Displayed):
             ParameterError: no such set; for a skipped task, the message gives the reason.
         """
         self.record(criterion, task, split)
-        found_in = partial(dataset_of, self._dataset, self.header.dataset.fingerprint)
+        found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
         return replace(self._source(criterion, task, split), dataset=found_in)
 
     def record(self, criterion: str, task: str, split: str) -> SetRecord:
@@ -241,7 +241,7 @@ class Suite(Displayed):
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
-        return Suite(header, self._source, self._dataset)
+        return Suite(header, self._source, self.dataset)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).

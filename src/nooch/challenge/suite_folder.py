@@ -17,9 +17,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
-from nooch.challenge.set_rows import ROWS, rows_of, set_of
+from nooch.challenge.set_rows import set_of
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
@@ -150,7 +150,7 @@ def _frame_of(
     frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
     for challenge in sets:
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
-        frames.append(rows_of(challenge).select(*names, "image_id", *ROWS))
+        frames.append(challenge.table.select(*names, "image_id", *ROWS))
     return pl.concat(frames)
 
 

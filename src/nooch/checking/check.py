@@ -107,7 +107,7 @@ class Checked:
         return "".join([*tables, f"<div>page: {escape(str(self.page))}</div>"])
 
     @property
-    def _shown(self) -> list[Displayed]:
+    def _shown(self) -> Sequence[Displayed]:
         return [self.findings, self.scores] + ([] if self.slices is None else [self.slices])
 
 

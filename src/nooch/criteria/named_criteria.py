@@ -62,7 +62,7 @@ def custom_criterion(name: str) -> Criterion:
 
 def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
     if isinstance(one, str):
-        one = _by_name(one)
+        return _criterion(_by_name(one), embeddings)
     if isinstance(one, type) or not (isinstance(one, Fitted | Combination) or hasattr(one, "fit")):
         called = f"{one.__name__}() is" if isinstance(one, type) else "nooch.CE() is"
         raise WrongTypeError(
@@ -79,12 +79,12 @@ def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
                 allowed=f"the name of one: {', '.join(embeddings) or 'there is none'}",
                 remedy='data, name = nooch.embed(data, "all-MiniLM-L6-v2"), then nooch.Gist(name)',
             )
-        return replace(one, embedding=next(iter(embeddings)))
+        one = replace(one, embedding=next(iter(embeddings)))
     criterion: AnyCriterion = one
     return criterion
 
 
-def _by_name(name: str) -> AnyCriterion:
+def _by_name(name: str) -> Any:
     if is_combination(name):
         return Combination(name)
     if is_named(name):
