@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_reading import TableReading
-    from nooch.report import save_scores, save_sweep
+    from nooch.report import save_scores
+    from nooch.report.sweep_files import save_sweep
     from nooch.results.paper_statements import judge_statements
     from nooch.results.run_results import read_results
     from nooch.results.score_collection import collect
@@ -120,7 +121,8 @@ _NAMES = {
     "nooch.readers.table_layouts": "LongTable TableOfImages",
     "nooch.readers.table_reader": "Columns read_long_table read_table_of_images",
     "nooch.readers.table_reading": "TableReading",
-    "nooch.report": "save_scores save_sweep",
+    "nooch.report": "save_scores",
+    "nooch.report.sweep_files": "save_sweep",
     "nooch.results.paper_statements": "judge_statements",
     "nooch.results.run_results": "read_results",
     "nooch.results.score_collection": "collect",

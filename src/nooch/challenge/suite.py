@@ -251,6 +251,14 @@ class Suite(Displayed):
         self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
 
+    def require_dataset(self, data: Dataset) -> None:
+        """Raise ParameterError unless this is the dataset that the suite was found in."""
+        if data.fingerprint != self.header.dataset.fingerprint:
+            raise ParameterError(
+                "the dataset is not the one that the suite was found in: their fingerprints differ",
+                remedy="give that one, or find the suite again",
+            )
+
     def require_easy(self, purpose: str) -> None:
         """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""
         if self.header.hard_only:

@@ -79,15 +79,9 @@ def presence_of(areas: csr_array) -> csr_array:
 def group_sums(
     presence: csr_array, values: csr_array | NDArray[np.floating[Any]], what: str
 ) -> ExactSums:
-    """``presence.T @ values``, exact.
-
-    Args:
-        presence: 1 where an image is in a group, CSR (n_images, n_groups).
-        values: (n_images, n), dense or CSR, finite, below ``LARGEST`` in size.
-        what: what the values are, for the error.
-
-    Raises:
-        InputError: values that are infinite or too large.
+    """``presence.T @ values``, exact: CSR (n_images, n_groups), 1 where an image is in a group, and
+    (n_images, n), dense or CSR. Raises InputError for values that are infinite or not below
+    ``LARGEST`` in size; ``what`` they are is for the error.
     """
     total = ExactSums.of(np.zeros((presence.shape[1], values.shape[1])))
     sums: Callable[..., _Pieces] = _sparse_sums if isinstance(values, csr_array) else _dense_sums

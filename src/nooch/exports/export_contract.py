@@ -86,11 +86,7 @@ class Content:
         return [] if self.licences else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:
-        """The dataset.
-
-        Raises:
-            InputError: it is not there.
-        """
+        """The dataset. Raises InputError where it is not there."""
         if self.data is None:
             raise InputError(
                 f"{purpose} needs the dataset, which is not where the suite records it, or has"
@@ -121,10 +117,8 @@ class Exported:
 
 
 def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
-    """Names of subsets, each once.
-
-    Raises:
-        ParameterError: an unknown subset, none, or easy images with one of their sides.
+    """Names of subsets, each once. Raises ParameterError: an unknown subset, none, or easy images
+    with one of their sides.
     """
     known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
@@ -185,17 +179,9 @@ def write_folder(
     *,
     overwrite: bool,
 ) -> Exported:
-    """Write an export's folder atomically: what ``fill`` writes, ``LICENCES.txt`` and a record.
-
-    Args:
-        content: what is exported.
-        to: name of the format.
-        out: the folder to write.
-        fill: writes the format's files into the folder that it is given and returns notes.
-        overwrite: replace a folder, but only one that an export wrote.
-
-    Raises:
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """Write an export's folder atomically: what ``fill`` writes into the folder that it is given,
+    ``LICENCES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
+    (and ``overwrite`` is false, or no export wrote it) or cannot be written.
     """
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)

@@ -102,14 +102,8 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
 def match_samples(
     names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]
 ) -> dict[ImageId, str]:
-    """Image id -> sample id, where a sample's path ends with the image's file name.
-
-    Args:
-        names: file name -> image id.
-        samples: (sample id, file path).
-
-    Raises:
-        InputError: the paths of two samples end with the same name.
+    """Image id -> sample id, where a (sample id, path) ends with the image's file name. Raises
+    InputError: the paths of two samples end with the same name.
     """
     lengths = sorted({name.count("/") + 1 for name in names})
     matched: dict[ImageId, str] = {}

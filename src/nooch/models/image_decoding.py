@@ -80,12 +80,9 @@ def check_size(size: int | tuple[int, int]) -> tuple[int, int]:
 def decode_images(
     paths: Sequence[str | Path], size: tuple[int, int], codec: str
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels of some images, uint8 (n, height, width, 3), and a ``path: reason`` for each failure.
+    """Pixels of image files, uint8 (n, height, width, 3), and a ``path: reason`` for each failure.
 
-    Args:
-        paths: image files.
-        size: height and width in pixels.
-        codec: ``fast`` or ``pil``, from ``choose_codec``.
+    ``codec`` is ``fast`` or ``pil``, from ``choose_codec``.
     """
     pixels, broken = np.empty((len(paths), *size, 3), np.uint8), []
     for path, out in zip(paths, pixels, strict=True):

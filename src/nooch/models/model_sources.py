@@ -56,10 +56,8 @@ class ModelSource:
 
 
 def find_source(source: str) -> ModelSource:
-    """Find a backbone and make sure that it can be loaded without running code of others.
-
-    Raises:
-        InputError: no such source; no weights, or none that are safetensors.
+    """Find a backbone and make sure that it can be loaded without running code of others. Raises
+    InputError: no such source; no weights, or none that are safetensors.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)

@@ -106,10 +106,8 @@ class _Config(msgspec.Struct):
 
 
 def read_preprocessing(folder: Path) -> Preprocessing | None:
-    """Read ``preprocessor_config.json`` of a folder; None where there is no such file.
-
-    Raises:
-        InputError: the file cannot be read, or its numbers cannot be used.
+    """Read ``preprocessor_config.json`` of a folder; None where there is no such file. Raises
+    InputError: the file cannot be read, or its numbers cannot be used.
     """
     file = folder / PREPROCESSOR
     if not file.is_file():

@@ -53,14 +53,9 @@ def preprocessing_of(
 
 
 def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
-    """A module with its weights, and the names of missing weights, which transformers initialized.
-
-    Args:
-        auto: a class of transformers such as ``AutoModel``.
-        resolved: where the weights are.
-
-    Raises:
-        InputError: the folder does not hold what that class can load.
+    """A module of a class such as ``AutoModel`` with its weights, and the names of missing weights,
+    which transformers initialized. Raises InputError: the folder does not hold what that class can
+    load.
     """
     with quietly(resolved):
         module, info = auto.from_pretrained(

@@ -56,20 +56,13 @@ def save_network(
     overwrite: bool = False,
 ) -> Path:
     """Save a network: the backbone as ``save_pretrained`` does it, ``head.safetensors``,
-    ``preprocessor_config.json``, ``network.json``.
+    ``preprocessor_config.json``, ``network.json`` with a name for each output and ``about``.
 
     The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
     parameters; those are in ``head.safetensors``.
 
-    Args:
-        network: such as ``NetworkPass.network(0)``.
-        folder: to write, atomically.
-        outputs: a name for each prediction.
-        about: JSON-like, kept in ``network.json``.
-        overwrite: replace a network that is there.
-
     Raises:
-        OutputError: the folder exists, or cannot be written.
+        OutputError: the folder exists (and ``overwrite`` is false), or cannot be written.
         ParameterError: other than K names.
     """
     from safetensors.torch import save_file
@@ -98,11 +91,6 @@ def load_network(
     folder: str | Path, *, device: str = "auto", bf16: bool = False
 ) -> tuple[Network, NetworkHeader]:
     """A saved network and its header; ``read_logits`` gives its predictions.
-
-    Args:
-        folder: from ``save_network``.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        bf16: compute in bfloat16.
 
     Raises:
         FormatError: no network, of a newer version, incomplete or altered.

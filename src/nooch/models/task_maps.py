@@ -85,25 +85,15 @@ def _usable(word: Any) -> bool:
 def find_labels(
     labels: Sequence[str], tasks: Sequence[str], words: Mapping[str, TaskWords] | None, owner: str
 ) -> dict[str, list[int]]:
-    """Which classes of a classifier stand for each task.
+    """Which classes of a classifier (``owner``) stand for each task: task -> positions, ascending.
 
     A label is found by its number; by its text; by one of the names that stand between its commas;
     or by either written with other capitals or with underscores. Without words, a task is looked
     for by its own name.
 
-    Args:
-        labels: the classifier's, in the order of its outputs.
-        tasks: the tasks.
-        words: the map; other tasks in it have no effect.
-        owner: the classifier, for errors.
-
-    Returns:
-        Task -> positions, ascending.
-
     Raises:
         InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
-            several labels; a task that all labels stand for. All tasks that are concerned are named
-            at once.
+            several labels; a task that all labels stand for. All of them are named at once.
     """
     if words is None:
         return _by_name(labels, tasks, owner)

@@ -49,9 +49,7 @@ class CountedMaps:
 
 def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
     """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (no suffix), ``file``.
-
-    Raises:
-        InputError: there is none, or there are two for an image.
+    Raises InputError: there is none, or there are two for an image.
     """
 
     def is_map(name: str) -> bool:
@@ -76,14 +74,8 @@ def count_maps(
     folder: Path,
     runner: JobRunner,
 ) -> ImageRows:
-    """Count the pixels of every class in every map; ``counted_maps`` gives the rows as arrays.
-
-    Args:
-        listed: the maps, as ``list_maps`` gives them.
-        names: pixel value -> class name, in the order of columns.
-        ignored: values that mean no class (void, unlabeled).
-        folder: where counts are kept.
-        runner: does the jobs.
+    """Count the pixels of every class in maps of ``list_maps``; ``counted_maps`` gives the rows as
+    arrays. ``names`` are of values in the order of columns, ``ignored`` values mean no class.
 
     Raises:
         InputError: a file that is no single-channel image, or a value that means nothing.

@@ -37,12 +37,7 @@ def _do(job: ResumableJob) -> None:
 
 
 class JobRunner:
-    """Runs jobs step by step, with the progress over all steps; their number is not known before.
-
-    Args:
-        map: where jobs are done.
-        progress: called with how many are done, and of how many.
-    """
+    """Runs jobs step by step, with progress over all steps; their number is not known before."""
 
     def __init__(self, map: Map, progress: StepProgress) -> None:
         self._map, self._progress, self._done, self._total = map, progress, 0, 0

@@ -30,13 +30,8 @@ def write_rows(
     columns: Sequence[NDArray[Any]],
     texts: Sequence[str | None] | None = None,
 ) -> None:
-    """Write rows; rows with the same id keep their order.
-
-    Args:
-        stem: path without ending.
-        kind: names and types of the columns, first ``id``.
-        columns: values (n,).
-        texts: one for each row, or None where it has none; or None for rows without texts.
+    """Write rows of columns (n,), first ``id``, as ``stem`` with endings; rows with the same id
+    keep their order. Texts are one for each row, or None; without any there are no texts.
     """
     order = np.argsort(columns[0], kind="stable")
     rows = np.empty(len(order), kind)

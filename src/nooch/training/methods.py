@@ -14,8 +14,16 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported
 from nooch.objectives import OBJECTIVES, Objective, Ranges
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
-from nooch.training.mixtures import Lisa, Mixing, Mixup
-from nooch.training.samplers import Balance, FixedShare, Parameters, Redraw, Sampler
+from nooch.training.samplers import (
+    Balance,
+    FixedShare,
+    Lisa,
+    Mixing,
+    Mixup,
+    Parameters,
+    Redraw,
+    Sampler,
+)
 
 __all__ = [
     "INFORMATION",
@@ -184,9 +192,7 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 
 def add_method(name: str) -> Method:
     """Register a custom method in this process under its whole name, ``package.module:Name``.
-
-    Raises:
-        ParameterError: there is no such method, or it is none.
+    Raises ParameterError: there is no such method, or it is none.
     """
     method = imported(name, "a method")
     if not isinstance(method, Method):

@@ -64,13 +64,7 @@ def compose_all(
     map: Map = builtins.map,
     progress: StepProgress = no_progress,
 ) -> None:
-    """Make and write all images.
-
-    Args:
-        montages: what to make.
-        quality: of JPEG files, 1 to 95.
-        map: runs the jobs, such as an engine's.
-        progress: called with (images done, images).
+    """Make and write all images, JPEG files of a quality from 1 to 95.
 
     Raises:
         InputError: files that cannot be read or do not fit together; several are named at once,

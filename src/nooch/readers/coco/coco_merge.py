@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
-from nooch.readers.area_sums import Entries, summed
 from nooch.readers.coco.coco_structure import ParsedFile
 from nooch.readers.coco.cocostuff import OTHER
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_rows import Entries, summed
 
 __all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
 
@@ -229,10 +229,8 @@ class _HasCategories(Protocol):
 
 
 def class_order(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
-    """Names of things, then of stuff, by category id, without category 183 ``other``.
-
-    Raises:
-        InputError: files of one role that disagree on the names of categories.
+    """Names of things, then of stuff, by category id, without category 183 ``other``. Raises
+    InputError: files of one role that disagree on the names of categories.
     """
     order: dict[str, None] = {}
     for role in ("things", "stuff"):

@@ -16,7 +16,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.readers.coco.coco_decoder import Cut, Document, Nothing, drop, opened, slice_text
+from nooch.readers.coco.coco_decoder import Cut, Document, drop, opened, slice_text
 from nooch.readers.coco.coco_structure import (
     DECODE_ERRORS,
     STRUCTURE,
@@ -254,11 +254,8 @@ def scan_files(
     map: Map,
     progress: StepProgress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated.
-
-    Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or lists no
-            image.
+    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated. Raises
+    InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
     """
     scans = [
         _Scan(role, path, folder / f"file-{number}", slice_size)
@@ -292,14 +289,7 @@ def _importing(map: Map) -> Map:
 
 
 class _Scan:
-    """The scan of one file.
-
-    Args:
-        role: things, stuff or captions.
-        path: of the file, as it was given.
-        stem: how the paths of what is written begin.
-        size: bytes of a slice.
-    """
+    """The scan of one file; ``stem``: how the paths of what is written begin."""
 
     def __init__(self, role: str, path: Path, stem: Path, size: int) -> None:
         self.source = SourceJob(path.absolute(), stem)
@@ -313,16 +303,11 @@ class _Scan:
         with opened(self._path) as content:
             document = Document(content, self._path, self._kind, self._size)
             for key in document.arrays():
-                cuts = document.cuts(key)
-                if key == "images":
-                    # find its end here, so that workers read images and annotations together
-                    self._waiting.append((key, copy(document), cuts))
-                    skipped = document.elements(
-                        key, cuts, partial(document.decoded, Nothing), Nothing
-                    )
-                    self._waiting[-1][2][:] = [cut for _, cut, _ in skipped]
-                else:
-                    self._waiting.append((key, document, cuts))
+                here = copy(document)
+                # find the end of images, so that workers read images and annotations together
+                end = document.passed(key) if key == "images" else None
+                self._waiting.append((key, document if end is None else here, here.cuts(end)))
+                if end is None:
                     yield from self._read()
             yield from self._read()
             self._rest = document.rest()

@@ -159,10 +159,8 @@ def instances_of(
     licenses: list[dict[str, Any]],
     numbers: NDArray[np.int64],
 ) -> ParsedFile:
-    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0.
-
-    Raises:
-        InputError: ids that the file does not list, or areas that are not allowed.
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0. Raises
+    InputError: ids that the file does not list, or areas that are not allowed.
     """
     index = index_of(image_ids, images["image_ids"], "image", path, numbers)
     known = integers(categories, len(categories), path)
