@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from nooch.figures.paper_figures import figure_data, save_figures
     from nooch.finding.dataset_embedding import embed
     from nooch.finding.loss_sweep import sweep_losses
-    from nooch.finding.suite_builder import FindOptions, find
+    from nooch.finding.search import FindOptions
+    from nooch.finding.suite_builder import find
     from nooch.finding.suite_summary import explain, overlaps, summary
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
@@ -101,7 +102,8 @@ _NAMES = {
     "nooch.figures.paper_figures": "figure_data save_figures",
     "nooch.finding.dataset_embedding": "embed",
     "nooch.finding.loss_sweep": "sweep_losses",
-    "nooch.finding.suite_builder": "FindOptions find",
+    "nooch.finding.search": "FindOptions",
+    "nooch.finding.suite_builder": "find",
     "nooch.finding.suite_summary": "explain overlaps summary",
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",

@@ -126,12 +126,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 class Numbers:
-    """Results looked up by what they are of.
-
-    Args:
-        cells: ``criterion, metric, subset, task, method, mean, std`` and the other columns of
-            results; task ``average`` is the mean over tasks.
-    """
+    """Results looked up by what they are of; task ``average`` is the mean over tasks."""
 
     def __init__(self, cells: pl.DataFrame) -> None:
         self._cells = cells
