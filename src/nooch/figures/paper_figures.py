@@ -49,13 +49,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper.
-
-    Attributes:
-        shows: what it shows, in words.
-        needs: names of ``NEEDS``.
-        data: sources -> its data as a table.
-        draw: that table -> the drawing.
+    """A figure of the paper: what it shows, names of ``NEEDS``, its data as a table, and its
+    drawing.
     """
 
     shows: str

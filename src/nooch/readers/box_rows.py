@@ -99,11 +99,7 @@ class BoxFiles(FoundBoxes):
 
 @dataclass(frozen=True, kw_only=True)
 class BoxTable(FoundBoxes):
-    """Boxes in one table.
-
-    Attributes:
-        read: gives it, as ``stem`` and ``BOX_COLUMNS``.
-    """
+    """Boxes in one table, which ``read`` gives as ``stem`` and ``BOX_COLUMNS``."""
 
     read: Callable[[], pl.DataFrame]
 

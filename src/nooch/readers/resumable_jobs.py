@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,10 +33,6 @@ class ResumableJob(ABC):
         return kept(self.result_file, self.result_type, self.make)
 
 
-def _do(job: ResumableJob) -> None:
-    job.result()
-
-
 class JobRunner:
     """Runs jobs step by step, with progress over all steps; their number is not known before."""
 
@@ -47,7 +44,7 @@ class JobRunner:
         waiting = [job for job in jobs if not job.result_file.is_file()]
         self._total += len(jobs)
         self._tick(len(jobs) - len(waiting))
-        for _ in self._map(_do, waiting):
+        for _ in self._map(methodcaller("result"), waiting):
             self._tick(1)
 
     def results(self, jobs: Sequence[ResumableJob]) -> list[Any]:

@@ -60,12 +60,7 @@ class YoloData:
 
 @dataclass(frozen=True)
 class YoloImages:
-    """The images of a ``data.yaml``.
-
-    Attributes:
-        root: folder that their paths are relative to.
-        splits: path of an image -> its split, in the order in which they are listed.
-    """
+    """The images of a ``data.yaml``: paths relative to ``root`` -> their split, as listed."""
 
     root: Path
     splits: dict[str, str]
