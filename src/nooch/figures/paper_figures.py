@@ -65,14 +65,6 @@ def _of_split(table: pl.DataFrame, of: Sources) -> str:
     return ALL if known == [ALL] else check_one_of("split", of.split, known, owner="the sweep")
 
 
-def _of_tau(of: Sources) -> pl.DataFrame:
-    return tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of))
-
-
-def _of_shares(of: Sources) -> pl.DataFrame:
-    return share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of))
-
-
 def _levels(metric: str, shows: str) -> Figure:
     return Figure(shows, ("scores",), lambda of: of.levels(metric), draw_levels)
 
@@ -98,12 +90,15 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             draw_cues,
         ),
         "fig11": Figure(
-            "hard images of a task by the gist criterion, by tau", ("tau sweep",), _of_tau, draw_tau
+            "hard images of a task by the gist criterion, by tau",
+            ("tau sweep",),
+            lambda of: tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
+            draw_tau,
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
             ("area sweep",),
-            _of_shares,
+            lambda of: share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of)),
             draw_shares,
         ),
         "fig13": Figure(
