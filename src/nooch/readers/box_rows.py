@@ -71,13 +71,9 @@ class FoundBoxes(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BoxFiles(FoundBoxes):
-    """Boxes in a file for each image.
-
-    Attributes:
-        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name``
-            and ``split`` where they are known.
-        parse: parses a file.
-        parsed: columns that it gives.
+    """Boxes in a file for each image: ``listed`` has its ``stem``, the ``file`` of its boxes (null:
+    it has none), and ``file_name`` and ``split`` where they are known; ``parsed`` are columns of
+    ``parse``.
     """
 
     listed: pl.DataFrame

@@ -37,14 +37,8 @@ _SPLITS = {
 
 @dataclass(frozen=True)
 class YoloData:
-    """What a ``data.yaml`` says.
-
-    Attributes:
-        file: the file.
-        names: class number, as label files write it -> class name.
-        path: the root that it names, or None.
-        entries: split (train, valid, test) -> folders and lists of image paths, as they are
-            written.
+    """What a ``data.yaml`` says: names by class number, as label files write it, the root that it
+    names, and for each split (train, valid, test) folders and lists of image paths, as written.
     """
 
     file: Path
