@@ -20,8 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
-from nooch.challenge.set_rows import rows_of, set_of
 from nooch.challenge.suite import SetRecord
+from nooch.challenge.suite_folder import rows_of, set_of
 from nooch.criteria import MarkFitted, SupportFitted
 from nooch.data.part_files import Header
 from nooch.files import RESUME, partial_of, replace_file, writing
