@@ -181,7 +181,8 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     for row in scores.differences.filter(plain).iter_rows(named=True):
         key = row["task"], row["subset"], row["metric"]
         pairs = zip(*(replicates[*key, run] for run in (0, 1)), strict=True)
-        check_interval(row, row["difference"], [None if a is None else b - a for a, b in pairs], k)
+        gaps = [None if None in pair else pair[1] - pair[0] for pair in pairs]
+        check_interval(row, row["difference"], gaps, k)
 
 
 def check_interval(row, value, replicates, k):

@@ -21,12 +21,9 @@ __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of predictions, as far as they can be scored.
+    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot.
 
-    Attributes:
-        scores: of the runs that can be scored, or None.
-        problems: why others cannot, a sentence for each.
-        metrics: which the tables show.
+    ``metrics`` are those that the tables show.
     """
 
     scores: Scores | None = None
