@@ -13,6 +13,7 @@ from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
+from nooch.evaluation.answer_thresholds import AnswerThreshold
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
@@ -86,6 +87,8 @@ class ReportOptions:
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
+        metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
+        threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
@@ -100,6 +103,8 @@ class ReportOptions:
     rule: str = "worst-hard"
     split: str | None = None
     bootstrap: int = 1000
+    metrics: Sequence[str] = ()
+    threshold: AnswerThreshold = 0.5
     thumbnails: int | None = 200
     examples: int = 8
     findings: Sequence[tuple[str, Sequence[str]]] = ()
@@ -149,13 +154,15 @@ def write_report(
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
     resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
-    scored = score_predictions(suite, options.predictions, progress=progress, **resampling)
+    scoring = {**resampling, "metrics": options.metrics, "threshold": options.threshold}
+    scored = score_predictions(suite, options.predictions, progress=progress, **scoring)
     if results is None:
         view = scored_view(scored, **resampling)
     else:
         folders = [Path(folder) for folder in options.runs]
         view = results_view(results, suite, folders, progress=progress, **resampling)
-        view = replace(view, scored=scored.tables)
+        stated = [] if scored.scores is None else scored.scores.notes
+        view = replace(view, scored=scored.tables, notes=[*view.notes, *stated])
     groups, rows, views = content.examples(progress)
     wanted, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
