@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
 from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
-from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
 
@@ -23,7 +22,6 @@ __all__ = [
     "explain",
     "fit_left_out",
     "overlaps",
-    "recorded_dataset",
     "suite_with_dataset",
     "summary",
 ]
@@ -106,22 +104,10 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
     }
 
 
-def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
-    """The dataset that the suite was found in, or None if it was moved or has changed."""
-    path = suite.header.dataset.path
-    if path is None:
-        return None
-    try:
-        data = load_dataset(os.path.normpath(Path(folder) / path))
-    except NoochError:
-        return None
-    return data if data.fingerprint == suite.header.dataset.fingerprint else None
-
-
 def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
-    """A suite, and its dataset: the one at ``place`` or, without it, of ``recorded_dataset``."""
+    """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
     suite = load_suite(folder)
-    return suite, recorded_dataset(suite, folder) if place is None else load_dataset(place)
+    return suite, suite.found_in() if place is None else load_dataset(place)
 
 
 def explain(
