@@ -67,7 +67,7 @@ def _find(folder: Path, criteria, **more):
 
 
 def _prepare(folder: Path, data, criteria=None, n_parts=1, **more):
-    """A dataset in parts, and the suite that it gives in memory: ``parts`` and ``whole``."""
+    """A dataset with ``n_parts``, and the suite that it gives in memory: ``parts``, ``whole``."""
     if criteria is not None:
         save_suite(find(data, criteria, **more), folder / "whole")
     save_dataset(divide(data, n_parts), folder / "parts")

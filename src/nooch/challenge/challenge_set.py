@@ -224,9 +224,7 @@ class ChallengeSet(TabularResult):
             if self.support is not None:
                 values = [f", support {value:.3g}" for value in self.support[rows]]
                 words = [*map(str.__add__, words, values)]
-            title = f"{self.task}, {self.criterion}, {self.split}: {len(ids)} "
-            title += f"{side.replace('_', ' ')}s of {np.sum(self.subset == SUBSETS.index(side)):,}"
-                "_", " "
-            )
+            shown = f"{len(ids)} of {len(self.ids(side)):,} {side.replace('_', ' ')}s"
+            title = f"{self.task}, {self.criterion}, {self.split}: {shown}"
             groups[title] = [*zip(index.all_of(ids, files, "`images`"), words, strict=True)]
         return thumbnail_sheet(groups)

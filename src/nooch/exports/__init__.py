@@ -1,6 +1,6 @@
 """An export is ``export(content, out, *, overwrite, ...) -> Exported``: sets in another format.
 
-Everything is written atomically and carries the licences of the data.
+Everything is written atomically and carries the licenses of the data.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ def exporter(name: str) -> Callable[..., Exported]:
     ParameterError: there is no such format, or a custom one cannot be imported.
     """
     target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
-    found: Callable[..., Exported] = imported(target, f"export {name!r}")
-    return found
+    function: Callable[..., Exported] = imported(target, f"export {name!r}")
+    return function

@@ -24,13 +24,13 @@ _SHARED = {"content", "out", "overwrite"}
 
 @dataclass(frozen=True)
 class ExportSelection:
-    """Which sets are exported, and under which licences.
+    """Which sets are exported, and under which licenses.
 
     Attributes:
         criteria: names; all by default, as are ``tasks`` and ``splits``.
         tasks: see ``criteria``.
         splits: see ``criteria``; questions are about the split that ``nooch.evaluate`` scores.
-        licences: licences of the data that are not recorded; recorded ones are always written.
+        licences: licenses of the data that are not recorded; recorded ones are always written.
     """
 
     criteria: Sequence[str] = ()
@@ -49,7 +49,7 @@ def export(
     overwrite: bool = False,
     **options: Any,
 ) -> Exported:
-    """Write challenge sets in another tool's format, with the licences of the data.
+    """Write challenge sets in another tool's format, with the licenses of the data.
 
     Args:
         suite: the suite.
@@ -57,7 +57,7 @@ def export(
             custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
-        selection: which sets, all by default, and further licences.
+        selection: which sets, all by default, and further licenses.
         overwrite: replace an earlier export.
         options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
             subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``

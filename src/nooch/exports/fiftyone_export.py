@@ -49,7 +49,7 @@ def export_fiftyone(
     """Tag samples with ``nooch:{criterion}:{task}:{subset}`` and save a view for each tag.
 
     Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
-    by the end of their file path, which is the dataset's ``file_name``. Where and of which licences
+    by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
     the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where anything fails, the tags
     are as they were.
 

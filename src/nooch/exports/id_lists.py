@@ -1,4 +1,4 @@
-"""One JSON file: the ids of each challenge set's hard images, and the licences of the data."""
+"""One JSON file: the ids of each challenge set's hard images, and the licenses of the data."""
 
 from __future__ import annotations
 

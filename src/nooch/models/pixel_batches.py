@@ -1,4 +1,4 @@
-"""Batches of images for a network: read ahead by threads, computed in parts that fit the device."""
+"""Batches of images for a network: read ahead by threads, computed as the device fits them."""
 
 from __future__ import annotations
 

@@ -138,20 +138,20 @@ def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
     return tensors
 
 
-def _processor(made: Preprocessing) -> bytes:
+def _processor(preprocessing: Preprocessing) -> bytes:
     """``preprocessor_config.json``, as image processors have it."""
-    height, width = made.size
+    height, width = preprocessing.size
     content = {
         "do_resize": True,
         "size": {"height": height, "width": width},
         "resample": 2,
         "do_center_crop": False,
         "do_rescale": True,
-        "rescale_factor": made.factor,
-        "rescale_offset": bool(made.offset),
+        "rescale_factor": preprocessing.factor,
+        "rescale_offset": bool(preprocessing.offset),
         "do_normalize": True,
-        "image_mean": list(made.mean),
-        "image_std": list(made.std),
-        "do_flip_channel_order": made.flip,
+        "image_mean": list(preprocessing.mean),
+        "image_std": list(preprocessing.std),
+        "do_flip_channel_order": preprocessing.flip,
     }
     return encode_header(content)

@@ -164,11 +164,11 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        given = dict(files).get(str(error.where))
-        if given is None:
+        name = dict(files).get(str(error.where))
+        if name is None:
             raise
         raise InputError(
-            error.problem, where=given, allowed=error.allowed, remedy=error.remedy
+            error.problem, where=name, allowed=error.allowed, remedy=error.remedy
         ) from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,7 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
     begins = (ends[block : last + 1] + ends.nbytes).tolist()
     with file.open("rb") as content:
         content.seek(begins[0])
-        decoded = [
-            text
-            for k in range(last - block)
-            for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))
-        ]
-    return decoded[first - block * _BLOCK :][:count]
+        sizes = (end - begin for begin, end in pairwise(begins))
+        decoded = [*chain.from_iterable(_TEXTS.decode(content.read(size)) for size in sizes)]
+    skipped = first - block * _BLOCK
+    return decoded[skipped : skipped + count]

@@ -151,14 +151,14 @@ def _statements(results: Results) -> list[dict[str, Any]]:
     paper = {finding.statement.name: finding.verdict for finding in judge_statements(paper_cells())}
     return [
         {
-            "sentence": found.statement.sentence,
-            "rule": found.statement.rule,
-            "verdict": found.verdict,
-            "scope": found.scope,
-            "paper": paper[found.statement.name],
-            "checks": found.checks,
+            "sentence": finding.statement.sentence,
+            "rule": finding.statement.rule,
+            "verdict": finding.verdict,
+            "scope": finding.scope,
+            "paper": paper[finding.statement.name],
+            "checks": finding.checks,
         }
-        for found in judge_statements(results)
+        for finding in judge_statements(results)
     ]
 
 

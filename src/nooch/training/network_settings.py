@@ -135,8 +135,8 @@ def stop_rule(stop_on: str | None, variant: str) -> str:
     return check_one_of("stop_on", stop_on, STOP_ON, owner="training")
 
 
-def _kinds(given: Iterable[str]) -> tuple[str, ...]:
-    named = tuple(given.split(",")) if isinstance(given, str) else tuple(given)
+def _kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    named = tuple(kinds.split(",")) if isinstance(kinds, str) else tuple(kinds)
     for name in named:
         check_one_of("augmentation", name, AUGMENTATIONS)
     # their order has no effect: one way to write it

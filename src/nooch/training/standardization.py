@@ -21,7 +21,7 @@ __all__ = ["CONDITIONS", "Conditioned", "Scaling", "scaling_of", "shared_scaling
 CONDITIONS = ("standardize", "none")
 """What is done to frozen features, and to steps, before heads are trained."""
 
-_BLOCK = 4096
+BLOCK = 4096
 """Rows that are read at a time; sums depend on it in their last bits, so it is fixed."""
 
 _ROUNDING = 1e-6
@@ -65,8 +65,8 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
     """Mean and scale of some rows (m,) of inputs (n, d): in one pass over them, in float64."""
     d = int(inputs.shape[1])
     count, mean, squares = 0, np.zeros(d), np.zeros(d)
-    for start in range(0, len(rows), _BLOCK):
-        block = np.asarray(inputs[rows[start : start + _BLOCK]], dtype=np.float64)
+    for start in range(0, len(rows), BLOCK):
+        block = np.asarray(inputs[rows[start : start + BLOCK]], dtype=np.float64)
         own = block.mean(axis=0)
         away = own - mean
         total = count + len(block)

@@ -66,7 +66,7 @@ def export_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Write challenge sets in another tool's format, with the licences of the data."""
+    """Write challenge sets in another tool's format, with the licenses of the data."""
     from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -274,10 +275,10 @@ def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | N
         return None
     merged.annotated["annotated_captions"] = np.concatenate([file.image_ids for file in files])
     ids = np.concatenate([file.image_ids[file.image_index] for file in files])
-    texts = [text for file in files for text in file.captions]
+    texts = [*chain.from_iterable(file.captions for file in files)]
     known = np.isin(ids, merged.ids)
     merged.counts["strays"] = int((~known).sum())
-    merged.counts["bare"] = len(merged.ids) - len(np.unique(ids[known]))
+    merged.counts["bare"] = int((~np.isin(merged.ids, ids)).sum())
     return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
 
 

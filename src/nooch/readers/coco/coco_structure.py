@@ -223,12 +223,13 @@ def checked_images(
     names: list[str | None],
     path: Path,
 ) -> dict[str, Any]:
-    """Images as fields of a ``ParsedFile``. Raises InputError for repeated ids or no extent."""
-    if len(set(ids.tolist())) != len(ids):
-        values, counts = np.unique(ids, return_counts=True)
-        raise InputError(
-            f"image ids occur more than once: {some_of(values[counts > 1])}", where=path
-        )
+    """Images, by id, as fields of a ``ParsedFile``.
+
+    Raises:
+        InputError: repeated ids, or images without extent.
+    """
+    if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
+        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
         raise InputError(
