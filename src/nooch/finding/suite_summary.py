@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite, load_suite
+from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
-from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
+from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
@@ -27,8 +27,9 @@ __all__ = [
 ]
 
 
-def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
+def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
     """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
+    suite = as_suite(suite)
     header = suite.header
     criteria = {
         name: {
@@ -78,8 +79,9 @@ def annotation_facts(data: Dataset) -> dict[str, Any]:
     }
 
 
-def overlaps(suite: Suite) -> list[dict[str, Any]]:
+def overlaps(suite: Suite | str | Path) -> list[dict[str, Any]]:
     """Shared hard images and Jaccard index of each task, split, side and pair of criteria."""
+    suite = as_suite(suite)
     rows = []
     for task in suite.tasks:
         for split in suite.splits:
@@ -111,10 +113,10 @@ def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, 
 
 
 def explain(
-    suite: Suite,
+    suite: Suite | str | Path,
     task: str,
     image_id: ImageId,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Why an image is hard, easy or neither for a task, criterion by criterion.
@@ -132,6 +134,8 @@ def explain(
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     if data is not None:
         suite.require_dataset(data)
     verdicts, place = [], None
