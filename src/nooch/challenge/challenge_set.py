@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +168,17 @@ class ChallengeSet(TabularResult):
         positives = int(self.labels.sum())
         hard = np.bincount(self.subset, minlength=3)
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
+
+    def only(self, mask: NDArray[np.bool_]) -> ChallengeSet:
+        """The set of some of its images; ``mask`` is bool (n,)."""
+        return replace(
+            self,
+            image_ids=self.image_ids.filter(pl.Series(mask)),
+            labels=self.labels[mask],
+            subset=self.subset[mask],
+            support=None if self.support is None else self.support[mask],
+            by_cue=None if self.by_cue is None else self.by_cue[mask],
+        )
 
     def ids(self, subset: str) -> list[Any]:
         """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive``
