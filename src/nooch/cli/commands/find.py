@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import Precision, recorded_path, split_names
+from nooch.cli.option_parsing import Precision, split_names
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
 from nooch.files import SUITE_MARKER, Place, check_output
@@ -67,7 +67,7 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.search import FindOptions, resolve_tasks
+    from nooch.finding.search import FindOptions, recorded_path, resolve_tasks
     from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
