@@ -51,7 +51,7 @@ from nooch.finding.search import (
 )
 from nooch.options import options_from
 from nooch.shared_types import Map, Progress, counted, no_progress
-from nooch.work_folder import held, kept, remove_leftovers
+from nooch.work_folder import held, remove_leftovers, stored
 
 __all__ = ["find", "training_part"]
 
@@ -287,7 +287,7 @@ def _part_sums(
             states[name] = summed(criterion)
         else:
             file = folder / f"shard-{number:07d}.{place}.msgpack"
-            states[name] = kept(file, criterion.state, partial(summed, criterion))
+            states[name] = stored(file, criterion.state, partial(summed, criterion))
     return states
 
 
