@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import checked_split, errors_of
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
-from nooch.data import Dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.prediction_files import as_runs
+from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
 
@@ -136,7 +137,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def find_slices(
-    data: Dataset,
+    data: Dataset | Place | str,
     predictions: Any,
     *,
     split: str | None = None,
@@ -165,6 +166,7 @@ def find_slices(
         InputError: see ``nooch.evaluate``.
         ParameterError: an unknown task, split or option.
     """
+    data = as_dataset(data)
     settings = options_from(SliceOptions, options, named)
     split = checked_split(data, split)
     for task in tasks or ():

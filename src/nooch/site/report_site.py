@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nooch.challenge import Suite
+from nooch.challenge import Suite, as_suite
 from nooch.criteria import FittedCE, FittedGist
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
@@ -21,7 +21,7 @@ from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView, labels_of, task_view
 from nooch.examples.thumbnails import Wanted
-from nooch.files import check_output
+from nooch.files import Place, check_output
 from nooch.finding.suite_summary import summary
 from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
@@ -117,10 +117,10 @@ class ReportOptions:
 
 
 def write_report(
-    suite: Suite,
+    suite: Suite | str | Path,
     out: str | Path,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     options: ReportOptions | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -145,6 +145,8 @@ def write_report(
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     if data is not None:
