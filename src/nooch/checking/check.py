@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from nooch.challenge import Suite, save_suite
 from nooch.checking.baselines import baselines
@@ -53,7 +52,10 @@ class CheckOptions:
         stability: resamples that say how sure each context cue is; 0 for none.
         with_baselines: score a constant, the prior and the context alone as well.
         slices: search slices.
-        images: folder of images for the page, where the dataset records none.
+        images: folder of images for the page and for near-duplicates, where the dataset records
+            none.
+        group: attribute column; images with the same value are in the same half of the slices'
+            search.
         seed: of resamples and halves.
     """
 
@@ -68,6 +70,7 @@ class CheckOptions:
     with_baselines: bool = True
     slices: bool = True
     images: str | Path | None = None
+    group: str | None = None
     seed: int = 0
 
 
@@ -150,8 +153,7 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
-        part = data.select(split)
-        scored = [one for run in runs if (one := _within(run, suite, part))]
+        scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         compared = [*scored, *_others(suite, data, split, chosen)]
         scores = evaluate(
             suite,
@@ -159,13 +161,23 @@ def check(
             split=split,
             bootstrap=chosen.bootstrap,
             seed=chosen.seed,
+            ignore_unknown=True,
             progress=progress,
         )
         findings = cue_findings(suite, scored, data=data, split=split)
         slices = None
         if chosen.slices:
-            slices = find_slices(data, runs, split=split, tasks=asked, seed=chosen.seed)
-        notes = [*notes, chosen_tasks]
+            slices = find_slices(
+                data,
+                runs,
+                split=split,
+                tasks=asked,
+                seed=chosen.seed,
+                images=chosen.images,
+                group=chosen.group,
+            )
+            notes = [*notes, str(slices.settings["halves"])]
+        notes = [chosen_tasks, *notes]
         checked = Checked(suite, scores, findings, slices, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
     return checked
@@ -201,24 +213,6 @@ def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | No
             allowed=some_of(data.classes, 12),
         )
     return asked
-
-
-def _within(run: Predictions, suite: Suite, part: Dataset) -> Predictions | None:
-    """The run's predictions of the suite's tasks and of a split's images; None without any task."""
-    rows = [row for row, task in enumerate(run.tasks) if task in suite.tasks]
-    if not rows:
-        return None
-    ids = part.images["image_id"]
-    inside = run.image_ids.cast(ids.dtype, strict=False).is_in(ids.implode()).fill_null(value=False)
-    at = np.ix_(np.array(rows), np.flatnonzero(inside.to_numpy()))
-    labels = None if run.labels is None else run.labels[at]
-    return replace(
-        run,
-        tasks=tuple(run.tasks[row] for row in rows),
-        image_ids=run.image_ids.filter(inside),
-        values=run.values[at],
-        labels=labels,
-    )
 
 
 def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:

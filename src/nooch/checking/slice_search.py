@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
-from nooch.checking.cue_findings import checked_split, errors_of
+from nooch.checking.cue_findings import checked_split, errors_of, size_strata
+from nooch.checking.near_duplicates import near_duplicates
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
+from nooch.criteria.phi import identifier
 from nooch.data import Dataset, parquet_bytes
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -22,6 +25,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.prediction_files import as_runs
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
+from nooch.readers.image_files import ImageIndex
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -34,7 +38,8 @@ _SCHEMA: dict[str, Any] = {
     "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,
     "rate_low": pl.Float64, "rate_high": pl.Float64, "rate_rest": pl.Float64, "n_test": pl.Int64,
     "errors_test": pl.Int64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
-    "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean,
+    "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
+    "phi": pl.String,
 }  # fmt: skip
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
@@ -51,6 +56,9 @@ class SliceOptions:
             that of the images with only one of them.
         most: slices for each run, task and side that are tested, at most.
         seed: of the halves.
+        group: attribute column; images with the same value are in the same half.
+        images: folder of images, whose near-duplicates are in the same half; by default the one
+            that the dataset records, where it exists. ``group`` goes before it.
     """
 
     min_support: int = 10
@@ -58,6 +66,8 @@ class SliceOptions:
     against: str = "whole"
     most: int = 10
     seed: int = 0
+    group: str | None = None
+    images: str | Path | None = None
 
     def __post_init__(self) -> None:
         check_one_of("comparison", self.against, AGAINST)
@@ -79,7 +89,8 @@ class Slices:
             with Wilson's interval, and the rate of the others; on the half that tests it, images,
             errors, the ``effect`` (difference of the rates) with an interval corrected for the
             number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
-            the interval excludes 0.
+            the interval excludes 0. ``by_size``: the test compares objects of the same size.
+            ``phi``: the slice as the expression of an attribute criterion (``nooch.Attribute``).
         settings: how they were searched (JSON-like).
     """
 
@@ -119,6 +130,10 @@ def _sentence(row: Mapping[str, Any]) -> str:
     also = "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
     held = "confirmed" if row["confirmed"] else "not confirmed"
     test = f"{row['errors_test']} of {row['n_test']} on the half that tests"
+    if row["by_size"]:
+        effect = row["effect"]
+        points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
+        test += f"; {points} among objects of the same size"
     if row["side"] == "positive":
         what = f"{plural(row['task']).capitalize()} {first}{also}: {row['errors']:,} of"
         what += f" {row['n']:,} missed"
@@ -143,7 +158,8 @@ def find_slices(
     Conditions are presences, absences and large areas of classes, the size of the target (for
     positives) and attribute columns; they need not be context cues. Slices are found on one half of
     the images and tested on the other; a slice of two conditions is dropped where one of its
-    conditions alone errs as often, and so is one of nearly the same images as a better one.
+    conditions alone errs as often, and so is one of nearly the same images as a better one. Misses
+    are tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:
         data: the annotated images.
@@ -167,8 +183,38 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    tested = [one for task in wanted for one in _of_task(task, split, runs, part, settings)]
-    return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
+    groups, halves = _groups(part, settings)
+    searched = _Part(split, part, groups)
+    tested = [one for task in wanted for one in _of_task(task, runs, data, searched, settings)]
+    options_used = {**asdict(settings), "images": settings.images and str(settings.images)}
+    about = {"split": split, "halves": halves, "options": options_used}
+    return Slices(_table(tested, split), about)
+
+
+def _groups(part: Dataset, options: SliceOptions) -> tuple[NDArray[np.intp], str]:
+    """The group of each image, all of which are in one half, and what they are, in words."""
+    if options.group is not None:
+        check_one_of("attribute", options.group, part.attributes, owner="the dataset")
+        values = part.images[options.group].cast(pl.String)
+        # an image without a value is a group of its own
+        own = -1 - np.arange(len(part))
+        groups = np.where(values.is_null(), own, values.rank("dense").fill_null(0))
+        return groups, f"images with the same {options.group} are in the same half"
+    index = ImageIndex.found(part, options.images)
+    if index is None:
+        return np.arange(len(part)), "near-duplicates can be in both halves: there are no images"
+    groups = near_duplicates(part, index)
+    copies = len(groups) - len(np.unique(groups))
+    return groups, f"near-duplicates ({copies:,}) are in the half of the image that they resemble"
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The images that are searched: all of a split, with their groups, intp (n_images,)."""
+
+    split: str
+    data: Dataset
+    groups: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -178,28 +224,34 @@ class _Tested:
     run: str
     task: str
     side: str
-    conditions: tuple[str, ...]
+    conditions: tuple[SliceCondition, ...]
     inside: Booleans
     wrong: Booleans
     other: Booleans
     half: Booleans
+    sizes: NDArray[np.intp] | None
 
 
 def _of_task(
-    task: str, split: str, runs: Sequence[Predictions], data: Dataset, options: SliceOptions
+    task: str, runs: Sequence[Predictions], whole: Dataset, part: _Part, options: SliceOptions
 ) -> Iterator[_Tested]:
-    unknown = data.unknown_labels(task)
-    known = data if unknown is None else data.select(rows=~unknown)
+    unknown = part.data.unknown_labels(task)
+    rows = np.arange(len(part.data)) if unknown is None else np.flatnonzero(~unknown)
+    known = part.data if unknown is None else part.data.select(rows=rows)
     labels = known.labels(task)
     everything = ChallengeSet(
-        "any", task, split, known.images["image_id"], labels, np.full(len(labels), 2, np.uint8)
+        "any", task, part.split, known.images["image_id"], labels, np.full(len(rows), 2, np.uint8)
     )
-    half = np.random.default_rng(options.seed).permutation(len(labels)) % 2 == 0
+    names, group = np.unique(part.groups[rows], return_inverse=True)
+    half = (np.random.default_rng(options.seed).permutation(len(names)) % 2 == 0)[group]
+    strata = size_strata(known, everything)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
+        missed = side == "positive"
+        sizes = strata[of_side] if missed and strata is not None else None
         conditions = _distinct(
             [
                 replace(one, holds=one.holds[of_side])
-                for one in conditions_of(known, task, size=side == "positive")
+                for one in conditions_of(known, task, size=missed, whole=whole)
             ],
             options.min_support,
         )
@@ -207,8 +259,11 @@ def _of_task(
             if task not in run.tasks:
                 continue
             wrong = errors_of(run, everything)[of_side]
-            for texts, inside, other in _search(conditions, wrong, half[of_side], options):
-                yield _Tested(run.run, task, side, texts, inside, wrong, other, ~half[of_side])
+            for held, inside, other in _search(conditions, wrong, half[of_side], options):
+                strata_of = None if any(one.name == task for one in held) else sizes
+                yield _Tested(
+                    run.run, task, side, held, inside, wrong, other, ~half[of_side], strata_of
+                )
 
 
 def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
@@ -226,10 +281,11 @@ def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondi
 
 def _search(
     conditions: list[SliceCondition], wrong: Booleans, half: Booleans, options: SliceOptions
-) -> Iterator[tuple[tuple[str, ...], Booleans, Booleans]]:
-    """Slices for testing: texts of the conditions, the images inside, those compared with."""
+) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
+    """Slices for testing: their conditions, the images inside, those compared with."""
     holds = np.stack([c.holds for c in conditions], axis=1)
-    here, bad = holds[half].astype(np.float64), wrong[half].astype(np.float64)
+    # counts below 2**24 are exact
+    here, bad = holds[half].astype(np.float32), wrong[half].astype(np.float32)
     n, errors = here.T @ here, here.T @ (here * bad[:, None])
     pairs = [
         (i, j)
@@ -245,9 +301,7 @@ def _search(
     parents = np.maximum(alone[first], alone[second])
     single = first == second
     against = np.where(single | (options.against == "whole"), rest, parents)
-    whole = holds.astype(np.float64)
     enough = support >= options.min_support / 2
-    enough &= (whole.T @ whole)[first, second] >= options.min_support
     # a second condition has to add something beyond chance
     adds = single | (wilson(rates, support.astype(np.int64))[0] > parents)
     good = np.flatnonzero(enough & adds & (rates - against >= options.min_drop))
@@ -256,14 +310,15 @@ def _search(
     for at in good[np.lexsort((~single[good], -lower))]:
         i, j = int(first[at]), int(second[at])
         inside = holds[:, i] & holds[:, j]
-        if any(_jaccard(inside, one) > _ALIKE for one in chosen):
+        few = inside.sum() < options.min_support
+        if few or any(_jaccard(inside, one) > _ALIKE for one in chosen):
             continue
         chosen.append(inside)
         both = (i,) if i == j else (i, j)
         other = ~inside
         if options.against == "parent" and i != j:
             other &= holds[:, i] if alone[i] >= alone[j] else holds[:, j]
-        yield tuple(conditions[k].text for k in both), inside, other
+        yield tuple(conditions[k] for k in both), inside, other
         if len(chosen) == options.most:
             return
 
@@ -285,16 +340,20 @@ def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
     n, errors = int(one.inside.sum()), int(one.wrong[one.inside].sum())
     low, high = wilson(np.array(errors / n), np.array(n))
     used = one.half & (one.inside | one.other)
-    gap = rate_gap(one.wrong[used], one.inside[used], level=1 - 0.05 / n_tested)
+    sizes = None if one.sizes is None else one.sizes[used]
+    gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - 0.05 / n_tested)
+    label = f"present({identifier(one.task)})"
+    phi = [label if one.side == "positive" else f"NOT {label}", *(c.phi for c in one.conditions)]
     known = not np.isnan(gap.effect)
     return {
         "run": one.run, "task": one.task, "side": one.side, "split": split,
-        "conditions": list(one.conditions), "n": n, "errors": errors, "rate": errors / n,
-        "rate_low": float(low), "rate_high": float(high),
+        "conditions": [c.text for c in one.conditions], "n": n, "errors": errors,
+        "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
         "rate_rest": float(one.wrong[one.other].mean()) if one.other.any() else None,
         "n_test": gap.n_with, "errors_test": gap.errors_with,
         "effect": gap.effect if known else None, "low": gap.low if known else None,
         "high": gap.high if known else None, "p": gap.p if known else None,
         "p_adjusted": min(1.0, gap.p * n_tested) if known else None,
-        "confirmed": known and gap.low > 0,
+        "confirmed": known and gap.low > 0, "by_size": sizes is not None,
+        "phi": " AND ".join(phi),
     }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from nooch.challenge import Suite
 from nooch.criteria import FittedCE, FittedGist, fitted_from_json
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
@@ -184,17 +184,13 @@ def write_report(
 
 def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
     """The files that may be shown; the folder that the dataset records is used where it exists."""
+    if data is not None:
+        return ImageIndex.found(data, images)
     if images is not None:
-        if data is None:
-            raise ParameterError(
-                "images need the dataset, which has their file names", remedy="give `dataset` too"
-            )
-        return ImageIndex(images)
-    root = None if data is None else data.image_root
-    try:
-        return None if root is None else ImageIndex(root)
-    except InputError:
-        return None
+        raise ParameterError(
+            "images need the dataset, which has their file names", remedy="give `dataset` too"
+        )
+    return None
 
 
 def _results(

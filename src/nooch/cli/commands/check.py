@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import typer
@@ -30,6 +31,9 @@ __all__ = ["register"]
 
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
+_GroupOption = typer.Option(
+    None, help="Attribute whose images stay in one half of the slices' search, such as a scene."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -66,6 +70,7 @@ def check_command(
         False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
     ),
     images: Path = ImagesOption,
+    group: str = _GroupOption,
     fail_if: list[str] = typer.Option(
         [],
         "--fail-if",
@@ -80,7 +85,7 @@ def check_command(
     options = CheckOptions(
         tasks=split_names(tasks) or None, split=split, alpha=alpha, beta=beta, min_hard=min_hard,
         scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
-        images=images, seed=seed,
+        images=images, group=group, seed=seed,
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -153,6 +158,8 @@ def slices_command(
     ),
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
+    group: str = _GroupOption,
+    images: Path = ImagesOption,
     scale: str = ScaleOption,
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
@@ -177,13 +184,15 @@ def slices_command(
         split=splits_to_score(split, found)[0],
         tasks=split_names(tasks) or found.tasks,
         scale=scale,
-        options=SliceOptions(min_support, min_drop, against, most, seed),
+        options=SliceOptions(min_support, min_drop, against, most, seed, group, images),
     )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
     if format is Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
-    for sentence in slices.sentences(len(slices)):
+    for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         console().print(sentence, markup=False, highlight=False)
+        console().print(f"  --phi {quote(phi)}", style="dim", markup=False, highlight=False)
+    note(str(slices.settings["halves"]))
     note(f"{len(slices):,} slices tested, {slices.table.filter('confirmed').height:,} confirmed")
