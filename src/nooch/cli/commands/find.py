@@ -67,7 +67,8 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
+    from nooch.finding.search import FindOptions, resolve_tasks
+    from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
@@ -76,7 +77,7 @@ def find_command(
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())
-    options.check_tau(resolve_tasks(data, tasks), data.classes)
+    options.check_tau(resolve_tasks(data.classes, tasks), data.classes)
     logs = None if engine is None else logs_of(out)
     with watched(logs) as update:
         if "gist" in base and fitted is None:
