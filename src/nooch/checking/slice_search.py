@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
-from nooch.checking.cue_findings import checked_split, errors_of, size_strata
-from nooch.checking.near_duplicates import near_duplicates
+from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
+from nooch.checking.findings import some_images, with_runs
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
 from nooch.criteria.phi import identifier
 from nooch.data import Dataset, parquet_bytes
@@ -25,7 +23,6 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.prediction_files import as_runs
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
-from nooch.readers.image_files import ImageIndex
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -39,7 +36,7 @@ _SCHEMA: dict[str, Any] = {
     "rate_low": pl.Float64, "rate_high": pl.Float64, "rate_rest": pl.Float64, "n_test": pl.Int64,
     "errors_test": pl.Int64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
     "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
-    "phi": pl.String,
+    "phi": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
@@ -56,9 +53,8 @@ class SliceOptions:
             that of the images with only one of them.
         most: slices for each run, task and side that are tested, at most.
         seed: of the halves.
-        group: attribute column; images with the same value are in the same half.
-        images: folder of images, whose near-duplicates are in the same half; by default the one
-            that the dataset records, where it exists. ``group`` goes before it.
+        group: attribute column; images with the same value, such as photographs of one scene, are
+            in the same half.
     """
 
     min_support: int = 10
@@ -67,7 +63,6 @@ class SliceOptions:
     most: int = 10
     seed: int = 0
     group: str | None = None
-    images: str | Path | None = None
 
     def __post_init__(self) -> None:
         check_one_of("comparison", self.against, AGAINST)
@@ -91,6 +86,7 @@ class Slices:
             number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
             the interval excludes 0. ``by_size``: the test compares objects of the same size.
             ``phi``: the slice as the expression of an attribute criterion (``nooch.Attribute``).
+            ``images``: ids of some errors.
         settings: how they were searched (JSON-like).
     """
 
@@ -100,25 +96,26 @@ class Slices:
     def __len__(self) -> int:
         return self.table.height
 
+    @property
+    def counts(self) -> str:
+        """How many were tested, and how many are confirmed."""
+        return f"{len(self):,} tested, {self.table.filter('confirmed').height:,} confirmed"
+
     def __repr__(self) -> str:
-        confirmed = self.table.filter("confirmed").height
-        lines = [f"Slices({len(self)} tested, {confirmed} confirmed)", *self.sentences(5)]
-        return "\n".join(lines)
+        return "\n".join([f"Slices({self.counts})", *self.sentences(5)])
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them where there are several."""
-        several = self.table["run"].n_unique() > 1
-        return [
-            (f"{row['run']}: " if several else "") + _sentence(row)
-            for row in self.table.head(most).iter_rows(named=True)
-        ]
+        return with_runs(self.table, _sentence, most)
 
     def as_bytes(self, ending: str) -> bytes:
-        """The table as ``.parquet``, ``.csv`` (conditions joined by " and ") or ``.json``."""
+        """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
         if ending == ".parquet":
             return parquet_bytes(self.table)
         if ending == ".csv":
-            joined = self.table.with_columns(pl.col("conditions").list.join(" and "))
+            joined = self.table.with_columns(
+                pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
+            )
             return joined.write_csv().encode()
         content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
         return msgspec.json.format(msgspec.json.encode(content))
@@ -183,38 +180,22 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    groups, halves = _groups(part, settings)
-    searched = _Part(split, part, groups)
-    tested = [one for task in wanted for one in _of_task(task, runs, data, searched, settings)]
-    options_used = {**asdict(settings), "images": settings.images and str(settings.images)}
-    about = {"split": split, "halves": halves, "options": options_used}
-    return Slices(_table(tested, split), about)
+    groups = _groups(part, settings.group)
+    tested = [
+        one for task in wanted for one in _of_task(task, split, runs, data, part, groups, settings)
+    ]
+    return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 
-def _groups(part: Dataset, options: SliceOptions) -> tuple[NDArray[np.intp], str]:
-    """The group of each image, all of which are in one half, and what they are, in words."""
-    if options.group is not None:
-        check_one_of("attribute", options.group, part.attributes, owner="the dataset")
-        values = part.images[options.group].cast(pl.String)
-        # an image without a value is a group of its own
-        own = -1 - np.arange(len(part))
-        groups = np.where(values.is_null(), own, values.rank("dense").fill_null(0))
-        return groups, f"images with the same {options.group} are in the same half"
-    index = ImageIndex.found(part, options.images)
-    if index is None:
-        return np.arange(len(part)), "near-duplicates can be in both halves: there are no images"
-    groups = near_duplicates(part, index)
-    copies = len(groups) - len(np.unique(groups))
-    return groups, f"near-duplicates ({copies:,}) are in the half of the image that they resemble"
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The images that are searched: all of a split, with their groups, intp (n_images,)."""
-
-    split: str
-    data: Dataset
-    groups: NDArray[np.intp]
+def _groups(part: Dataset, column: str | None) -> NDArray[np.intp]:
+    """The group of each image, all of which are in one half; intp (n_images,)."""
+    if column is None:
+        return np.arange(len(part))
+    check_one_of("attribute", column, part.attributes, owner="the dataset")
+    values = part.images[column].cast(pl.String)
+    # an image without a value is a group of its own
+    own = -1 - np.arange(len(part))
+    return np.where(values.is_null(), own, values.rank("dense").fill_null(0)).astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -229,25 +210,31 @@ class _Tested:
     wrong: Booleans
     other: Booleans
     half: Booleans
+    ids: pl.Series
     sizes: NDArray[np.intp] | None
 
 
 def _of_task(
-    task: str, runs: Sequence[Predictions], whole: Dataset, part: _Part, options: SliceOptions
+    task: str,
+    split: str,
+    runs: Sequence[Predictions],
+    whole: Dataset,
+    part: Dataset,
+    groups: NDArray[np.intp],
+    options: SliceOptions,
 ) -> Iterator[_Tested]:
-    unknown = part.data.unknown_labels(task)
-    rows = np.arange(len(part.data)) if unknown is None else np.flatnonzero(~unknown)
-    known = part.data if unknown is None else part.data.select(rows=rows)
-    labels = known.labels(task)
-    everything = ChallengeSet(
-        "any", task, part.split, known.images["image_id"], labels, np.full(len(rows), 2, np.uint8)
-    )
-    names, group = np.unique(part.groups[rows], return_inverse=True)
-    half = (np.random.default_rng(options.seed).permutation(len(names)) % 2 == 0)[group]
+    unknown = part.unknown_labels(task)
+    known, everything = labeled_images(part, task, split)
+    labels = everything.labels
+    group = np.unique(groups if unknown is None else groups[~unknown], return_inverse=True)[1]
+    half = (np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1) % 2 == 0)[
+        group
+    ]
     strata = size_strata(known, everything)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
         sizes = strata[of_side] if missed and strata is not None else None
+        ids = known.images["image_id"].filter(pl.Series(of_side))
         conditions = _distinct(
             [
                 replace(one, holds=one.holds[of_side])
@@ -261,9 +248,8 @@ def _of_task(
             wrong = errors_of(run, everything)[of_side]
             for held, inside, other in _search(conditions, wrong, half[of_side], options):
                 strata_of = None if any(one.name == task for one in held) else sizes
-                yield _Tested(
-                    run.run, task, side, held, inside, wrong, other, ~half[of_side], strata_of
-                )
+                tested = inside, wrong, other, ~half[of_side]
+                yield _Tested(run.run, task, side, held, *tested, ids, strata_of)
 
 
 def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
@@ -330,7 +316,7 @@ def _jaccard(a: Booleans, b: Booleans) -> float:
 def _table(tested: Sequence[_Tested], split: str) -> pl.DataFrame:
     """Rows of the tested slices: first the confirmed ones, by the lower end of their interval."""
     rows = [_row(one, split, len(tested)) for one in tested]
-    table = pl.DataFrame(rows, schema=_SCHEMA)
+    table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     return table.sort(
         "confirmed", "low", descending=[True, True], nulls_last=True, maintain_order=True
     )
@@ -344,16 +330,14 @@ def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
     gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - 0.05 / n_tested)
     label = f"present({identifier(one.task)})"
     phi = [label if one.side == "positive" else f"NOT {label}", *(c.phi for c in one.conditions)]
-    known = not np.isnan(gap.effect)
     return {
         "run": one.run, "task": one.task, "side": one.side, "split": split,
         "conditions": [c.text for c in one.conditions], "n": n, "errors": errors,
         "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
         "rate_rest": float(one.wrong[one.other].mean()) if one.other.any() else None,
         "n_test": gap.n_with, "errors_test": gap.errors_with,
-        "effect": gap.effect if known else None, "low": gap.low if known else None,
-        "high": gap.high if known else None, "p": gap.p if known else None,
-        "p_adjusted": min(1.0, gap.p * n_tested) if known else None,
-        "confirmed": known and gap.low > 0, "by_size": sizes is not None,
-        "phi": " AND ".join(phi),
+        "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
+        "p_adjusted": np.minimum(1.0, gap.p * n_tested), "confirmed": gap.low > 0,
+        "by_size": sizes is not None, "phi": " AND ".join(phi),
+        "images": some_images(one.ids, one.inside & one.wrong),
     }  # fmt: skip

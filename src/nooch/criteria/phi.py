@@ -125,23 +125,21 @@ def parse(text: str) -> Phi:
     _check_depth(tree)
     for node in tree.walk():
         _check_node(node)
-    functions = list(tree.find_all(exp.Anonymous, bfs=False))
-    calls = {
-        written(node): (node.name.lower(), node.expressions[0].name)
-        for node in functions
-        if node.name.lower() != "unseen"
-    }
-    unseen = [node.expressions[0].name for node in functions if node.name.lower() == "unseen"]
-    columns = tree.find_all(exp.Column, bfs=False)
-    names = [
-        node.name
-        for node in columns
-        if type(node.parent) is not exp.Anonymous or written(node.parent) not in calls
-    ]
+    names: dict[str, None] = {}
+    unseen: dict[str, None] = {}
+    calls = {}
+    for node in tree.find_all(exp.Column, bfs=False):
+        function = node.parent.name.lower() if type(node.parent) is exp.Anonymous else ""
+        if function in {"area", "present"}:
+            calls[written(node.parent)] = function, node.name
+            continue
+        names[node.name] = None
+        if function:
+            unseen[node.name] = None
     if not names and not calls:
         problem = f"is the same for every image: {_short(text)}"
         raise _error(problem, "compare an attribute, such as place != y")
-    return Phi(text, tree, tuple(dict.fromkeys(names)), tuple(dict.fromkeys(unseen)), calls)
+    return Phi(text, tree, tuple(names), tuple(unseen), calls)
 
 
 def identifier(name: str) -> str:

@@ -50,21 +50,6 @@ class ImageIndex:
             raise InputError("the dataset records no folder of images", remedy=remedy)
         return cls(root)
 
-    @classmethod
-    def found(cls, data: Dataset, images: str | Path | None) -> ImageIndex | None:
-        """The files below ``images``, or the dataset's folder where that exists.
-
-        Raises:
-            InputError: there is no folder ``images``.
-        """
-        root = images or data.image_root
-        try:
-            return None if root is None else cls(root)
-        except InputError:
-            if images is not None:
-                raise
-        return None
-
     def all_of(
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:

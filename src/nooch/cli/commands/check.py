@@ -20,7 +20,15 @@ from nooch.cli.option_parsing import (
     dataset_place,
     split_names,
 )
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    print_shown,
+    progress,
+)
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -32,7 +40,8 @@ __all__ = ["register"]
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
 _GroupOption = typer.Option(
-    None, help="Attribute whose images stay in one half of the slices' search, such as a scene."
+    None,
+    help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
 )
 
 
@@ -112,19 +121,12 @@ def check_command(
 
 def _print(checked: Checked) -> None:
     screen = console()
-    for text in checked.notes:
-        note(text)
-    verdicts = dict(checked.findings.table.group_by("verdict").len().rows())
-    counts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
-    sections = [
-        (f"Contexts ({counts})", checked.findings.sentences(_MOST) or ["Nothing is worse."])
-    ]
-    if checked.slices is not None:
-        listed = checked.slices.sentences(_MOST) or ["No slice errs more often."]
-        sections.append((f"Slices ({len(checked.slices):,} tested)", listed))
-    for title, sentences in sections:
-        screen.print(title, style="bold", markup=False)
-        for sentence in sentences:
+    note(*checked.notes)
+    errors, *sections = checked.sections(_MOST)
+    print_shown([errors.table] if errors.table else [])
+    for one in sections:
+        screen.print(one.title, style="bold", markup=False)
+        for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
             screen.print(f"  {sentence}", markup=False, highlight=False)
     screen.print(f"page: {checked.page}", style="dim", markup=False)
 
@@ -159,7 +161,6 @@ def slices_command(
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
     group: str = _GroupOption,
-    images: Path = ImagesOption,
     scale: str = ScaleOption,
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
@@ -184,7 +185,7 @@ def slices_command(
         split=splits_to_score(split, found)[0],
         tasks=split_names(tasks) or found.tasks,
         scale=scale,
-        options=SliceOptions(min_support, min_drop, against, most, seed, group, images),
+        options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
@@ -194,5 +195,4 @@ def slices_command(
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         console().print(sentence, markup=False, highlight=False)
         console().print(f"  --phi {quote(phi)}", style="dim", markup=False, highlight=False)
-    note(str(slices.settings["halves"]))
-    note(f"{len(slices):,} slices tested, {slices.table.filter('confirmed').height:,} confirmed")
+    note(f"slices: {slices.counts}")
