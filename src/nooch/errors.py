@@ -19,8 +19,10 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "UndefinedError",
+    "WrongTypeError",
     "check_one_of",
     "some_of",
+    "wrong_type",
 ]
 
 
@@ -63,6 +65,10 @@ class FormatError(InputError):
 
 class ParameterError(NoochError, ValueError):
     """An argument has a value that is not allowed."""
+
+
+class WrongTypeError(NoochError, TypeError):
+    """An argument has a type that is not allowed; the message has an example of one that is."""
 
 
 class UndefinedError(NoochError, ValueError):
@@ -112,3 +118,11 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else None,
     )
+
+
+def wrong_type(name: str, value: object, allowed: str, example: str) -> WrongTypeError:
+    """The error of a parameter that was given a value of another type; ``example`` is Python."""
+    kind = type(value).__name__
+    shown = f"{value!r:.60}, " if isinstance(value, str | int | float | type) else ""
+    problem = f"is {shown}of type {kind}"
+    return WrongTypeError(problem, where=f"`{name}`", allowed=allowed, remedy=f"write {example}")

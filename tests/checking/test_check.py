@@ -15,7 +15,6 @@ from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
-from nooch.finding.suite_summary import recorded_dataset
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def test_annotations_are_imported(tmp_path, run_cli):
     made = nooch.load_dataset(tmp_path / "out/dataset")
     assert len(made) == 600
     suite = nooch.load_suite(tmp_path / "out/suite")
-    assert recorded_dataset(suite, tmp_path / "out/suite").fingerprint == made.fingerprint
+    assert suite.found_in().fingerprint == made.fingerprint
     page = (tmp_path / "out/report/index.html").read_text()
     assert "Errors by context" in page
     assert "Slices (" in page

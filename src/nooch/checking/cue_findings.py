@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet, Suite
+from nooch.challenge import ChallengeSet, Suite, as_suite
 from nooch.checking.findings import Findings, some_images
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import Aligned
@@ -18,6 +19,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.evaluation.prediction_files import as_runs
 from nooch.examples.split_images import SplitImages
+from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
 
@@ -28,10 +30,10 @@ _CUTS = (0.25, 0.5, 0.75)
 
 
 def cue_findings(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: Any,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
@@ -60,6 +62,8 @@ def cue_findings(
         InputError: see ``nooch.evaluate``; a suite of hard images alone; another dataset.
         ParameterError: an unknown task or split.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     suite.require_easy("comparing contexts")
     if data is not None:
         suite.require_dataset(data)

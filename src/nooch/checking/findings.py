@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
+from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable, with_article
-from nooch.html import html_table
 
 __all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence", "some_images", "with_runs"]
 
@@ -34,8 +34,8 @@ says that the effect compares objects of similar size; ``images`` are ids of som
 _SHOWN = 6
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings(TabularResult):
     """What a model gets wrong because of the context.
 
     Attributes:
@@ -83,14 +83,15 @@ class Findings:
         """How many have each verdict."""
         return ", ".join(f"{self.table.filter(verdict=v).height:,} {v}" for v in VERDICTS)
 
-    def __repr__(self) -> str:
-        return "\n".join([f"Findings({self.counts})", *self.sentences(5)])
-
-    def _repr_html_(self) -> str:
-        columns = ["run", "criterion", "task", "cue", "side", "n_misleading", "rate_misleading",
-                   "rate_usual", "effect", "low", "high", "p_adjusted", "verdict"]  # fmt: skip
+    @property
+    def display(self) -> DisplayTable:
+        """The numbers, and below them the worst findings in words."""
+        columns = ["task", "cue", "side", "n_misleading", "rate_misleading", "rate_usual", "effect",
+                   "low", "high", "p_adjusted", "verdict", "criterion", "run"]  # fmt: skip
+        words = [name.replace("_", " ") for name in columns]
         rows = self.table.select(columns).rows()
-        return html_table(repr(self).partition("\n")[0], columns, rows, left=5)
+        title = f"Findings({self.counts})"
+        return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The worst findings in words, each run's name before them where there are several."""

@@ -15,12 +15,14 @@ from nooch.checking.cue_findings import checked_split, errors_of, labeled_images
 from nooch.checking.findings import some_images, with_runs
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
 from nooch.criteria.phi import identifier
-from nooch.data import Dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.prediction_files import as_runs
+from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
 
@@ -75,8 +77,8 @@ class SliceOptions:
             raise ParameterError(f"min_drop is {self.min_drop}", allowed="0 to below 1")
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+@dataclass(frozen=True, eq=False, repr=False)
+class Slices(TabularResult):
     """Slices on which a model errs more often, tested on images that the search did not see.
 
     Attributes:
@@ -101,8 +103,16 @@ class Slices:
         """How many were tested, and how many are confirmed."""
         return f"{len(self):,} tested, {self.table.filter('confirmed').height:,} confirmed"
 
-    def __repr__(self) -> str:
-        return "\n".join([f"Slices({self.counts})", *self.sentences(5)])
+    @property
+    def display(self) -> DisplayTable:
+        """The numbers, and below them the first slices in words."""
+        columns = ["task", "side", "conditions", "n", "errors", "rate", "rate_rest", "effect",
+                   "low", "high", "confirmed", "run"]  # fmt: skip
+        conditions = pl.col("conditions").list.join(" and ")
+        rows = self.table.with_columns(conditions).select(columns).rows()
+        title = f"Slices({self.counts})"
+        words = [name.replace("_", " ") for name in columns]
+        return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them where there are several."""
@@ -141,7 +151,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def find_slices(
-    data: Dataset,
+    data: Dataset | Place | str,
     predictions: Any,
     *,
     split: str | None = None,
@@ -171,6 +181,7 @@ def find_slices(
         InputError: see ``nooch.evaluate``.
         ParameterError: an unknown task, split or option.
     """
+    data = as_dataset(data)
     settings = options_from(SliceOptions, options, named)
     split = checked_split(data, split)
     for task in tasks or ():

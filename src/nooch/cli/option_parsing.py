@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -42,12 +40,12 @@ __all__ = [
     "TaskSelectionOption",
     "TasksOption",
     "TauOption",
+    "ThresholdOption",
     "dataset_place",
     "parse_cues",
     "parse_grid",
     "parse_grids",
     "parse_pairs",
-    "recorded_path",
     "split_names",
 ]
 
@@ -130,6 +128,11 @@ RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as f
 ScaleOption: Any = Option(
     None, help="logit or probability: what a wide table of predictions holds."
 )
+ThresholdOption: Any = Option(
+    "0.5",
+    help="Positive above this probability: a number, a file of task and threshold, or valid"
+    " (chosen there for each task).",
+)
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
@@ -172,13 +175,6 @@ TauOption: Any = Option(
         " recorded there (default: valid)."
     ),
 )
-
-
-def recorded_path(dataset: Place, out: Path) -> str:
-    """How a suite in ``out`` names its dataset: a relative path, or the address."""
-    if isinstance(dataset, Path):
-        return os.path.relpath(dataset.resolve(), out.resolve())
-    return str(dataset)
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import factorial
 
 from nooch.criteria.cooccurrence import FittedCE
 from nooch.data import Dataset
@@ -17,7 +18,7 @@ __all__ = ["CueStability", "cue_stability"]
 
 _LEVEL = 0.95
 _RARE = 0.05
-_DRAWS = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(16)])
+_DRAWS = np.cumsum(math.exp(-1) / factorial(np.arange(16), exact=True))
 """The distribution of how often an image is drawn; more than 16 times is out of reach."""
 _WORDS = 4
 """Numbers of a block of the counter-based generator: each image starts a new block."""

@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from nooch.challenge import Suite
+from nooch.challenge import Suite, as_suite
 from nooch.criteria import FittedCE, FittedGist
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
+from nooch.evaluation.answer_thresholds import AnswerThreshold
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
@@ -23,7 +24,7 @@ from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView, labels_of, task_view
 from nooch.examples.thumbnails import Wanted
-from nooch.files import check_output
+from nooch.files import Place, check_output
 from nooch.finding.suite_summary import summary
 from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
@@ -89,6 +90,8 @@ class ReportOptions:
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
+        metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
+        threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
@@ -103,6 +106,8 @@ class ReportOptions:
     rule: str = "worst-hard"
     split: str | None = None
     bootstrap: int = 1000
+    metrics: Sequence[str] = ()
+    threshold: AnswerThreshold = 0.5
     thumbnails: int | None = 200
     examples: int = 8
     findings: Sequence[FindingSection] = ()
@@ -115,10 +120,10 @@ class ReportOptions:
 
 
 def write_report(
-    suite: Suite,
+    suite: Suite | str | Path,
     out: str | Path,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     options: ReportOptions | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -143,6 +148,8 @@ def write_report(
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     if data is not None:
@@ -152,13 +159,15 @@ def write_report(
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
     resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
-    scored = score_predictions(suite, options.predictions, progress=progress, **resampling)
+    scoring = {**resampling, "metrics": options.metrics, "threshold": options.threshold}
+    scored = score_predictions(suite, options.predictions, progress=progress, **scoring)
     if results is None:
         view = scored_view(scored, **resampling)
     else:
         folders = [Path(folder) for folder in options.runs]
         view = results_view(results, suite, folders, progress=progress, **resampling)
-        view = replace(view, scored=scored.tables)
+        stated = [] if scored.scores is None else scored.scores.notes
+        view = replace(view, scored=scored.tables, notes=[*view.notes, *stated])
     groups, rows, views = content.examples(progress)
     findings = content.findings()
     shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
