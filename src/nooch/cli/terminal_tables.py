@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.terminal_output import hint, print_table
+from nooch.cli.terminal_output import hint, print_json, print_table
 
 __all__ = [
     "print_counts",
@@ -13,8 +14,20 @@ __all__ = [
     "print_left_out",
     "print_overlap",
     "print_skipped",
+    "print_suite",
     "print_thresholds",
 ]
+
+
+def print_suite(suite: Suite, out: Path, following: str, *, as_json: bool) -> None:
+    """A suite that was written: its counts, or its summary as JSON; and the ``following`` step."""
+    from nooch.finding.suite_summary import summary
+
+    if as_json:
+        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
+        return
+    print_counts(suite)
+    hint(f"{out}: {len(suite.header.sets)} challenge sets; next: {following}")
 
 
 def print_counts(suite: Suite) -> None:

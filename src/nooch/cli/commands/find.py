@@ -12,14 +12,13 @@ import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import Precision, split_names
+from nooch.cli.option_parsing import Precision, parse_cues, split_names
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
+from nooch.cli.terminal_output import Format, FormatOption, note, say
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
-    from nooch.challenge import Suite
     from nooch.data import Dataset
 
 __all__ = ["embedded", "register"]
@@ -63,7 +62,9 @@ def find_command(
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    from nooch.challenge import load_suite
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
+    from nooch.cli.terminal_tables import print_suite
     from nooch.criteria import Combination
     from nooch.engines import engine as engine_of
     from nooch.finding.search import FindOptions, recorded_path
@@ -72,7 +73,8 @@ def find_command(
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
     expression = phi or preset_text(phi_preset, columns, values)
-    options = CriterionOptions(alpha, beta, cues, thresholds, expression, scores, fitted)
+    known = None if fitted is None else load_suite(fitted)
+    options = CriterionOptions(alpha, beta, parse_cues(cues), thresholds, expression, scores, known)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data: Dataset | Place = dataset.absolute()
@@ -96,19 +98,7 @@ def find_command(
             map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update,
         )
-    _print_suite(suite, out, format)
-
-
-def _print_suite(suite: Suite, out: Path, format: Format) -> None:
-    from nooch.cli.terminal_tables import print_counts
-    from nooch.finding.suite_summary import summary
-
-    if format is Format.json:
-        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
-        return
-    print_counts(suite)
-    counted = f"{len(suite.header.sets)} challenge sets"
-    hint(f"{out}: {counted}; next: nooch show {shlex.quote(str(out))}")
+    print_suite(suite, out, f"nooch show {shlex.quote(str(out))}", as_json=format is Format.json)
 
 
 def embed_command(

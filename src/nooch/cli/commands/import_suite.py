@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json
+from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -44,8 +44,7 @@ def published(
     """
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
-    from nooch.cli.terminal_tables import print_counts
-    from nooch.finding.suite_summary import summary
+    from nooch.cli.terminal_tables import print_suite
     from nooch.published import published_suite, read_labels, read_published, unlabeled
 
     sets, known = read_published(folder), read_labels(labels) if labels else None
@@ -59,9 +58,4 @@ def published(
                 " no labels: those that are not hard are left out (add --labels, as"
                 " instances_train2017.json and instances_val2017.json)"
             )
-    if format is Format.json:
-        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
-        return
-    print_counts(suite)
-    counted = f"{len(suite.header.sets)} challenge sets"
-    hint(f"{out}: {counted}; next: nooch evaluate {out} PREDICTIONS")
+    print_suite(suite, out, f"nooch evaluate {out} PREDICTIONS", as_json=format is Format.json)
