@@ -19,6 +19,7 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "UndefinedError",
+    "check_fraction",
     "check_one_of",
     "some_of",
 ]
@@ -112,3 +113,14 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else None,
     )
+
+
+def check_fraction(name: str, value: float, where: str) -> None:
+    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say."""
+    if not 0 <= value <= 1:
+        raise ParameterError(
+            f"{name} is {value:g}",
+            where=where,
+            allowed="a fraction of the image, 0 to 1",
+            remedy=f"did you mean {value / 100:g}?" if 1 < value <= 100 else None,
+        )

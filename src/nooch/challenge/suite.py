@@ -219,7 +219,8 @@ class Suite:
         sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
         for name, record in h.criteria.items():
             cues = {task: cues for task, cues in record.cues.items() if task in tasks}
-            criteria[name] = msgspec.structs.replace(record, cues=cues)
+            sure = record.stability and {t: s for t, s in record.stability.items() if t in tasks}
+            criteria[name] = msgspec.structs.replace(record, cues=cues, stability=sure)
         skipped = [s for s in h.skipped if s.task in tasks]
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped

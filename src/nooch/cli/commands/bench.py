@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -31,13 +30,7 @@ if TYPE_CHECKING:
     from nooch.benching.bench_plan import Plan
     from nooch.benching.epoch_costs import EpochCost
 
-__all__ = ["content_of", "register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("bench")(bench_command)
-    app.command("collect")(collect_command)
+__all__ = ["bench_command", "collect_command", "content_of"]
 
 
 def bench_command(
@@ -63,7 +56,10 @@ def bench_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train all methods of a grid: as heads on frozen features, or by fine-tuning networks."""
+    """Train a grid of methods on the tasks of a suite.
+
+    Heads on frozen features, or whole networks, fine-tuned. An interrupted bench resumes.
+    """
     from nooch.benching.bench_run import bench, planned_for, status
     from nooch.benching.plan_source import PlanSource, training_device
 
@@ -110,13 +106,17 @@ def collect_command(
     out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),
     rules: str = Option(
         "worst-hard",
+        "--rule",
         help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle.",
     ),
     bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score finished jobs, and choose each method's hyperparameters on the validation split."""
+    """Score finished jobs and choose hyperparameters.
+
+    Each method's are chosen on the validation split.
+    """
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite

@@ -26,16 +26,10 @@ from nooch.files import Place, check_output_file
 if TYPE_CHECKING:
     from nooch.checking.check import Checked
 
-__all__ = ["register"]
+__all__ = ["check_command", "slices_command"]
 
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("check")(check_command)
-    app.command("slices")(slices_command)
 
 
 def check_command(
@@ -51,10 +45,8 @@ def check_command(
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     tasks: str = TasksOption,
     split: str = typer.Option(None, help="Split to check; test by default, or all images."),
-    alpha: float = typer.Option(
-        0.05, min=0, max=1, help="A cue covers this much more of an image."
-    ),
-    beta: float = typer.Option(0.1, min=0, max=1, help="Area beyond which a cue is present."),
+    alpha: float = typer.Option(0.05, help="A cue covers this much more of an image: a fraction."),
+    beta: float = typer.Option(0.1, help="Area beyond which a cue is present: a fraction."),
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
@@ -74,7 +66,10 @@ def check_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Check where a model errs because of the context: one page, from a dataset and predictions."""
+    """Check where a model errs because of the context.
+
+    One page, from a dataset and predictions.
+    """
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
@@ -157,7 +152,10 @@ def slices_command(
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Search slices of images on which a model errs, on half of them; test them on the others."""
+    """Search slices of images on which a model errs.
+
+    They are searched on half of the images and tested on the others.
+    """
     from nooch.checking.slice_search import SliceOptions, find_slices
     from nooch.evaluation.evaluation_run import splits_to_score
     from nooch.finding.suite_summary import suite_with_dataset

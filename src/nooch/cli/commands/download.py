@@ -14,7 +14,7 @@ from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_js
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Download real data; run again, it resumes.", no_args_is_help=True, rich_markup_mode=None
+    help="Download real data; it resumes.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
@@ -38,13 +38,16 @@ def coco_stuff(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """COCO 2017 annotations, captions and COCO-Stuff, with --images the images."""
+    """COCO 2017: annotations, captions and COCO-Stuff.
+
+    With --images the images.
+    """
     _download("coco-stuff", root, format, images=images, source=source, keep_zips=keep_zips)
 
 
 @app.command("nooch-published")
 def nooch_published(root: Path = Root, source: Path = From, format: Format = FormatOption) -> None:
-    """The 96 challenge sets that the paper's authors published, and their split."""
+    """The paper's 96 published challenge sets and split."""
     _download("nooch-published", root, format, source=source)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nooch.challenge import Suite
     from nooch.evaluation import ConditionVerdict, Scores
 
-__all__ = ["register"]
+__all__ = ["evaluate_command"]
 
 
 class ScoreFormat(StrEnum):
@@ -34,11 +34,6 @@ class ScoreFormat(StrEnum):
     markdown = "markdown"
     latex = "latex"
     csv = "csv"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate")(evaluate_command)
 
 
 def evaluate_command(
@@ -70,7 +65,10 @@ def evaluate_command(
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
 ) -> None:
-    """Score predictions on a suite: hard against easy, with counts and intervals."""
+    """Score predictions on a suite: hard against easy.
+
+    Each score has its count, and an interval with --bootstrap.
+    """
     _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition

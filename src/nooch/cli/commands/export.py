@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -14,12 +13,7 @@ from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
 from nooch.files import Place
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export_command)
+__all__ = ["export_command"]
 
 
 def export_command(
@@ -54,7 +48,10 @@ def export_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Write challenge sets in another tool's format, with the licences of the data."""
+    """Write challenge sets in another tool's format.
+
+    The licences of the data are written, too.
+    """
     from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 

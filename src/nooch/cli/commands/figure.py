@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -24,13 +23,7 @@ from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("figure")(figure_command)
-    app.command("gallery")(gallery_command)
+__all__ = ["figure_command", "gallery_command"]
 
 
 def figure_command(
@@ -63,7 +56,10 @@ def figure_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep."""
+    """Draw the paper's figures.
+
+    From a suite, runs, predictions, a dataset or a sweep.
+    """
     written = split_names(formats)
     grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.challenge import load_suite
@@ -122,7 +118,11 @@ def _print_figures(files: list[Path], names: list[str], out: Path, format: Forma
 
 def gallery_command(
     suite: Path = shared.SuiteArgument,
-    task: list[str] = Option(..., help="Task to show; repeat for several."),
+    task: list[str] = Option(
+        ...,
+        help="Task to show; repeat for several.",
+        autocompletion=shared.complete_tasks,
+    ),
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split whose images are shown."),
     criterion: str = Option(
@@ -139,7 +139,7 @@ def gallery_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """One picture of a task's hard positives and hard negatives, with their cues shaded."""
+    """Draw a task's hard images, with their cues shaded."""
     from nooch.figures.figure_sources import Sources
     from nooch.figures.image_galleries import save_gallery
     from nooch.finding.suite_summary import suite_with_dataset

@@ -18,7 +18,7 @@ from nooch.cli.import_options import (
 )
 from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, check_one_of
 from nooch.files import DATASET_MARKER, check_output
 
 __all__ = ["app"]
@@ -41,7 +41,10 @@ def coco(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
 ) -> None:
-    """COCO-format JSON: things and stuff joined by image, with captions."""
+    """COCO-format JSON: things, stuff and captions.
+
+    They are joined by image.
+    """
     from nooch.readers.coco.coco_reader import CocoReading
 
     run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
@@ -56,8 +59,9 @@ def coco_stuff(
     ),
     out: Path = Out,
 ) -> None:
-    """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017,
-    found below ROOT.
+    """COCO-Stuff 2017 in the usual layouts, found below ROOT.
+
+    Instances, stuff and captions of train2017 and val2017.
     """
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco.coco_layout import find_coco, find_split
@@ -92,7 +96,7 @@ def label_maps(
 
 @app.command("boxes")
 @with_import_options
-def boxes(
+def boxes_command(
     options: ImportOptions,
     source: Path = Argument(
         ...,
@@ -100,23 +104,31 @@ def boxes(
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    format: str = Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
+    boxes: str = Option(None, help="Format of the boxes: yolo, voc or openimages.  [required]"),
     classes: Path = Option(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    json: bool = Option(
-        False, "--json", help="Print JSON (--format names the format of the boxes here)."
-    ),
+    format: str = Option("text", metavar="<text|json>", help="text for people, json for programs."),
+    json: bool = Option(False, "--json", hidden=True),
 ) -> None:
-    """Bounding boxes; their areas stand for those of the objects."""
+    """Bounding boxes: YOLO, VOC or Open Images.
+
+    The areas of boxes stand for those of the objects.
+    """
     from nooch.readers.boxes import BoxReading
 
+    if boxes is None:
+        # the format of the boxes was --format once
+        if format in set(Format):
+            raise ParameterError("which boxes?", allowed="--boxes yolo, voc or openimages")
+        note(f"--format {format} is now --boxes {format}")
+        boxes, shown = format, Format.text
+    else:
+        shown = Format(check_one_of("format", format, list(Format)))
     # which images there are depends on the image files: they are part of what is read
-    reading = BoxReading(source, format, classes, options.images)
-    run_import(
-        reading, out, replace(options, images=None, format=Format.json if json else Format.text)
-    )
+    reading = BoxReading(source, boxes, classes, options.images)
+    run_import(reading, out, replace(options, images=None, format=Format.json if json else shown))
 
 
 @app.command("image-folder")
@@ -126,7 +138,10 @@ def image_folder(
     source: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
 ) -> None:
-    """A folder of images for each class, or for each split and class; areas are unknown."""
+    """A folder of images for each class; areas are unknown.
+
+    Or for each split and class.
+    """
     from nooch.readers.image_folder import FolderReading
 
     run_import(FolderReading(source), out, options)
@@ -139,7 +154,10 @@ def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
 ) -> None:
-    """Annotations of any known format: says what it recognized, and why."""
+    """Annotations of any known format, recognized.
+
+    It says what it recognized, and why.
+    """
     from nooch.importing.recognition import recognize
 
     found = recognize(path)
@@ -174,7 +192,10 @@ def table(
     file_name: str = Option(None, help="Column of image paths."),
     split_column: str = Option(None, help="Column of split names."),
 ) -> None:
-    """A table of labels and attributes for each image, or a long table of image, class and area."""
+    """A table of labels and attributes.
+
+    A row for each image, or a long table of image, class and area.
+    """
     if (class_column is None) == (not label):
         raise ParameterError(
             "a table needs --label or --class",
@@ -209,7 +230,10 @@ def waterbirds(
     overwrite: bool = Overwrite,
     format: Format = FormatOption,
 ) -> None:
-    """Waterbirds in its standard folder: the task waterbird, the attribute place, four groups."""
+    """Waterbirds in its standard folder.
+
+    The task waterbird, the attribute place, four groups.
+    """
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.importing.dataset_import import save_imported
     from nooch.waterbirds.waterbirds_dataset import read_waterbirds

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from nooch.caches.pixels import PixelCache
     from nooch.data import Dataset
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("pixels")(pixels_command)
-    app.command("features")(features_command)
+__all__ = ["features_command", "pixels_command"]
 
 
 def pixels_command(
@@ -38,7 +31,10 @@ def pixels_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Decode and resize every image once; run again, it resumes."""
+    """Decode and resize every image once.
+
+    Run again, it resumes.
+    """
     from nooch.caches.pixels import PIXELS, build_pixels
     from nooch.models.image_decoding import CODECS, choose_codec
 
@@ -100,7 +96,10 @@ def features_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Features of every image from a frozen backbone; run again, it resumes."""
+    """Compute features of every image with a backbone.
+
+    The backbone is frozen. Run again, it resumes.
+    """
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features
 
     if pixels is not None and images is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
@@ -14,12 +13,7 @@ from nooch.cli.terminal_output import Format, FormatOption, print_result, progre
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("predict")(predict_command)
+__all__ = ["predict_command"]
 
 
 def predict_command(
@@ -43,7 +37,10 @@ def predict_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Predict the tasks of a suite with any classifier, for nooch evaluate."""
+    """Predict the tasks of a suite with any classifier.
+
+    The predictions are for nooch evaluate and nooch check.
+    """
     from nooch.predicting.network_predictions import (
         check_ending,
         find_images,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
@@ -13,12 +12,7 @@ from nooch.cli.terminal_output import Format, FormatOption, note, print_result, 
 from nooch.errors import ParameterError
 from nooch.files import Place
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report_command)
+__all__ = ["report_command"]
 
 
 def report_command(
@@ -50,7 +44,10 @@ def report_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk."""
+    """Write a site of a suite, its images and results.
+
+    Counts, images, results, criteria, examples; its pages open from disk.
+    """
     from nooch.challenge import load_suite
     from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset

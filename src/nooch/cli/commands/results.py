@@ -6,7 +6,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from nooch.results.paper_statements import Finding
     from nooch.results.run_results import Results
 
-__all__ = ["register"]
+__all__ = ["results_command", "statements_command"]
 
 _PAPER = "paper"
 _SOURCES = Argument(
@@ -58,16 +57,10 @@ class StatementFormat(StrEnum):
     markdown = "markdown"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("results")(results_command)
-    app.command("statements")(statements_command)
-
-
 def results_command(
     sources: list[str] = _SOURCES,
     like: list[str] = Option(
-        ...,
+        ["table3"],
         help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18.",
     ),
     suite: list[Path] = _SUITES,
@@ -93,7 +86,10 @@ def results_command(
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How tables are printed."),
 ) -> None:
-    """The paper's tables from runs: task x method, mean (sd) over seeds, averages over tasks."""
+    """Print results of runs as the paper's tables.
+
+    Task x method, mean (sd) over seeds, averages over tasks.
+    """
     from nooch.report.paper_tables import check_result_files, save_results
     from nooch.results.paper_sheet import SheetOptions, paper_sheet
     from nooch.results.table_contents import table_names
@@ -124,7 +120,10 @@ def statements_command(
     over: str = _OVER,
     format: StatementFormat = Option(StatementFormat.text, help="How verdicts are printed."),
 ) -> None:
-    """Which of the paper's conclusions hold in these results, with the numbers behind each."""
+    """Judge which of the paper's conclusions hold.
+
+    With the numbers behind each.
+    """
     from nooch.report import markdown
     from nooch.results.paper_sheet import read_each, read_sources
     from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -23,13 +22,7 @@ from nooch.cli.terminal_output import (
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("scenes")(scenes_command)
-    app.command("find-score")(find_score_command)
+__all__ = ["find_score_command", "scenes_command"]
 
 
 def scenes_command(
@@ -44,11 +37,14 @@ def scenes_command(
         None, help="YAML file of another world; --print-config prints the default one."
     ),
     print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
-    workers: int = Option(None, min=1, help="Parallel processes; all CPUs by default."),
+    processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw scenes whose context is known, as COCO-format annotations and JPEGs."""
+    """Draw scenes whose context is known.
+
+    As COCO-format annotations and JPEGs.
+    """
     from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
 
     if print_config:
@@ -64,7 +60,7 @@ def scenes_command(
 
     LocalEngine.warm("nooch.scenes")
     with progress() as update:
-        generate(plan, out, overwrite=overwrite, map=LocalEngine(workers).map, progress=update)
+        generate(plan, out, overwrite=overwrite, map=LocalEngine(processes).map, progress=update)
     tasks = f"{len(plan.world.tasks)} tasks, context strength {context_strength:g}"
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     print_result(
@@ -93,7 +89,10 @@ def find_score_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score challenge sets against the truth of generated scenes: precision, recall and AUC."""
+    """Score challenge sets against the truth of scenes.
+
+    By precision, recall and AUC.
+    """
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite

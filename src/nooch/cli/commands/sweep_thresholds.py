@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
@@ -22,14 +21,9 @@ from nooch.cli.terminal_output import (
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
-__all__ = ["register"]
+__all__ = ["sweep_command"]
 
 _MOST_ROWS = 30
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("sweep-thresholds")(sweep_command)
 
 
 def sweep_command(
@@ -43,12 +37,17 @@ def sweep_command(
     encoder: str = shared.EncoderOption,
     precision: Precision = shared.PrecisionOption,
     tasks: str = shared.TaskSelectionOption,
-    splits: str = Option(None, help="Splits to count in; by default valid and test, or all."),
+    splits: str = Option(
+        None, "--split", help="Splits to count in; by default valid and test, or all."
+    ),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Count cues and hard images over alpha, beta and tau; find equal shares of both sides."""
+    """Count hard images over alpha, beta and tau.
+
+    Cues, too; and where both sides have equal shares of hard images.
+    """
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
     grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
     if encoder is not None and not grids["tau"]:
