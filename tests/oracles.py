@@ -11,6 +11,14 @@ import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 from scipy.sparse import coo_array
+from scipy.special import expit, logit
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    f1_score,
+    precision_score,
+    recall_score,
+)
 
 from nooch.data import Dataset
 
@@ -140,3 +148,33 @@ def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:
     """Cosine of two vectors; NaN where one has no direction."""
     norm = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else math.nan
+
+
+ANSWER_METRICS = ("accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "brier")
+
+
+def answer_metric(
+    name: str,
+    labels: np.ndarray,
+    logits: np.ndarray,
+    weights: np.ndarray | None = None,
+    threshold: float = 0.5,
+) -> float:
+    """One of ``ANSWER_METRICS`` by scikit-learn; NaN where nooch leaves it undefined."""
+    w = np.ones(len(labels)) if weights is None else weights
+    said, positive, negative = logits > logit(threshold), w[labels].sum(), w[~labels].sum()
+    whole = dict.fromkeys(("accuracy", "brier"), positive + negative)
+    if not {**whole, "recall": positive, "fpr": negative}.get(name, min(positive, negative)):
+        return math.nan
+    if name == "brier":
+        return float(np.average((expit(logits) - labels) ** 2, weights=w))
+    if name == "fpr":
+        return 1 - recall_score(~labels, ~said, sample_weight=w)
+    metric = {
+        "accuracy": accuracy_score,
+        "balanced_accuracy": balanced_accuracy_score,
+        "precision": lambda *a, **k: precision_score(*a, **k, zero_division=math.nan),
+        "recall": recall_score,
+        "f1": lambda *a, **k: f1_score(*a, **k, zero_division=0),
+    }[name]
+    return float(metric(labels, said, sample_weight=w))

@@ -13,7 +13,6 @@ MOST_ROWS = 24
 _MOST_TASKS = 3
 
 _LONGEST = 200
-_LEFT, _RIGHT = (f"text-align: {side}; padding: 0 0.6em" for side in ("left", "right"))
 
 
 def html_table(
@@ -63,7 +62,8 @@ def _parameter(value: object) -> str:
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:
-    return f'<{tag} style="{_LEFT if is_left else _RIGHT}">{_text(value)}</{tag}>'
+    side = "left" if is_left else "right"
+    return f'<{tag} style="text-align: {side}; padding: 0 0.6em">{_text(value)}</{tag}>'
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name, identifiers
-from nooch.data.dataset_checks import CORE_COLUMNS, check_captions
+from nooch.data.table_schema import CORE_COLUMNS, check_captions
 from nooch.errors import ParameterError
 
 

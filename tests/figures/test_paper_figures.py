@@ -29,8 +29,7 @@ from nooch.figures.paper_figures import (
     save_figures,
 )
 from nooch.published.published_results import paper_results
-from nooch.report import save_sweep
-from nooch.report.sweep_files import load_sweep
+from nooch.report.sweep_files import load_sweep, save_sweep
 from nooch.results.run_results import paper_cells
 
 GRIDS = {"alpha": [0.0, 0.02], "beta": [0.05, 0.1, 0.16], "tau": [-0.25, 0.0, 0.25]}

@@ -7,12 +7,14 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from oracles import ANSWER_METRICS, answer_metric
 from refusals import fails
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from nooch.errors import ParameterError, UndefinedError
 from nooch.metrics import (
+    ALL_METRICS,
     METRICS,
     Graded,
     Parts,
@@ -218,10 +220,14 @@ def divided(draw):
     )
 
 
-def value_or_nan(name, labels, values, weights=None, images=None):
+def value_or_nan(name, labels, values, weights=None, images=None, threshold=0.5):
     """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which
     these images are a subset.
     """
+    if name in ANSWER_METRICS:
+        return answer_metric(name, labels, values, weights, threshold)
+    if name == "error" and threshold != 0.5:
+        return 1 - answer_metric("accuracy", labels, values, weights, threshold)
     try:
         if name == "ece_paper":
             images = (
@@ -251,37 +257,51 @@ def mixture_weights(parts, weights):
     return result
 
 
-@given(divided())
-def test_all_subsets_at_once_equal_one_after_another(case):
+THRESHOLDS = st.sampled_from([0.5, 0.2, 0.9, 0.0, 1.0])
+
+
+@given(divided(), THRESHOLDS)
+def test_all_subsets_at_once_equal_one_after_another(case, at):
     labels, values, parts = case
-    table = Graded(labels, values, "logit").scores(parts)
+    table = Graded(labels, values, "logit", ALL_METRICS, at).scores(parts)
     for row, member in enumerate(parts.members):
         inside = member[parts.atoms]
-        for column, name in enumerate(METRICS):
-            expected = value_or_nan(name, labels[inside], values[inside], images=len(labels))
+        for column, name in enumerate(ALL_METRICS):
+            expected = value_or_nan(
+                name, labels[inside], values[inside], images=len(labels), threshold=at
+            )
             assert table[row, column] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
     weights = mixture_weights(parts, np.ones(len(labels)))
-    for column, name in enumerate(METRICS):
-        expected = np.nan if weights is None else value_or_nan(name, labels, values, weights)
+    for column, name in enumerate(ALL_METRICS):
+        expected = (
+            np.nan if weights is None else value_or_nan(name, labels, values, weights, threshold=at)
+        )
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 
-@given(divided(), st.integers(0, 100))
-def test_resampling_equals_one_resample_after_another(case, seed):
+@given(divided(), st.integers(0, 100), THRESHOLDS)
+def test_resampling_equals_one_resample_after_another(case, seed, at):
     labels, values, parts = case
     weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5)).astype(float)
-    table = Graded(labels, values, "logit").resampled(parts, weights)
+    table = Graded(labels, values, "logit", ALL_METRICS, at).resampled(parts, weights)
     for k in range(5):
         for row, member in enumerate(parts.members):
             inside = member[parts.atoms]
-            for column, name in enumerate(METRICS):
+            for column, name in enumerate(ALL_METRICS):
                 expected = value_or_nan(
-                    name, labels[inside], values[inside], weights[inside, k], weights[:, k].sum()
+                    name,
+                    labels[inside],
+                    values[inside],
+                    weights[inside, k],
+                    weights[:, k].sum(),
+                    at,
                 )
                 assert table[row, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
         mixed = mixture_weights(parts, weights[:, k])
-        for column, name in enumerate(METRICS):
-            expected = np.nan if mixed is None else value_or_nan(name, labels, values, mixed)
+        for column, name in enumerate(ALL_METRICS):
+            expected = (
+                np.nan if mixed is None else value_or_nan(name, labels, values, mixed, None, at)
+            )
             assert table[-1, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 

@@ -143,10 +143,8 @@ def making(
     block: int,
     overwrite: bool = False,
 ) -> Iterator[Unfinished]:
-    """Yield the array to fill; if the block ends without an error, the folder gets its name.
-
-    Raises:
-        OutputError: the folder exists, cannot be written, is too large, or is being made.
+    """Yield the array to fill; if the block ends without an error, the folder gets its name. Raises
+    OutputError: the folder exists, cannot be written, is too large, or is being made.
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")

@@ -10,6 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.criteria.cue_stability import CueStability
+from nooch.data import Dataset
+from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.html import html_table, parameters_text
 
@@ -132,8 +134,8 @@ class Suite:
     def __repr__(self) -> str:
         h = self.header
         return (
-            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
-            f" {len(h.sets)} sets)"
+            f"Suite({', '.join(h.criteria)}; {counted(len(h.tasks), 'task')};"
+            f" {', '.join(h.splits)}; {counted(len(h.sets), 'set')})"
         )
 
     def _repr_html_(self) -> str:
@@ -234,6 +236,14 @@ class Suite:
         """
         self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
+
+    def require_dataset(self, data: Dataset) -> None:
+        """Raise ParameterError unless this is the dataset that the suite was found in."""
+        if data.fingerprint != self.header.dataset.fingerprint:
+            raise ParameterError(
+                "the dataset is not the one that the suite was found in: their fingerprints differ",
+                remedy="give that one, or find the suite again",
+            )
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""

@@ -10,15 +10,18 @@ import contextlib
 from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.hard_easy import Side
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
-from nooch.challenge.set_rows import ROWS, rows_of, set_of
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
@@ -26,7 +29,7 @@ from nooch.errors import FormatError
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
+__all__ = ["FORMAT_VERSION", "load_suite", "rows_of", "save_suite", "set_of"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
@@ -46,6 +49,15 @@ _SETS: Schema = {
         (pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True
     ),
 }
+
+
+ROWS: dict[str, Any] = {
+    "label": pl.Int8,
+    "support": pl.Float64,
+    "subset": pl.Enum(list(SUBSETS)),
+    "by_cue": pl.UInt64,
+}
+"""Columns of a set's rows after ``image_id``; ``support`` and ``by_cue`` may be null throughout."""
 
 
 class _SuiteFile(msgspec.Struct, frozen=True):
@@ -136,6 +148,41 @@ def _frame_of(
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
         frames.append(rows_of(challenge).select(*names, "image_id", *ROWS))
     return pl.concat(frames)
+
+
+def rows_of(challenge: ChallengeSet) -> pl.DataFrame:
+    """``image_id`` and the columns of ``ROWS``, one row per image."""
+    labels = challenge.labels.astype(np.int8)
+    return pl.DataFrame({"image_id": challenge.image_ids, "label": labels}).with_columns(
+        _optional("support", challenge.support),
+        pl.Series("subset", SUBSETS, ROWS["subset"]).gather(challenge.subset),
+        _optional("by_cue", challenge.by_cue),
+    )
+
+
+def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
+    """The set of these rows, with the thresholds and counts of its record."""
+    # suites of earlier versions have no column by_cue
+    support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+    return ChallengeSet(
+        record.criterion,
+        record.task,
+        record.split,
+        rows["image_id"],
+        rows["label"].to_numpy().astype(bool),
+        rows["subset"].to_physical().to_numpy().astype(np.uint8),
+        None if support.null_count() else support.to_numpy(),
+        Side(record.threshold_positive, record.tied_positive, record.missing_positives),
+        Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
+        (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
+        None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+    )
+
+
+def _optional(name: str, values: NDArray[Any] | None) -> pl.Expr | pl.Series:
+    if values is None:
+        return pl.lit(None, ROWS[name]).alias(name)
+    return pl.Series(name, values, ROWS[name])
 
 
 class _SetReader:

@@ -27,7 +27,7 @@ from nooch.criteria import (
 )
 from nooch.data import ALL, SPLITS
 from nooch.errors import ParameterError, check_one_of
-from nooch.finding.suite_builder import check_thresholds
+from nooch.finding.search import check_thresholds
 from nooch.import_string import imported
 
 __all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]

@@ -94,8 +94,12 @@ COMMANDS: dict[str, dict[str, Any]] = {
 """What the commands are for -> their names, as the help lists them."""
 
 
-_RENAMED = {"--splits": "--split", "--rules": "--rule", "--workers": "--processes"}
-"""Earlier names of options, which no command has now."""
+_RENAMED = {
+    "--splits": "--split", "--rules": "--rule", "--workers": "--processes",
+    "--json": "--format=json",
+}  # fmt: skip
+"""Earlier names of options, which no command has now; ``--format yolo`` is ``--boxes yolo``."""
+_BOXES = {"yolo", "voc", "openimages"}
 
 
 class _Commands(TyperGroup):
@@ -114,9 +118,10 @@ class _Commands(TyperGroup):
         speak_for(self)
         for place, word in enumerate(ctx.args):
             name, sign, value = word.partition("=")
-            if name in _RENAMED:
-                note(f"{name} is now {_RENAMED[name]}")
-                ctx.args[place] = f"{_RENAMED[name]}{sign}{value}"
+            of_boxes = name == "--format" and {value, *ctx.args[place + 1 : place + 2]} & _BOXES
+            if now := "--boxes" if of_boxes else _RENAMED.get(name):
+                note(f"{name} is now {now}")
+                ctx.args[place] = f"{now}{sign}{value}"
         try:
             return super().invoke(ctx)
         except EOFError as error:

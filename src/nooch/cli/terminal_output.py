@@ -22,23 +22,10 @@ if TYPE_CHECKING:
     from nooch.report.score_tables import Shown
 
 __all__ = [
-    "Format",
-    "FormatOption",
-    "commands_of",
-    "console",
-    "fail",
-    "hint",
-    "note",
-    "print_json",
-    "print_result",
-    "print_shown",
-    "print_table",
-    "print_text",
-    "progress",
-    "say",
-    "speak_for",
+    "Format", "FormatOption", "commands_of", "console", "fail", "hint", "note", "print_json",
+    "print_result", "print_shown", "print_table", "print_text", "progress", "say", "speak_for",
     "with_flags",
-]
+]  # fmt: skip
 
 
 _WIDE = 1000

@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.number_words import counted
 from nooch.cli.terminal_output import Format, hint, print_json, print_table
+from nooch.english import counted
 
 __all__ = [
-    "MOST",
-    "print_counts",
-    "print_cues",
-    "print_found",
-    "print_left_out",
-    "print_overlap",
-    "print_skipped",
-    "print_thresholds",
-]
+    "MOST", "print_counts", "print_cues", "print_found", "print_left_out", "print_overlap",
+    "print_skipped", "print_thresholds",
+]  # fmt: skip
 
 
 MOST = 20

@@ -145,9 +145,7 @@ class FittedGist(SupportFitted):
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
         """Cosines for many tasks at once, float64 (n_images, n_tasks), independent of the batch.
-
-        Raises:
-            UndefinedError: a task without a prototype.
+        Raises UndefinedError: a task without a prototype.
         """
         for task in tasks:
             if reason := self.undefined(task):

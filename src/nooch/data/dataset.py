@@ -25,7 +25,9 @@ from nooch.data.coverage import (
     gaps_of,
     unannotated,
 )
-from nooch.data.dataset_checks import (
+from nooch.data.dataset_tables import DatasetTables
+from nooch.data.fingerprint import fingerprint_of
+from nooch.data.table_schema import (
     ALL,
     CORE_COLUMNS,
     SPLITS,
@@ -35,8 +37,6 @@ from nooch.data.dataset_checks import (
     check_images,
     complete_columns,
 )
-from nooch.data.dataset_tables import DatasetTables
-from nooch.data.fingerprint import fingerprint_of
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.html import html_table
 

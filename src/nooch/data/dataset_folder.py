@@ -21,9 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.area_pairs import areas_table, exceptions_table
+from nooch.data.array_files import save_embedding
 from nooch.data.dataset import Dataset
-from nooch.data.dataset_checks import ALL, SPLITS
-from nooch.data.embedding_files import save_embedding
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.json_header import encode_header
 from nooch.data.part_files import (
@@ -34,7 +33,7 @@ from nooch.data.part_files import (
     open_parts,
     read_header,
 )
-from nooch.data.table_schema import is_ascending
+from nooch.data.table_schema import ALL, SPLITS, is_ascending
 from nooch.errors import InputError
 from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
 from nooch.version import __version__

@@ -52,16 +52,12 @@ class _Identified(msgspec.Struct, gc=False):
 def read_annotations(
     paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]
 ) -> CocoContent:
-    """Images, categories, licences and annotations of images, from instances and stuff files.
-
-    Args:
-        paths: the files; of what is not wanted, a slice at a time is in memory.
-        wanted: ids of images.
-        recorded: ``file`` and ``blake3`` of the files that the dataset was imported from.
+    """Images, categories, licenses and annotations of the wanted images, from instances and stuff
+    files; ``recorded`` has ``file`` and ``blake3`` of those that the dataset was imported from.
 
     Raises:
         InputError: a file that is missing, altered, or no annotation file; files that name
-            categories or licences differently under one id; wanted images that no file lists.
+            categories or licenses differently under one id; wanted images that no file lists.
     """
     merged, wanted = CocoContent(), set(wanted)
     hashes: set[str] = set()

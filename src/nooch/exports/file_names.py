@@ -17,14 +17,14 @@ def safe_name(name: str) -> str:
     ``ce+20+26+20gist``, and ``true_name`` gives the name back.
     """
     return re.sub(
-        r"^\.|[^A-Za-z0-9_.=-]", lambda found: "".join(f"+{b:02X}" for b in found[0].encode()), name
+        r"^\.|[^A-Za-z0-9_.=-]", lambda match: "".join(f"+{b:02X}" for b in match[0].encode()), name
     )
 
 
 def true_name(name: str) -> str:
     """The name that ``safe_name`` made safe."""
     return re.sub(
-        rb"\+([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), name.encode()
+        rb"\+([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), name.encode()
     ).decode()
 
 

@@ -86,11 +86,6 @@ class SheetLayout:
 def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 200) -> Figure:
     """Draw panels row by row; images keep their shape, text wraps at the width of its image.
 
-    Args:
-        panels: in order.
-        layout: how many are side by side, and how large.
-        dpi: pixels for an inch that images are reduced to.
-
     Raises:
         InputError: a file that is no image.
         ParameterError: a sheet of more than 65,000 pixels on a side, or 400 million in all.

@@ -133,11 +133,9 @@ ALL_FIGURES: Mapping[str, Figure | SheetPreset] = MappingProxyType({**FIGURES, *
 
 
 def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
-    """Names of figures, each once; ``all`` stands for those that the sources allow.
-
-    Raises:
-        ParameterError: no name, an unknown one, or a figure that needs what is not there; the
-            message names the option that gives it.
+    """Names of figures, each once; ``all`` stands for those that the sources allow. Raises
+    ParameterError: no name, an unknown one, or a figure that needs what is not there; the message
+    names the option that gives it.
     """
     listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
     for name in listed:

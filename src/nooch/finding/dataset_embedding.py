@@ -20,9 +20,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import Dataset, embedding_precision, open_dataset
-from nooch.data.array_files import read_array, write_array
+from nooch.data.array_files import check_embedding_name, read_array, write_array
 from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
-from nooch.data.embedding_files import check_embedding_name
 from nooch.encoders import (
     Encoder,
     caption_means,

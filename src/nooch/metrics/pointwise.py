@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
+from scipy.special import entr, logit
 
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 
@@ -99,10 +99,10 @@ def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
     return np.asarray(np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0))
 
 
-def said_positive(values: Floats, scale: str) -> NDArray[np.bool_]:
-    """Where the answer is positive, bool (n,)."""
-    bound = 0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0
-    return np.asarray(values > bound)
+def said_positive(values: Floats, scale: str, threshold: float = 0.5) -> NDArray[np.bool_]:
+    """Where the probability is above the threshold (by default, the logit above 0), bool (n,)."""
+    is_probability = check_one_of("scale", scale, SCALES) == "probability"
+    return np.asarray(values > (threshold if is_probability else logit(threshold)))
 
 
 def probabilities(values: Floats, scale: str) -> Floats:

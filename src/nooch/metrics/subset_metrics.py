@@ -6,7 +6,7 @@ or a histogram is summed over atoms once; AUC and average precision come from on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,14 +18,48 @@ from nooch.metrics.calibration import N_BINS, bins_of, top_gaps
 from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking
 
-__all__ = ["METRICS", "Graded", "Parts"]
+__all__ = ["ALL_METRICS", "METRICS", "Graded", "Parts"]
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
+"""Those that are computed by default."""
 
 Floats = NDArray[np.float64]
 _RANKED = METRICS[:2]
-_SUMS = {"error": "error", "nll": "nll", "ece": "ece", "ece_top": "ece_top", "ece_paper": "ece_top"}
-"""Metric -> the sums over images that it is made of."""
+
+
+def _of_both(sums: Mapping[str, Floats], value: Floats) -> Floats:
+    """The value where there are positives and negatives, else NaN."""
+    return np.where((sums["positive"] > 0) & (sums["negative"] > 0), value, np.nan)
+
+
+def _balanced(sums: Mapping[str, Floats]) -> Floats:
+    hits, rejections = sums["hit"] / sums["positive"], 1 - sums["false"] / sums["negative"]
+    return (hits + rejections) / 2
+
+
+_CONFUSION = ("positive", "negative", "hit", "false")
+_FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
+    "error": (("error",), lambda s: s["error"] / s["weight"]),
+    "nll": (("nll",), lambda s: s["nll"] / s["weight"]),
+    "ece": (("ece",), lambda s: s["ece"] / s["weight"]),
+    "ece_top": (("ece_top",), lambda s: s["ece_top"] / s["weight"]),
+    "ece_paper": (("ece_top",), lambda s: s["ece_top"] / s["images"]),
+    "accuracy": (("error",), lambda s: 1 - s["error"] / s["weight"]),
+    "balanced_accuracy": (_CONFUSION, _balanced),
+    "precision": (_CONFUSION, lambda s: _of_both(s, s["hit"] / (s["hit"] + s["false"]))),
+    "recall": (("positive", "hit"), lambda s: s["hit"] / s["positive"]),
+    "fpr": (("negative", "false"), lambda s: s["false"] / s["negative"]),
+    "f1": (
+        _CONFUSION,
+        lambda s: _of_both(s, 2 * s["hit"] / (s["hit"] + s["false"] + s["positive"])),
+    ),
+    "brier": (("brier",), lambda s: s["brier"] / s["weight"]),
+}
+"""Metric -> the sums over images that it is made of, and its value from them: from those, from
+``weight``, the weight of the subset, and ``images``, that of the whole set. 0 / 0 is undefined.
+"""
+ALL_METRICS = (*_RANKED, *_FORMULAS)
+"""Names of all metrics."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +112,8 @@ class Graded:
         labels: bool (n,).
         values: float64 (n,), finite; logits, or probabilities of being positive.
         scale: ``logit`` or ``probability``.
-        metrics: names out of ``METRICS``.
+        metrics: names out of ``ALL_METRICS``.
+        threshold: probability above which the answer is positive.
     """
 
     def __init__(
@@ -87,10 +122,12 @@ class Graded:
         values: Floats,
         scale: str,
         metrics: Sequence[str] = METRICS,
+        threshold: float = 0.5,
     ) -> None:
         self.metrics = tuple(metrics)
         self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
-        self._summed = _summands(labels, values, scale, metrics)
+        wanted = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
+        self._summed = _summands(labels, values, scale, wanted, threshold)
 
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
@@ -128,19 +165,17 @@ class Graded:
         if sums:
             for row, scale in enumerate(self._scales(parts, counts)):
                 total, wide = (scale * counts).sum(axis=0), np.broadcast_to(scale, counts.shape)
-                of_bins = {
+                totals = {
                     name: np.abs(np.einsum("ak,abk->bk", wide, of_atoms)).sum(axis=0)
                     for name, of_atoms in sums.items()
                 }
                 # a mixture is over all images
-                images = np.where(
-                    total > 0, counts.sum(axis=0) if row < n_subsets else total, np.nan
-                )
-                for column, name in enumerate(self.metrics):
-                    if name in _SUMS:
-                        with np.errstate(invalid="ignore", divide="ignore"):
-                            over = images if name == "ece_paper" else total
-                            result[row, column] = of_bins[_SUMS[name]] / over
+                images = counts.sum(axis=0) if row < n_subsets else total
+                totals |= {"weight": total, "images": np.where(total > 0, images, np.nan)}
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    for column, name in enumerate(self.metrics):
+                        if name in _FORMULAS:
+                            result[row, column] = _FORMULAS[name][1](totals)
         return result
 
     @staticmethod
@@ -199,19 +234,28 @@ class _Summand:
 
 
 def _summands(
-    labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str]
+    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str], threshold: float
 ) -> dict[str, _Summand]:
+    """The summands wanted, by name."""
     summands = {}
-    wanted = {_SUMS[name] for name in metrics if name in _SUMS}
-    positive = said_positive(values, scale)
-    p = probabilities(values, scale) if {"ece", "ece_top"} & wanted else np.empty(0)
-    if "error" in wanted:
-        summands["error"] = _Summand((positive != labels).astype(np.float64), None)
+    positive = said_positive(values, scale, threshold)
+    counted = {
+        "error": positive != labels,
+        "positive": labels,
+        "negative": ~labels,
+        "hit": positive & labels,
+        "false": positive & ~labels,
+    }
+    for name in [name for name in counted if name in wanted]:
+        summands[name] = _Summand(counted[name].astype(np.float64), None)
+    p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & wanted else np.empty(0)
     if "nll" in wanted:
         summands["nll"] = _Summand(losses(labels, values, scale), None)
+    if "brier" in wanted:
+        summands["brier"] = _Summand((p - labels) ** 2, None)
     if "ece" in wanted:
         summands["ece"] = _Summand(np.asarray(labels - p), bins_of(p))
     if "ece_top" in wanted:
-        confidence, difference = top_gaps(labels, p, positive)
+        confidence, difference = top_gaps(labels, p, said_positive(values, scale))
         summands["ece_top"] = _Summand(difference, bins_of(confidence))
     return summands

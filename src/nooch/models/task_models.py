@@ -89,10 +89,8 @@ class TaskModel:
 
 
 def tried(model: TaskModel) -> TaskModel:
-    """The model, after it has taken one black image.
-
-    Raises:
-        InputError: it takes no images of this size, or has not an output for each task.
+    """The model, after it has taken one black image. Raises InputError: it takes no images of this
+    size, or has not an output for each task.
     """
     import torch
 

@@ -18,10 +18,9 @@ from nooch.data import Dataset, ImageId, check_file_names
 from nooch.data.disk_tables import table_files
 from nooch.errors import InputError, check_one_of
 from nooch.plans import SplitPlan
-from nooch.readers.area_sums import summed
 from nooch.readers.box_rows import FoundBoxes, count_notes
 from nooch.readers.image_files import list_images
-from nooch.readers.image_rows import ImageRows, row_ends
+from nooch.readers.image_rows import ImageRows, row_ends, summed
 from nooch.readers.openimages import find_openimages
 from nooch.readers.reader_contract import ImageListing, read
 from nooch.readers.resumable_jobs import JobRunner

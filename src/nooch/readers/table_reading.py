@@ -206,7 +206,7 @@ class ScannedTable:
         return rows.with_row_index(_ROW).select(_ROW, image, *used)
 
     def divided(self, ids: pl.Series, part_size: int, runner: JobRunner) -> ScannedTable:
-        """The table with its rows on disk, in parts of at most so many images."""
+        """The table with its rows on disk by part, each of at most so many images."""
         lows = ids.gather(part_edges(len(ids), part_size)[1:-1])
         runner.results([_DivideJob(self.folder, 0, self, lows)])
         return replace(self, lows=lows.to_list())

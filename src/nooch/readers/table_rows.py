@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, named_splits
 from nooch.errors import InputError, check_one_of
-from nooch.readers.area_sums import Entries, summed
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_rows import Entries, summed
 
 __all__ = [
     "Columns",
@@ -168,15 +168,8 @@ def put_together(
     index: ImageIndex | None,
     classes: Any,
 ) -> tuple[Dataset, dict[str, int]]:
-    """Rows as a Dataset without provenance, and counts for ``table_provenance``.
-
-    Args:
-        rows: all rows of some images.
-        columns: what the columns are.
-        layout: what rows say.
-        path: of the table, for errors.
-        index: the image files, or None.
-        classes: of the whole table.
+    """All rows of some images as a Dataset without provenance, and counts for ``table_provenance``;
+    ``path`` is for errors, ``classes`` are those of the whole table.
     """
     positions = rows.positions
     first = np.empty(len(rows.images), np.int64)

@@ -72,11 +72,9 @@ class YoloImages:
 
 
 def read_yolo_data(file: Path) -> YoloData:
-    """Read the names and the split entries; nothing else in the file has an effect.
-
-    Raises:
-        InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
-            ``nc`` that differs; entries that are no paths; one split under two keys.
+    """Read the names and the split entries; nothing else in the file has an effect. Raises
+    InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
+    ``nc`` that differs; entries that are no paths; one split under two keys.
     """
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))

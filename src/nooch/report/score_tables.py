@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from nooch.evaluation import AVERAGE, Scores
-from nooch.evaluation.task_averages import named_tasks
+from nooch.evaluation.task_scores import named_tasks
 
 __all__ = [
     "Shown", "average_label", "is_average", "latex", "markdown", "mean_sd", "printable",
@@ -28,6 +28,13 @@ _COLUMNS = {
     "ece": ("ECE", _SIDED),
     "ece_top": ("ECE top", _SIDED),
     "ece_paper": ("paper's ECE", _SIDED),
+    "accuracy": ("accuracy", _LOSSES),
+    "balanced_accuracy": ("balanced accuracy", _RANKED),
+    "precision": ("precision", _RANKED),
+    "recall": ("recall", ("hard_positive", "easy_positive")),
+    "fpr": ("FPR", ("hard_negative", "easy_negative")),
+    "f1": ("F1", _RANKED),
+    "brier": ("Brier", _LOSSES),
 }
 """Metric -> its name in tables, and the subsets that are shown."""
 _WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()

@@ -103,10 +103,8 @@ class Results:
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
     ) -> Results:
-        """Some tasks and methods alone; averages are over these tasks.
-
-        Raises:
-            ParameterError: a task or method without results.
+        """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
+        task or method without results.
         """
         if tasks is None and methods is None:
             return self
@@ -191,11 +189,8 @@ def paper_cells() -> Results:
 
 
 def merge(results: Sequence[Results]) -> Results:
-    """Results of several folders, each of other criteria.
-
-    Raises:
-        InputError: two of them have results under the same criterion: they would be averaged over
-            tasks together.
+    """Results of several folders, each of other criteria. Raises InputError: two of them have
+    results under the same criterion: they would be averaged over tasks together.
     """
     seen: dict[str, str] = {}
     for part in results:
@@ -214,11 +209,8 @@ def merge(results: Sequence[Results]) -> Results:
 
 
 def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
-    """The suite that runs were trained for, out of several.
-
-    Raises:
-        ParameterError: none of them is; the message says whether it is another suite or another
-            version of the dataset.
+    """The suite that runs were trained for, out of several. Raises ParameterError: none of them is;
+    the message says whether it is another suite or another version of the dataset.
     """
     for suite in suites:
         if identity_of(suite) == runs.header.data["suite"]:
@@ -305,17 +297,9 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 def roles_of(
     criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables.
-
-    That is its kind, where one criterion alone is of that kind.
-
-    Args:
-        criteria: their names; each may occur several times.
-        suites: the kinds of criteria.
-        named: kind -> name of the criterion that stands for it.
-
-    Raises:
-        ParameterError: an unknown kind or criterion.
+    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is
+    of that kind; ``named``: kind -> name of the criterion that stands for it. Raises
+    ParameterError for an unknown kind or criterion.
     """
     names = list(dict.fromkeys(criteria))
     for kind, name in named.items():

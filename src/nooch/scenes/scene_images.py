@@ -65,15 +65,7 @@ def draw_presence(
 
 
 def draw_image(world: World, size: int, context_strength: float, seed: int, image: int) -> Picture:
-    """Draw and paint one image.
-
-    Args:
-        world: the world.
-        size: side in pixels.
-        context_strength: s, 0 to 1.
-        seed: of the collection.
-        image: its number in it.
-    """
+    """Draw and paint one image, number ``image`` of a collection, of ``size`` pixels a side."""
     random = np.random.default_rng([seed, image])
     name, wanted = draw_presence(world, context_strength, random)
     scene = world.scenes[name]

@@ -30,13 +30,7 @@ MOST_TASKS = 24
 
 
 def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
-    """File name -> HTML.
-
-    Args:
-        site: the site.
-        pictures: split -> which pictures of each image there are, as ``draw_pictures`` numbers
-            them.
-    """
+    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it."""
     environment = Environment(
         loader=PackageLoader("nooch.site"),
         autoescape=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -28,7 +28,7 @@ class PredictionScores:
     """
 
     scores: Scores | None = None
-    problems: Sequence[str] = field(default_factory=tuple)
+    problems: Sequence[str] = ()
 
     @property
     def tables(self) -> list[Shown]:
@@ -44,14 +44,8 @@ def score_predictions(
     bootstrap: int,
     progress: Progress,
 ) -> PredictionScores:
-    """Score each run that has a value for every image of the split.
-
-    Args:
-        suite: the suite.
-        predictions: runs; images and tasks that the suite does not have are left out.
-        split: whose images.
-        bootstrap: resamples of the intervals; 0 for none.
-        progress: called with the step, and how much of how much is done.
+    """Score each run that has a value for every image of the split; images and tasks that the suite
+    does not have are left out.
     """
     known, problems = [], []
     for done, run in enumerate(predictions, 1):

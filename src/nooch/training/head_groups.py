@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from nooch.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.block_sgd import Gradient
-from nooch.training.early_stopping import validation_value
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.mixtures import Mixture
 from nooch.training.network_state import Arrays, array_of, tensor_of
-from nooch.training.samplers import row_weights
+from nooch.training.samplers import Mixture, row_weights
 from nooch.training.training_data import Outputs, TrainingData, counts_of, expected_of, objective_of
+from nooch.training.training_pass import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor

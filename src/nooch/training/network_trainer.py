@@ -14,11 +14,11 @@ from nooch.errors import FormatError
 from nooch.models.backbones import Backbone
 from nooch.models.networks import Network, build_network
 from nooch.objectives import ERM, Objective, losses
-from nooch.training.early_stopping import validation_value
 from nooch.training.epoch_batches import Batch
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
 from nooch.training.targets import Target
+from nooch.training.training_pass import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_json, progress, say
 from nooch.files import DATASET_MARKER, Place, check_output
 
@@ -39,7 +38,9 @@ def add_attributes_command(
     from nooch.importing.attribute_columns import attribute_table, with_attributes
 
     data = open_dataset(dataset)
-    attributes = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
+    attributes = attribute_table(
+        read_table(table), id, shared.split_names(columns) or None, where=table
+    )
     listed = 0
 
     def parts() -> Iterator[Dataset]:

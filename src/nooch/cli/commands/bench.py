@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.number_words import counted, duration, human_size
-from nooch.cli.option_parsing import split_names
+from nooch.cli.number_words import duration, human_size
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal_output import (
     Format,
@@ -22,6 +21,7 @@ from nooch.cli.terminal_output import (
     progress,
 )
 from nooch.engines import engine as engine_of
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
@@ -56,12 +56,8 @@ def bench_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train a grid of methods on the tasks of a suite.
-
-    Heads on frozen features, or whole networks, fine-tuned. An interrupted bench resumes.
-    """
-    from nooch.benching.bench_run import bench, planned_for, status
-    from nooch.benching.plan_source import PlanSource, training_device
+    """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
+    from nooch.benching.bench_run import PlanSource, bench, planned_for, status, training_device
 
     if [features, embedding, pixels].count(None) != 2:
         raise ParameterError(
@@ -97,7 +93,8 @@ def bench_command(
     if format is Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
-    hint(f"{out}: {len(plan.jobs):,} jobs done; next: nooch collect {out} {suite} --out SCORES")
+    done = f"{counted(len(plan.jobs), 'job')} done"
+    hint(f"{out}: {done}; next: nooch collect {out} {suite} --out SCORES")
 
 
 def collect_command(
@@ -113,10 +110,7 @@ def collect_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score finished jobs and choose hyperparameters.
-
-    Each method's are chosen on the validation split.
-    """
+    """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
@@ -126,7 +120,7 @@ def collect_command(
     from nooch.selection import RULES
     from nooch.training.run_records import RunsFolder
 
-    wanted = split_names(rules)
+    wanted = shared.split_names(rules)
     for rule in wanted:
         check_one_of("rule", rule, RULES)
     with progress() as update:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_pairs
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -28,7 +27,6 @@ __all__ = ["classes_command", "losses_command", "select_command"]
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
 _METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
-_SCALE = Option(None, help="logit or probability: what a wide table of predictions holds.")
 _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
@@ -53,16 +51,13 @@ def classes_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Train one network with an output for each class.
-
-    By default as the paper does.
-    """
+    """Train one network with an output for each class. By default as the paper does."""
     from nooch.benching.bench_config import read_settings
     from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
     from nooch.caches.pixels import PixelCache
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
-    from nooch.finding.suite_builder import resolve_tasks
+    from nooch.finding.search import resolve_tasks
     from nooch.models.backbones import choose_device
     from nooch.models.model_sources import DEFAULT
     from nooch.training.network_settings import ALL_CLASSES
@@ -76,7 +71,7 @@ def classes_command(
             PixelCache.load(pixels, data),
             backbone or DEFAULT,
             out,
-            options=ClassNetworkOptions(resolve_tasks(data, tasks), settings, seed, device),
+            options=ClassNetworkOptions(resolve_tasks(data.classes, tasks), settings, seed, device),
             overwrite=overwrite,
             progress=update,
         )
@@ -94,14 +89,11 @@ def losses_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = _SCALE,
+    scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Show each class's mean loss on all and hard images.
-
-    On all images, the positives, the negatives, and the hard ones of each.
-    """
+    """Show each class's mean loss on all and hard images. For positives and negatives, too."""
     names = ("losses.csv", "losses.svg")
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
@@ -157,14 +149,11 @@ def select_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = _SCALE,
+    scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Choose the tasks whose hard images are hardest.
-
-    Those with the largest NLL(hard) - NLL(all).
-    """
+    """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
     from nooch.results.task_selection import chosen_suite, losses_by_class
     from nooch.selection import paper_rule
@@ -211,5 +200,5 @@ def _check_like_paper(asked: dict[str, object]) -> None:
 
 def _groups(text: str | None) -> list[list[str]]:
     """Groups of similar tasks."""
-    pairs = parse_pairs(text, "--similar", _PAIRS) if text else {}
+    pairs = shared.parse_pairs(text, "--similar", _PAIRS) if text else {}
     return [[task, *others.split("+")] for task, others in pairs.items()]

@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, progress, say
+from nooch.english import counted
 
 __all__ = ["app"]
 
@@ -38,10 +39,7 @@ def coco_stuff(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """COCO 2017: annotations, captions and COCO-Stuff.
-
-    With --images the images.
-    """
+    """COCO 2017: annotations, captions and COCO-Stuff. With --images the images."""
     _download("coco-stuff", root, format, images=images, source=source, keep_zips=keep_zips)
 
 
@@ -71,7 +69,7 @@ def _download(name: str, root: Path, format: Format, **options: Any) -> None:
         return
     ways = Counter(file.how for file in result.files)
     counts = ", ".join(f"{count:,} {how}" for how, count in ways.items())
-    say(f"{root}: {len(result.files):,} files ({counts})")
+    say(f"{root}: {counted(len(result.files), 'file')} ({counts})")
     for license_text in result.licences:
         say(f"licence: {license_text}")
     hint(f"next: {result.next}")

@@ -10,8 +10,8 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -52,7 +52,14 @@ def evaluate_command(
     scale: str = shared.ScaleOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
-    metrics: str = Option(None, help="Metrics; by default all are computed, AUC and NLL shown."),
+    metrics: str = Option(
+        None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
+    ),
+    threshold: str = Option(
+        "0.5",
+        help="Positive above this probability: a number, a file of task and threshold, or valid:"
+        " chosen there for each task.",
+    ),
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
@@ -65,31 +72,27 @@ def evaluate_command(
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
 ) -> None:
-    """Score predictions on a suite: hard against easy.
-
-    Each score has its count, and an interval with --bootstrap.
-    """
+    """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.challenge import load_suite
-    from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition
+    from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
-    conditions = [parse_condition(text) for text in fail_if]
     scored = load_suite(suite)
-    for condition in conditions:
-        check_names(condition, scored)
-    wanted = list(dict.fromkeys(split_names(metrics)))
+    wanted = list(dict.fromkeys(shared.split_names(metrics)))
     options = EvaluateOptions(
-        split=list(dict.fromkeys(split_names(split))) or None,
+        split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
+        tasks=shared.split_names(tasks) or None,
         metrics=wanted or METRICS,
+        threshold=threshold,
+        fail_if=fail_if,
         bootstrap=bootstrap,
         seed=seed,
         baseline=baseline,
         averages=average,
-        by=split_names(by),
+        by=shared.split_names(by),
         attributes=_attributes(scored, suite, dataset) if by else None,
         scale=scale,
         ignore_unknown=ignore_unknown,
@@ -98,16 +101,15 @@ def evaluate_command(
     )
     with progress() as update:
         scores = evaluate(scored, predictions, options=options, progress=update)
-    verdicts = judge(scores, conditions, scored)
     shown = wanted or ("auc", "nll")
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:
-        write_file(junit, junit_xml(verdicts))
-    _print(scores, verdicts, shown, format)
+        write_file(junit, junit_xml(scores.verdicts))
+    _print(scores, shown, format)
     if out is not None and format is ScoreFormat.text:
-        hint(f"{out}: {len(scores):,} values")
-    if any(verdict.fired for verdict in verdicts):
+        hint(f"{out}: {counted(len(scores), 'value')}")
+    if any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
 
 
@@ -144,12 +146,11 @@ def _attributes(scored: Suite, suite: Path, dataset: Place | None) -> pl.DataFra
     return data.images
 
 
-def _print(
-    scores: Scores, verdicts: list[ConditionVerdict], metrics: Sequence[str], format: ScoreFormat
-) -> None:
+def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
     from nooch.report import as_json, latex, markdown, printable, tables_of
 
     note(*map(printable, scores.notes))
+    verdicts = scores.verdicts
     failed = [verdict for verdict in verdicts if verdict.fired]
     if format is ScoreFormat.json:
         listed = [

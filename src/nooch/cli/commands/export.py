@@ -9,8 +9,9 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
+from nooch.english import counted
+from nooch.errors import ParameterError
 from nooch.files import Place
 
 __all__ = ["export_command"]
@@ -19,7 +20,9 @@ __all__ = ["export_command"]
 def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
-    to: str = Option(..., help="ids, npy, coco, csv, hf, table, fiftyone, or package.module:name."),
+    to: str = Option(
+        ..., help="ids, npy, coco, csv, hf, table, fiftyone, pope, or package.module:name."
+    ),
     dataset: Place = shared.DatasetOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
@@ -44,14 +47,20 @@ def export_command(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
     scale: str = shared.ScaleOption,
-    images: Path = Option(None, help="table: folder that is put before the image paths."),
+    images: Path = Option(
+        None,
+        help="table: folder that is put before the image paths. pope: folder of the image files.",
+    ),
+    per_set: str = Option(
+        None, help="pope: images for each task, label and subset, or all; 50 by default."
+    ),
+    balance: str = Option(None, help="pope: yes-no for as many yes as no in each task."),
+    template: str = Option(None, help='pope: by default "Is there {a} {task} in the image?".'),
+    seed: int = Option(None, help="pope: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Write challenge sets in another tool's format.
-
-    The licences of the data are written, too.
-    """
+    """Write challenge sets in another tool's format. The licenses of the data are written, too."""
     from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 
@@ -59,24 +68,45 @@ def export_command(
     options: dict[str, Any] = {
         "annotations": annotations,
         "no_annotations": no_annotations,
-        "subsets": split_names(subsets),
+        "subsets": shared.split_names(subsets),
         "id_field": id_field,
         "predictions": predictions,
         "scale": scale,
         "images": images,
+        "balance": balance,
+        "template": template,
     }
+    given = {name: value for name, value in options.items() if value}
+    if per_set is not None:
+        given["per_set"] = _per_set(per_set)
+    if seed is not None:
+        given["seed"] = seed
     done = export(
         exported,
         to,
         out,
         data=data,
-        selection=ExportSelection(criterion, split_names(tasks), split_names(splits), licence),
+        selection=ExportSelection(
+            criterion, shared.split_names(tasks), shared.split_names(splits), licence
+        ),
         overwrite=overwrite,
         # what was not given is left to the format; what was given and is not its own is refused
-        **{name: value for name, value in options.items() if value},
+        **given,
     )
     note(*done.notes)
-    files = f", {len(done.files)} files" if len(done.files) > 1 else ""
+    files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
     names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
-    contents = f"{done.sets} challenge sets as {to}{files}; licences: {names or 'not recorded'}"
-    print_result(format, asdict(done), f"{out}: {contents}")
+    contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
+    print_result(format, asdict(done), f"{out}: {contents}; licences: {names or 'not recorded'}")
+
+
+def _per_set(text: str) -> int | None:
+    """A number of images, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ParameterError(
+            f"is {text!r}", where="--per-set", allowed="1 and more, or all"
+        ) from error

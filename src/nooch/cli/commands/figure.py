@@ -8,7 +8,6 @@ from pathlib import Path
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_grids, parse_pairs, split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -56,12 +55,9 @@ def figure_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw the paper's figures.
-
-    From a suite, runs, predictions, a dataset or a sweep.
-    """
-    written = split_names(formats)
-    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
+    """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
+    written = shared.split_names(formats)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
     from nooch.figures.paper_figures import Sources, save_figures
@@ -83,11 +79,11 @@ def figure_command(
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
             rule=rule,
-            roles=parse_pairs(criteria, "--criteria", "ce=mine"),
-            tasks=split_names(tasks) or None,
+            roles=shared.parse_pairs(criteria, "--criteria", "ce=mine"),
+            tasks=shared.split_names(tasks) or None,
             strict=strict,
             method=method,
-            methods=split_names(methods) or None,
+            methods=shared.split_names(methods) or None,
             images=images,
             annotations=annotations,
             embedding=embedding,
@@ -155,7 +151,7 @@ def gallery_command(
         runs=runs,
         predictions=predictions or None,
         split=split,
-        methods=split_names(methods) or None,
+        methods=shared.split_names(methods) or None,
         images=images,
         annotations=annotations,
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import Precision, recorded_path, split_names
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import Format, FormatOption, note, say
 from nooch.files import SUITE_MARKER, Place, check_output
@@ -34,7 +33,7 @@ def find_command(
     beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
     cues: str = Option(None, help="ce: given cues, such as car=road,cup=person+dining_table."),
     encoder: str = shared.EncoderOption,
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     tau: str = shared.TauOption,
     match: str = Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
@@ -62,7 +61,8 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
+    from nooch.finding.search import FindOptions, resolve_tasks
+    from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
@@ -71,7 +71,7 @@ def find_command(
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())
-    options.check_tau(resolve_tasks(data, tasks), data.classes)
+    options.check_tau(resolve_tasks(data.classes, tasks), data.classes)
     logs = None if engine is None else logs_of(out)
     with watched(logs) as update:
         if "gist" in base and fitted is None:
@@ -80,7 +80,7 @@ def find_command(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
-        chosen, path = split_names(splits) or None, recorded_path(dataset, out)
+        chosen, path = shared.split_names(splits) or None, shared.recorded_path(dataset, out)
         suite = find(
             data,
             criteria,
@@ -96,13 +96,10 @@ def find_command(
 def embed_command(
     dataset: Place = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     engine: str = shared.EngineOption,
 ) -> None:
-    """Embed a dataset's captions, for the gist criterion.
-
-    The embedding is kept in the dataset's folder.
-    """
+    """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     from nooch.data import open_dataset
 
     data = open_dataset(dataset.absolute())

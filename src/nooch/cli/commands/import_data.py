@@ -11,14 +11,13 @@ from typer import Argument, Option
 from nooch.cli.import_options import (
     ImportOptions,
     Out,
-    Overwrite,
     print_imported,
     run_import,
     with_import_options,
 )
-from nooch.cli.option_parsing import split_names
+from nooch.cli.option_parsing import OverwriteOption, split_names
 from nooch.cli.terminal_output import Format, FormatOption, note
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 
 __all__ = ["app"]
@@ -41,10 +40,7 @@ def coco(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
 ) -> None:
-    """COCO-format JSON: things, stuff and captions.
-
-    They are joined by image.
-    """
+    """COCO-format JSON: things, stuff and captions. They are joined by image."""
     from nooch.readers.coco.coco_reader import CocoReading
 
     run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
@@ -59,10 +55,7 @@ def coco_stuff(
     ),
     out: Path = Out,
 ) -> None:
-    """COCO-Stuff 2017 in the usual layouts, found below ROOT.
-
-    Instances, stuff and captions of train2017 and val2017.
-    """
+    """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco.coco_layout import find_coco, find_split
 
@@ -96,7 +89,7 @@ def label_maps(
 
 @app.command("boxes")
 @with_import_options
-def boxes_command(
+def boxes(
     options: ImportOptions,
     source: Path = Argument(
         ...,
@@ -104,31 +97,18 @@ def boxes_command(
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    boxes: str = Option(None, help="Format of the boxes: yolo, voc or openimages.  [required]"),
+    kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
     classes: Path = Option(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    format: str = Option("text", metavar="<text|json>", help="text for people, json for programs."),
-    json: bool = Option(False, "--json", hidden=True),
 ) -> None:
-    """Bounding boxes: YOLO, VOC or Open Images.
-
-    The areas of boxes stand for those of the objects.
-    """
+    """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
     from nooch.readers.boxes import BoxReading
 
-    if boxes is None:
-        # the format of the boxes was --format once
-        if format in set(Format):
-            raise ParameterError("which boxes?", allowed="--boxes yolo, voc or openimages")
-        note(f"--format {format} is now --boxes {format}")
-        boxes, shown = format, Format.text
-    else:
-        shown = Format(check_one_of("format", format, list(Format)))
     # which images there are depends on the image files: they are part of what is read
-    reading = BoxReading(source, boxes, classes, options.images)
-    run_import(reading, out, replace(options, images=None, format=Format.json if json else shown))
+    reading = BoxReading(source, kind, classes, options.images)
+    run_import(reading, out, replace(options, images=None))
 
 
 @app.command("image-folder")
@@ -138,10 +118,7 @@ def image_folder(
     source: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
 ) -> None:
-    """A folder of images for each class; areas are unknown.
-
-    Or for each split and class.
-    """
+    """A folder of images for each class; areas are unknown. Or for each split and class."""
     from nooch.readers.image_folder import FolderReading
 
     run_import(FolderReading(source), out, options)
@@ -154,10 +131,7 @@ def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
 ) -> None:
-    """Annotations of any known format, recognized.
-
-    It says what it recognized, and why.
-    """
+    """Annotations of any known format, recognized. It says what it recognized, and why."""
     from nooch.importing.recognition import recognize
 
     found = recognize(path)
@@ -192,10 +166,7 @@ def table(
     file_name: str = Option(None, help="Column of image paths."),
     split_column: str = Option(None, help="Column of split names."),
 ) -> None:
-    """A table of labels and attributes.
-
-    A row for each image, or a long table of image, class and area.
-    """
+    """A table of labels and attributes. Or a long table of image, class and area."""
     if (class_column is None) == (not label):
         raise ParameterError(
             "a table needs --label or --class",
@@ -227,13 +198,10 @@ def waterbirds(
         ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."
     ),
     out: Path = Out,
-    overwrite: bool = Overwrite,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Waterbirds in its standard folder.
-
-    The task waterbird, the attribute place, four groups.
-    """
+    """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.importing.dataset_import import save_imported
     from nooch.waterbirds.waterbirds_dataset import read_waterbirds

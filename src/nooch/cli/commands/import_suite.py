@@ -39,10 +39,7 @@ def published(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """The authors' challenge sets as a suite.
-
-    The official benchmark itself comes with nooch, as the suite nooch-coco.
-    """
+    """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
     from nooch.cli.terminal_tables import print_found

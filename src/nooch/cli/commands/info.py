@@ -9,7 +9,6 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_json, print_table, say
 from nooch.files import Place
 
@@ -78,7 +77,7 @@ def show_command(
     from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
-    shown, named = load_suite(suite), split_names(tasks)
+    shown, named = load_suite(suite), shared.split_names(tasks)
     if format is Format.json:
         print_json(summary(shown.only(named) if named else shown))
         return
@@ -134,10 +133,7 @@ def verify_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Compare a suite with the published challenge sets.
-
-    On the images that both can know.
-    """
+    """Compare a suite with the published challenge sets. On the images that both can know."""
     from nooch.challenge import load_suite
     from nooch.published import read_published, verify
 

@@ -11,6 +11,7 @@ from typer import Option
 from nooch.cli import option_parsing as shared
 from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
 from nooch.engines import LocalEngine
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
@@ -31,10 +32,7 @@ def pixels_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Decode and resize every image once.
-
-    Run again, it resumes.
-    """
+    """Decode and resize every image once. Run again, it resumes."""
     from nooch.caches.pixels import PIXELS, build_pixels
     from nooch.models.image_decoding import CODECS, choose_codec
 
@@ -71,7 +69,7 @@ def pixels_command(
     print_result(
         format,
         facts,
-        f"{out}: {len(cache):,} images of {size_text}",
+        f"{out}: {counted(len(cache), 'image')} of {size_text}",
         f"nooch features {dataset} --pixels {out} {following}",
     )
 
@@ -96,10 +94,7 @@ def features_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Compute features of every image with a backbone.
-
-    The backbone is frozen. Run again, it resumes.
-    """
+    """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features
 
     if pixels is not None and images is not None:

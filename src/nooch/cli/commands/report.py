@@ -7,7 +7,6 @@ from pathlib import Path
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
@@ -44,10 +43,7 @@ def report_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Write a site of a suite, its images and results.
-
-    Counts, images, results, criteria, examples; its pages open from disk.
-    """
+    """Write a site of a suite, its images and results. Its pages open from disk."""
     from nooch.challenge import load_suite
     from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset
@@ -63,7 +59,7 @@ def report_command(
     options = ReportOptions(
         runs=runs,
         predictions=outputs,
-        methods=None if methods is None else split_names(methods),
+        methods=None if methods is None else shared.split_names(methods),
         images=images,
         annotations=annotations,
         rule=rule,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -19,6 +18,7 @@ from nooch.cli.terminal_output import (
     print_text,
     progress,
 )
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
 
@@ -41,10 +41,7 @@ def scenes_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw scenes whose context is known.
-
-    As COCO-format annotations and JPEGs.
-    """
+    """Draw scenes whose context is known. As COCO-format annotations and JPEGs."""
     from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
 
     if print_config:
@@ -61,12 +58,12 @@ def scenes_command(
     LocalEngine.warm("nooch.scenes")
     with progress() as update:
         generate(plan, out, overwrite=overwrite, map=LocalEngine(processes).map, progress=update)
-    tasks = f"{len(plan.world.tasks)} tasks, context strength {context_strength:g}"
+    tasks = f"{counted(len(plan.world.tasks), 'task')}, context strength {context_strength:g}"
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     print_result(
         format,
         {"scenes": str(out), **plan.settings()},
-        f"{out}: {images:,} images of {size} x {size}, {tasks}",
+        f"{out}: {counted(images, 'image')} of {size} x {size}, {tasks}",
         f"nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
     )
 
@@ -89,10 +86,7 @@ def find_score_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score challenge sets against the truth of scenes.
-
-    By precision, recall and AUC.
-    """
+    """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite
@@ -109,8 +103,8 @@ def find_score_command(
         load_suite(suite),
         load_truth(truth),
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
-        splits=split_names(split) or None,
+        tasks=shared.split_names(tasks) or None,
+        splits=shared.split_names(split) or None,
     )
     note(*scores.notes)
     if out is not None:
@@ -122,4 +116,4 @@ def find_score_command(
         shown = rows.drop("criterion", "split", "reason").rows()
         print_table(f"Against the truth: {name} ({part})", rows.columns[2:-1], shown, left=2)
     if out is not None:
-        hint(f"{out}: {scores.table.height:,} rows")
+        hint(f"{out}: {counted(scores.table.height, 'row')}")

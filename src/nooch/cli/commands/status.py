@@ -21,10 +21,7 @@ def status_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Show how far a bench, import, embed or find is.
-
-    An import, embed or find is recorded where it has --engine.
-    """
+    """Show how far a bench, import, embed or find is. The latter three have an --engine."""
     from nooch.benching.bench_run import status
     from nooch.training.run_records import RUNS_MARKER, RunsFolder
 

@@ -8,7 +8,6 @@ from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.commands.find import embedded
-from nooch.cli.option_parsing import Precision, parse_grids, split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -35,7 +34,7 @@ def sweep_command(
     beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
     tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
     encoder: str = shared.EncoderOption,
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     tasks: str = shared.TaskSelectionOption,
     splits: str = Option(
         None, "--split", help="Splits to count in; by default valid and test, or all."
@@ -44,12 +43,9 @@ def sweep_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Count hard images over alpha, beta and tau.
-
-    Cues, too; and where both sides have equal shares of hard images.
-    """
+    """Count hard images over alpha, beta and tau. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     if encoder is not None and not grids["tau"]:
         raise ParameterError(
             "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
@@ -59,7 +55,7 @@ def sweep_command(
     from nooch.challenge import POOLED
     from nooch.data import open_dataset
     from nooch.finding.threshold_sweep import SweepOptions, grid_of, sweep_thresholds
-    from nooch.report import save_sweep
+    from nooch.report.sweep_files import save_sweep
 
     for name, values in grids.items():
         # before captions are embedded for nothing
@@ -75,7 +71,7 @@ def sweep_command(
             options=SweepOptions(
                 **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
             ),
-            splits=split_names(splits) or None,
+            splits=shared.split_names(splits) or None,
             progress=update,
         )
     splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"]])

@@ -23,6 +23,7 @@ from nooch.cli.terminal_output import (
     say,
 )
 from nooch.engines import LocalEngine
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
@@ -64,10 +65,7 @@ def make_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Put the birds of CUB on backgrounds of Places.
-
-    The birds are cut out along their masks.
-    """
+    """Put the birds of CUB on backgrounds of Places. The birds are cut out along their masks."""
     drawn = {"confounder": confounder, "seed": seed, "species": species}
     named: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
     if metadata is not None and named:
@@ -97,7 +95,7 @@ def make_command(
         print_json({"waterbirds": str(out), "images": birds.height, "groups": groups.to_dicts()})
         return
     print_table("", groups.columns, groups.rows(), left=3)
-    say(f"{out}: {birds.height:,} images")
+    say(f"{out}: {counted(birds.height, 'image')}")
     hint(f"next: nooch import waterbirds {out} DATASET")
 
 
@@ -113,10 +111,7 @@ def score_command(
     split: str = Option("test", help="Split to score."),
     format: Format = FormatOption,
 ) -> None:
-    """Score predictions as in the paper's Table 5.
-
-    Worst-group error and NLL, AUC-hard, the worst of all four groups, averages by their weighting.
-    """
+    """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.waterbirds.waterbirds_dataset import QUANTITIES, score_waterbirds, waterbirds_table
 

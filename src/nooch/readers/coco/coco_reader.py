@@ -196,7 +196,7 @@ class ScannedCoco:
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
-        """Sources, licences, and notes of what was counted."""
+        """Sources, licenses, and notes of what was counted."""
         from nooch.readers.coco.coco_merge import merged_provenance, notes_of
 
         notes = notes_of(counts, n_images, images)
