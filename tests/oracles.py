@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
 
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 from scipy.sparse import coo_array
 from scipy.special import expit, logit
-from sklearn.metrics import (
-    accuracy_score,
-    balanced_accuracy_score,
-    f1_score,
-    precision_score,
-    recall_score,
-)
 
 from nooch.data import Dataset
 
@@ -150,31 +145,80 @@ def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else math.nan
 
 
-ANSWER_METRICS = ("accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "brier")
+def naive_ece(
+    confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None, bins: int = 15
+) -> float:
+    """Loops over bins, from the definition."""
+    w = np.ones(len(right)) if weights is None else weights
+    bounds, total = np.linspace(0, 1, bins + 1), 0.0
+    for low, high in pairwise(bounds):
+        inside = (confidence >= low) & ((confidence < high) | (high == 1) & (confidence == 1))
+        total += abs((w[inside] * right[inside]).sum() - (w[inside] * confidence[inside]).sum())
+    return total / w.sum()
 
 
-def answer_metric(
+def naive_metric(
     name: str,
     labels: np.ndarray,
     logits: np.ndarray,
     weights: np.ndarray | None = None,
+    *,
+    images: float | None = None,
     threshold: float = 0.5,
+    size: float | None = None,
 ) -> float:
-    """One of ``ANSWER_METRICS`` by scikit-learn; NaN where nooch leaves it undefined."""
+    """Any metric, from its definition; NaN where it is undefined.
+
+    ``images`` is the weight of the whole set, of which these images are a subset, and ``size`` the
+    number of images that weights of another sum stand for.
+    """
     w = np.ones(len(labels)) if weights is None else weights
     said, positive, negative = logits > logit(threshold), w[labels].sum(), w[~labels].sum()
-    whole = dict.fromkeys(("accuracy", "brier"), positive + negative)
-    if not {**whole, "recall": positive, "fpr": negative}.get(name, min(positive, negative)):
+    signal = ("dprime", "response_criterion")
+    both = ("auc", "auprc", "precision", "f1", "balanced_accuracy", *signal)
+    needs = {"recall": positive, "fpr": negative, **dict.fromkeys(both, min(positive, negative))}
+    weight, hit, false = w.sum(), w[said & labels].sum(), w[said & ~labels].sum()
+    if not needs.get(name, weight) or (name == "precision" and not hit + false):
         return math.nan
-    if name == "brier":
-        return float(np.average((expit(logits) - labels) ** 2, weights=w))
-    if name == "fpr":
-        return 1 - recall_score(~labels, ~said, sample_weight=w)
-    metric = {
-        "accuracy": accuracy_score,
-        "balanced_accuracy": balanced_accuracy_score,
-        "precision": lambda *a, **k: precision_score(*a, **k, zero_division=math.nan),
-        "recall": recall_score,
-        "f1": lambda *a, **k: f1_score(*a, **k, zero_division=0),
-    }[name]
-    return float(metric(labels, said, sample_weight=w))
+    p, top = expit(logits), np.maximum(expit(logits), expit(-logits))
+    right, margin = (logits > 0) == labels, np.where(labels, logits, -logits)
+    values: dict[str, Callable[[], float]] = {
+        "auc": lambda: naive_auc(labels, logits, w),
+        "auprc": lambda: naive_auprc(labels, logits, w),
+        "error": lambda: w[said != labels].sum() / weight,
+        "nll": lambda: w @ np.logaddexp(0, -margin) / weight,
+        "ece": lambda: naive_ece(p, labels, w),
+        "ece_top": lambda: naive_ece(top, right, w),
+        "ece_paper": lambda: naive_ece(top, right, w) * weight / (images or weight),
+        "accuracy": lambda: w[said == labels].sum() / weight,
+        "balanced_accuracy": lambda: (hit / positive + 1 - false / negative) / 2,
+        "precision": lambda: hit / (hit + false),
+        "recall": lambda: hit / positive,
+        "fpr": lambda: false / negative,
+        "f1": lambda: 2 * hit / (hit + false + positive),
+        "brier": lambda: w @ (p - labels) ** 2 / weight,
+        "yes_rate": lambda: w[said].sum() / weight,
+    }
+    if name in signal:
+        unit = (size or weight) / weight
+        hits, claims = (
+            NormalDist().inv_cdf((part * unit + 0.5) / (side * unit + 1))
+            for part, side in ((hit, positive), (false, negative))
+        )
+        return hits - claims if name == "dprime" else -(hits + claims) / 2
+    return float(values[name]())
+
+
+def naive_auc(labels: np.ndarray, logits: np.ndarray, w: np.ndarray) -> float:
+    """The chance that a positive outscores a negative, ties 1/2, over all pairs."""
+    gap = np.sign(logits[labels][:, None] - logits[~labels])
+    return w[labels] @ ((gap + 1) / 2) @ w[~labels] / (w[labels].sum() * w[~labels].sum())
+
+
+def naive_auprc(labels: np.ndarray, logits: np.ndarray, w: np.ndarray) -> float:
+    """The mean over positives of the precision at their score."""
+    total = 0.0
+    for row in np.flatnonzero(labels & (w > 0)):
+        above = logits >= logits[row]
+        total += w[row] * w[above & labels].sum() / w[above].sum()
+    return total / w[labels].sum()

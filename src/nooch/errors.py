@@ -19,8 +19,10 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "UndefinedError",
+    "WrongTypeError",
     "check_fraction",
     "check_one_of",
+    "check_type",
     "some_of",
 ]
 
@@ -64,6 +66,10 @@ class FormatError(InputError):
 
 class ParameterError(NoochError, ValueError):
     """An argument has a value that is not allowed."""
+
+
+class WrongTypeError(NoochError, TypeError):
+    """An argument has a type that is not allowed; the message has an example of one that is."""
 
 
 class UndefinedError(NoochError, ValueError):
@@ -123,4 +129,23 @@ def check_fraction(name: str, value: float, where: str) -> None:
             where=where,
             allowed="a fraction of the image, 0 to 1",
             remedy=f"did you mean {value / 100:g}?" if 1 < value <= 100 else None,
+        )
+
+
+def check_type(
+    name: str, value: object, kinds: type | tuple[type, ...], allowed: str, example: str
+) -> None:
+    """Raise WrongTypeError where an argument is of none of these types.
+
+    Args:
+        name: of the parameter.
+        value: what was given.
+        kinds: the types.
+        allowed: the types in words.
+        example: a line of Python that works.
+    """
+    if not isinstance(value, kinds):
+        problem = f"is {value!r:.60}, of type {type(value).__name__}"
+        raise WrongTypeError(
+            problem, where=f"`{name}`", allowed=allowed, remedy=f"for example {example}"
         )

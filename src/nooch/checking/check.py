@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.display import Displayed
 from nooch.errors import InputError, check_fraction, some_of
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.evaluation.prediction_files import as_runs
@@ -75,7 +77,7 @@ class CheckOptions:
         check_fraction("beta", self.beta, "check")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Checked:
     """What a check found, and what it wrote.
 
@@ -102,7 +104,15 @@ class Checked:
         return self.out / PAGE
 
     def __repr__(self) -> str:
-        return "\n".join([repr(self.findings), repr(self.slices), f"page: {self.page}"])
+        return "\n\n".join([*map(repr, self._shown), f"page: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        tables = [shown.display.html() for shown in self._shown]
+        return "".join([*tables, f"<div>page: {escape(str(self.page))}</div>"])
+
+    @property
+    def _shown(self) -> Sequence[Displayed]:
+        return [self.findings, self.scores] + ([] if self.slices is None else [self.slices])
 
 
 def check(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,7 +19,7 @@ __all__ = [
     "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
     "RuleOption", "ScaleOption", "SettingsOption", "SplitsOption", "StrictOption",
     "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "complete_tasks",
-    "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs", "recorded_path",
+    "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
     "split_names",
 ]  # fmt: skip
 
@@ -172,13 +170,6 @@ TauOption: Any = Option(
         " recorded there (default: valid)."
     ),
 )
-
-
-def recorded_path(dataset: Place, out: Path) -> str:
-    """How a suite in ``out`` names its dataset: a relative path, or the address."""
-    if isinstance(dataset, Path):
-        return os.path.relpath(dataset.resolve(), out.resolve())
-    return str(dataset)
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:

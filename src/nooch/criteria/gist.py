@@ -46,13 +46,14 @@ class Gist:
     """Parameters of the gist criterion.
 
     Attributes:
-        embedding: name of a dataset's embedding, for example of mean caption embeddings.
+        embedding: name of a dataset's embedding, for example of mean caption embeddings; by default
+            ``nooch.find`` takes the dataset's only one.
         tau: threshold on the cosine for hard positives and negatives; or by task a pair, of
             positives and of negatives (None for a task without a challenge set); or None where
             counts are matched.
     """
 
-    embedding: str
+    embedding: str = ""
     tau: Tau | None = None
 
     kind = "gist"

@@ -5,6 +5,7 @@ from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
 from nooch.data.dataset import Dataset, ImageId, divide, position_of
 from nooch.data.dataset_folder import (
     PartRecord,
+    as_dataset,
     load_dataset,
     open_dataset,
     save_dataset,
@@ -28,6 +29,7 @@ __all__ = [
     "ImageId",
     "PartRecord",
     "apply_split",
+    "as_dataset",
     "check_file_names",
     "class_name",
     "divide",

@@ -34,7 +34,7 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-from nooch.errors import InputError
+from nooch.errors import InputError, check_type
 from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
 from nooch.version import __version__
 
@@ -42,6 +42,7 @@ __all__ = [
     "Header",
     "PartRecord",
     "add_embedding_files",
+    "as_dataset",
     "file_record",
     "load_dataset",
     "open_dataset",
@@ -68,6 +69,21 @@ def open_dataset(folder: str | Place) -> Dataset:
         ParameterError, MissingExtraError: an address that cannot be used.
     """
     return Dataset.stored(open_parts(folder))
+
+
+def as_dataset(data: Dataset | Place | str) -> Dataset:
+    """A dataset as it is, or the one of a folder or address (``open_dataset``).
+
+    Raises:
+        WrongTypeError: neither; see also ``open_dataset``.
+    """
+    if isinstance(data, Dataset):
+        return data
+    # paths of universal-pathlib are no paths of Python
+    if not hasattr(data, "joinpath"):
+        allowed = "a Dataset, or the path or address of its folder"
+        check_type("data", data, str, allowed, 'nooch.load_dataset("my-dataset")')
+    return open_dataset(data)
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:

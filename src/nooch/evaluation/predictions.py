@@ -31,6 +31,9 @@ class Predictions:
         method: name of the training method, or None.
         seed: seed of the training, or None.
         labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
+        weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
+            was not asked about; or None, where all images have predictions.
+        in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
     """
 
     run: str
@@ -41,6 +44,8 @@ class Predictions:
     method: str | None = None
     seed: int | None = None
     labels: NDArray[np.int8] | None = None
+    weights: NDArray[np.float64] | None = None
+    in_words: bool = False
 
     @classmethod
     def of(

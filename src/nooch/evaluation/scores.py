@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
-from nooch.html import html_table
 from nooch.metrics import ALL_METRICS
 
 __all__ = ["Scores", "check_scoring", "differences_table", "scores_table", "without_easy"]
@@ -23,11 +23,11 @@ _SHOWN = {
     "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
     "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
 }
-"""What notebooks show, as far as it is there."""
+"""What is displayed, as far as it is there."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(TabularResult):
     """What runs score on a suite.
 
     Attributes:
@@ -50,12 +50,9 @@ class Scores:
     settings: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ConditionVerdict] = ()
 
-    def __repr__(self) -> str:
-        runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
-        sizes = (runs, "run"), (tasks, "task"), (self.table.height, "value")
-        return f"Scores({', '.join(counted(*size) for size in sizes)})"
-
-    def _repr_html_(self) -> str:
+    @property
+    def display(self) -> DisplayTable:
+        """Usual values of each run, averages over tasks first."""
         keys = ["criterion", "split", "task", "run"]
         plain = self.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
         wide = plain.with_columns(pl.concat_str("metric", pl.lit(" "), "subset").alias("of")).pivot(
@@ -65,7 +62,10 @@ class Scores:
         columns = [*keys, *(name for name in known if name in wide.columns)]
         # averages first: a long table is cut at its end
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
-        return html_table(repr(self), columns, rows, left=len(keys), notes=self.notes)
+        runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
+        sizes = (runs, "run"), (tasks, "task"), (self.table.height, "value")
+        title = f"Scores({', '.join(counted(*size) for size in sizes)})"
+        return DisplayTable(title, columns, rows, left=len(keys), notes=self.notes)
 
     def __len__(self) -> int:
         return self.table.height

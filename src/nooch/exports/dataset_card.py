@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nooch.display import parameters_text
 from nooch.exports.export_contract import Content
 from nooch.exports.licenses import LICENCES, licenses_text, one_line
 from nooch.exports.parquet_parts import COLUMNS, PAPER, ParquetPart
-from nooch.html import parameters_text
 
 __all__ = ["card", "markdown", "yaml_value"]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
 from nooch.challenge.suite import SetRecord
-from nooch.challenge.suite_folder import rows_of, set_of
+from nooch.challenge.suite_folder import set_of
 from nooch.criteria import MarkFitted, SupportFitted
 from nooch.data.part_files import Header
 from nooch.files import RESUME, partial_of, replace_file, writing
@@ -84,7 +84,7 @@ class MeasureFiles:
             for outcome in self.search.sets(task, numbers, measures):
                 marked.add(outcome)
                 if isinstance(outcome, ChallengeSet):
-                    yield rows_of(outcome)
+                    yield outcome.table
 
         _write(path, sets())
         replace_file(record, msgspec.json.encode(marked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from nooch.criteria import (
     TaskThresholds,
 )
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.files import Place, place
 
 __all__ = [
     "FindOptions",
@@ -43,6 +45,7 @@ __all__ = [
     "Search",
     "check_thresholds",
     "code_of",
+    "recorded_path",
     "resolve_tasks",
     "splits_to_search",
 ]
@@ -55,7 +58,8 @@ class FindOptions:
     Attributes:
         tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
         match: criterion whose counts of hard images, for each split and side, are matched by those
-            criteria that measure support and have no thresholds of their own.
+            criteria that measure support and have no thresholds of their own; by default the only
+            one that needs no match.
         splits: where to find; by default valid and test as far as there are any, or ``all``.
         path: where the dataset lies, recorded so that images can be explained later.
         allow_unannotated: also where that leaves out more than half of a task's training positives
@@ -69,6 +73,17 @@ class FindOptions:
     path: str | None = None
     allow_unannotated: bool = False
     stability: int = 0
+
+
+def recorded_path(dataset: Place | str, out: Path | None) -> str:
+    """How a suite in ``out`` names its dataset: a relative path, or the address; in memory, the
+    absolute path.
+    """
+    dataset = place(dataset)
+    if not isinstance(dataset, Path):
+        return str(dataset)
+    path = dataset.resolve()
+    return str(path) if out is None else os.path.relpath(path, out.resolve())
 
 
 class Marked(msgspec.Struct):
@@ -115,7 +130,8 @@ class Search:
         criteria: all criteria by name, combinations among them.
         tasks: names.
         splits: names.
-        match: criterion whose counts of hard images are matched, or None.
+        match: criterion whose counts of hard images are matched; None: the only one that needs no
+            match, where others do.
 
     Raises:
         ParameterError: ``match`` cannot be matched, is missing or has no effect; a combination of
@@ -132,6 +148,9 @@ class Search:
         if self.match is not None:
             check_one_of("criterion", self.match, self.fitted, owner="`match`")
         unbounded = [name for name in self.fitted if self.is_matched(name)]
+        others = [name for name in self.fitted if name not in unbounded]
+        if self.match is None and unbounded and len(others) == 1:
+            object.__setattr__(self, "match", others[0])
         for name in unbounded:
             if self.match in (None, name):
                 raise ParameterError(

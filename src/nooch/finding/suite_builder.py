@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ from nooch.criteria import (
     reads_of,
 )
 from nooch.criteria.cue_stability import cue_stability
-from nooch.data import Dataset
+from nooch.criteria.named_criteria import named_criteria
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.files import SUITE_MARKER, check_output
+from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.finding.annotation_coverage import check_fit, check_sets
 from nooch.finding.measure_files import MeasureFiles, intermediate_folder
 from nooch.finding.search import (
@@ -44,6 +45,7 @@ from nooch.finding.search import (
     Search,
     check_thresholds,
     code_of,
+    recorded_path,
     resolve_tasks,
     splits_to_search,
 )
@@ -61,8 +63,8 @@ _TASKS_AT_ONCE = 32
 
 
 def find(
-    data: Dataset,
-    criteria: Mapping[str, Criterion | Fitted | Combination],
+    data: Dataset | Place | str,
+    criteria: Any,
     *,
     options: FindOptions | None = None,
     out: str | Path | None = None,
@@ -77,8 +79,9 @@ def find(
     because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
 
     Args:
-        data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
-        criteria: name -> criterion, fitted criterion, or combination of the others by name.
+        data: the dataset or its folder; criteria are fitted on its split ``train``, or on ``all``
+            in a dataset without splits.
+        criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
         options: see ``FindOptions``.
         out: suite folder to write. Without it everything is in memory.
         overwrite: replace a suite folder that exists.
@@ -104,6 +107,10 @@ def find(
     """
     asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    folder, data = data, as_dataset(data)
+    if asked.path is None and not isinstance(folder, Dataset):
+        asked = replace(asked, path=recorded_path(folder, target))
+    criteria = named_criteria(criteria, data.embedding_names)
     working = _working_target(data, target, map)
     search, images = _fitted_search(data, criteria, asked, working, map, progress)
     with (
@@ -115,7 +122,7 @@ def find(
         area, licenses = known.get("area"), known.get("licenses", [])
         record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
         stability = _stability(search, data, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read)
+        suite = Suite(search.header(record, marked, stability), read, data)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is None:
@@ -126,7 +133,9 @@ def find(
     for what in ("finding", "summing"):
         remove_leftovers(target, what, "finding this suite")
     progress("writing", 1, 1)
-    return load_suite(target)
+    suite = load_suite(target)
+    suite.dataset = data
+    return suite
 
 
 def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None:

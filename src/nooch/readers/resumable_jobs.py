@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,10 +33,6 @@ class ResumableJob(ABC):
         return kept(self.result_file, self.result_type, self.make)
 
 
-def _do(job: ResumableJob) -> None:
-    job.result()
-
-
 class JobRunner:
     """Runs jobs step by step, with progress over all steps; their number is not known before."""
 
@@ -44,7 +41,7 @@ class JobRunner:
 
     def run(self, *batches: Iterable[ResumableJob]) -> None:
         """Do the jobs that were not done before; a batch is listed while those before it run."""
-        for _ in self._map(_do, self._waiting(batches)):
+        for _ in self._map(methodcaller("result"), self._waiting(batches)):
             self._tick(1)
 
     def _waiting(self, batches: Iterable[Iterable[ResumableJob]]) -> Iterator[ResumableJob]:

@@ -79,11 +79,8 @@ class Columns:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of all rows before any is put together.
-
-    Attributes:
-        values: column -> its distinct values, in any order.
-        nulls: column -> how many rows have no value.
+    """What is known of all rows before any is put together: the distinct values of columns, in any
+    order, and how many rows have none.
     """
 
     values: dict[str, pl.Series]
@@ -92,13 +89,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class TableRows:
-    """All rows of some images, in the order of the whole table.
-
-    Attributes:
-        table: the columns that a dataset is made from.
-        ids: image of each row, Int64 or String.
-        numbers: of the rows in the whole table, from 0.
-        images: the images, ascending.
+    """All rows of some images, in the order of the whole table, in which they have the ``numbers``
+    from 0: ``ids`` are Int64 or String by row, ``images`` ascending.
     """
 
     table: pl.DataFrame

@@ -12,9 +12,9 @@ from nooch.benching.bench_plan import identity_of
 from nooch.challenge import Suite
 from nooch.data import read_table
 from nooch.data.table_schema import Column, Schema, check_columns
+from nooch.display import DisplayTable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE
-from nooch.html import html_table
 from nooch.published.published_results import PAPER_NAMES, paper_results
 from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import (
@@ -93,7 +93,8 @@ class Results:
         columns = [*index, *in_order(wide.columns[2:])]
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         title = f"AUC on hard images, mean (sd over seeds): {self.about}"
-        return html_table(title, columns, rows, left=2, notes=[*self.notes, *self.averages])
+        notes = [*self.notes, *self.averages]
+        return DisplayTable(title, columns, rows, left=2, notes=notes).html()
 
     @property
     def averages(self) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from nooch.display import printable
 from nooch.errors import ParameterError, check_one_of
 from nooch.report.paper_tables import ResultTable
-from nooch.report.score_tables import Shown, printable
+from nooch.report.score_tables import Shown
 from nooch.results.paper_statements import Finding
 from nooch.results.run_results import Results
 from nooch.results.table_contents import like

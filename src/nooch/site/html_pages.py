@@ -8,8 +8,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
+from nooch.display import printable
 from nooch.examples.thumbnails import picture_name
-from nooch.report.score_tables import printable
 from nooch.site.results_page import BEST
 from nooch.site.site_content import Card, Site
 from nooch.version import __version__

@@ -20,12 +20,7 @@ __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of predictions, as far as they can be scored.
-
-    Attributes:
-        scores: of the runs that can be scored, or None.
-        problems: why others cannot, a sentence for each.
-    """
+    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot."""
 
     scores: Scores | None = None
     problems: Sequence[str] = ()

@@ -147,7 +147,8 @@ def _attributes(scored: Suite, suite: Path, dataset: Place | None) -> pl.DataFra
 
 
 def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
-    from nooch.report import as_json, latex, markdown, printable, tables_of
+    from nooch.display import printable
+    from nooch.report import as_json, latex, markdown, tables_of
 
     note(*map(printable, scores.notes))
     verdicts = scores.verdicts

@@ -61,7 +61,7 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.search import FindOptions, resolve_tasks
+    from nooch.finding.search import FindOptions, recorded_path, resolve_tasks
     from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
@@ -80,7 +80,7 @@ def find_command(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
-        chosen, path = shared.split_names(splits) or None, shared.recorded_path(dataset, out)
+        chosen, path = shared.split_names(splits) or None, recorded_path(dataset, out)
         suite = find(
             data,
             criteria,

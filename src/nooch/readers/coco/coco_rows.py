@@ -208,8 +208,9 @@ class ScannedFile:
         if self.role == "captions":
             texts = [*chain.from_iterable(texts for _, texts in slices)]
             return captions_of(self.path, images, ids, texts, numbers)
+        category_ids, areas = others
         return instances_of(
-            self.path, images, ids, *others, self.categories, self.licenses, numbers
+            self.path, images, ids, category_ids, areas, self.categories, self.licenses, numbers
         )
 
     @property
