@@ -17,6 +17,7 @@ from nooch.errors import ParameterError
 __all__ = ["CueStability", "cue_stability"]
 
 _LEVEL = 0.95
+_RARE = 0.05
 _DRAWS = np.cumsum(math.exp(-1) / factorial(np.arange(16), exact=True))
 """The distribution of how often an image is drawn; more than 16 times is out of reach."""
 _WORDS = 4
@@ -39,6 +40,11 @@ class CueStability:
     low: float
     high: float
     share: float
+
+    @property
+    def near_alpha(self) -> bool:
+        """Whether some resamples make it a cue and others do not: more than 5 % either way."""
+        return _RARE < self.share < 1 - _RARE
 
 
 def cue_stability(
