@@ -148,7 +148,7 @@ def with_replicates(
         rows[name][..., 0] = values
     for block, weights in () if draws is None else draws.weights(part.rows):
         if part.weights is not None:
-            weights *= part.weights[:, None]
+            np.multiply(weights, part.weights[:, None], out=weights)
         for name, model in models.items():
             rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
     return rows
