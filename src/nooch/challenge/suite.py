@@ -260,8 +260,11 @@ class Suite(Displayed):
         sets = [r for r in h.sets if r.task in tasks]
         sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
         for name, record in h.criteria.items():
-            cues = {task: cues for task, cues in record.cues.items() if task in tasks}
-            criteria[name] = msgspec.structs.replace(record, cues=cues)
+            cues, stable = (
+                {task: listed for task, listed in (of or {}).items() if task in tasks}
+                for of in (record.cues, record.stability)
+            )
+            criteria[name] = msgspec.structs.replace(record, cues=cues, stability=stable or UNSET)
         skipped = [s for s in h.skipped if s.task in tasks]
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data.area_pairs import areas_table, exceptions_table
 from nooch.data.array_files import save_embedding
+from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.json_header import encode_header

@@ -60,11 +60,7 @@ def evaluate_command(
     metrics: str = Option(
         None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
     ),
-    threshold: str = Option(
-        "0.5",
-        help="Positive above this probability: a number, a file of task and threshold, or valid:"
-        " chosen there for each task.",
-    ),
+    threshold: str = shared.ThresholdOption,
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
