@@ -34,7 +34,7 @@ FLOORS = [
     {"answers"},
     {"evaluation"},
     {"report", "exports", "published", "download", "engines"},
-    {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds"},
+    {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds", "captions"},
     {"results"},
     {"examples"},
     {"figures", "site"},

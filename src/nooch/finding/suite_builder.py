@@ -122,10 +122,11 @@ def find(
         area, licenses = known.get("area"), known.get("licenses", [])
         record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
         stability = _stability(search, data, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read, data)
+        suite = Suite(search.header(record, marked, stability), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is None:
+            suite.dataset = data
             return suite
         progress("writing", 0, 1)
         save_suite(suite, target, overwrite=overwrite)
