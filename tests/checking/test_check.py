@@ -48,7 +48,10 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     again = nooch.evaluate(suite, folder / "model.csv", ignore_unknown=True, split="test")
     assert checked.scores.value("auc", "hard", run="model") == again.value("auc", "hard")
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
-    assert checked.notes == ["split test; 1 of 1 tasks have at least 20 hard images of a side"]
+    assert checked.notes == [
+        'Predictions: 1,200 images, logits (column "logit")',
+        "split test; 1 of 1 tasks have at least 20 hard images of a side",
+    ]
     assert "page: " in repr(checked)
 
 

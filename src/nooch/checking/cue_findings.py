@@ -12,11 +12,10 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.checking.findings import Findings
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.evaluation_run import splits_to_score
-from nooch.evaluation.prediction_files import as_runs
 from nooch.examples.split_images import SplitImages
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
@@ -66,7 +65,7 @@ def cue_findings(
     (split,) = splits_to_score(split, suite)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
-    runs = as_runs(predictions, suite.tasks, scale)
+    runs = load_predictions(predictions, suite, data, scale=scale)
     wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")

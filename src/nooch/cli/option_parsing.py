@@ -34,7 +34,6 @@ __all__ = [
     "ProcessesOption",
     "ResamplesSeedOption",
     "RuleOption",
-    "ScaleOption",
     "SettingsOption",
     "SplitsOption",
     "StrictOption",
@@ -127,9 +126,6 @@ CriterionOption: Any = Option(
     [], help="Criterion of the suite; by default all. Repeat for several."
 )
 RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
-ScaleOption: Any = Option(
-    None, help="logit or probability: what a wide table of predictions holds."
-)
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_known, check_tasks, union_of
+from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation.known_images import KnownImages
+from nooch.evaluation.prediction_files import PredictionSource, load_predictions
+from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import (
     Scores,
@@ -42,8 +44,8 @@ _MOST_GROUPS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluateOptions:
-    """What ``nooch.evaluate`` scores, and how.
+class EvaluateOptions(PredictionFormat):
+    """What ``nooch.evaluate`` scores, and how; also the fields of ``PredictionFormat``.
 
     Attributes:
         split: one or several; by default ``test``, or the only one.
@@ -58,9 +60,6 @@ class EvaluateOptions:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
-            A suite of only hard images leaves out other images in any case.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -77,12 +76,11 @@ class EvaluateOptions:
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
-    scale: str | None = None
-    ignore_unknown: bool = False
     strict: bool = False
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_scoring(self.metrics, self.bootstrap, least=0)
 
 
@@ -98,10 +96,9 @@ def evaluate(
 
     Args:
         suite: the suite.
-        predictions: a path or frame (long: ``image_id, task, logit`` or ``probability``, and any of
-            ``run, method, seed, label``; wide: ``image_id`` and a column for each task),
-            ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these, or a
-            sequence of them.
+        predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
+            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
+            or a sequence of them. A suite of only hard images leaves out other images.
         options: see ``EvaluateOptions``.
         progress: called with what is being done, and how many of how many tasks are done.
         named: fields of ``EvaluateOptions``, such as ``split`` and ``bootstrap``.
@@ -112,9 +109,11 @@ def evaluate(
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
     asked = options_from(EvaluateOptions, options, named)
-    runs = as_runs(predictions, suite.tasks, asked.scale)
+    runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
+        if not suite.header.hard_only:
+            KnownImages(suite).check(run)
     names = [run.run for run in runs]
     asked = replace(
         asked,
@@ -139,8 +138,6 @@ def evaluate(
         keys = [key for key in wanted if key[2] == split]
         if keys:
             ids = _images(suite, keys, split)
-            if not (asked.ignore_unknown or suite.header.hard_only):
-                check_known(runs, ids, suite, tasks)
             over = {} if asked.strict else averaged_tasks(suite, keys, [run.tasks for run in runs])
             notes += left_out(suite, keys, over)
             averages = Averages(over, asked.strict)

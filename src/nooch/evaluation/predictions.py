@@ -14,7 +14,9 @@ from nooch.data import class_name, id_column
 from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
-__all__ = ["SCALES", "Predictions", "check_values", "positions"]
+__all__ = ["PLURAL", "SCALES", "Predictions", "check_values", "float_array", "positions"]
+
+PLURAL = {"logit": "logits", "probability": "probabilities"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,8 @@ class Predictions:
         method: name of the training method, or None.
         seed: seed of the training, or None.
         labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
+        read: what was recognized in their file, in words.
+        images_of: the fingerprint of the dataset that the images were looked up in.
     """
 
     run: str
@@ -40,6 +44,8 @@ class Predictions:
     method: str | None = None
     seed: int | None = None
     labels: NDArray[np.int8] | None = None
+    read: str = ""
+    images_of: str = ""
 
     @classmethod
     def of(
@@ -69,7 +75,7 @@ class Predictions:
                 probabilities outside [0, 1].
         """
         names = tuple(class_name(task) for task in ((tasks,) if isinstance(tasks, str) else tasks))
-        matrix = _array(values)
+        matrix = float_array(values)
         matrix = matrix[:, None] if matrix.ndim == 1 else matrix
         ids = _ids(image_ids, f"run {run}, image_ids")
         if matrix.shape != (len(ids), len(names)):
@@ -106,7 +112,7 @@ class Predictions:
 
     def __repr__(self) -> str:
         sizes = f"{len(self.image_ids)} images, {len(self.tasks)} tasks"
-        return f"Predictions({self.run}: {sizes}, {self.scale}s)"
+        return f"Predictions({self.run}: {sizes}, {PLURAL[self.scale]})"
 
 
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
@@ -141,8 +147,8 @@ def _in_main_memory(values: Any) -> Any:
     return values
 
 
-def _array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like."""
+def float_array(values: Any) -> NDArray[np.float64]:
+    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
     values = _in_main_memory(values)
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":
         # NumPy has no such type

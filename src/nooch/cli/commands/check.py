@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,12 +13,12 @@ from nooch.cli.option_parsing import (
     ImagesOption,
     OverwriteOption,
     ResamplesSeedOption,
-    ScaleOption,
     SuiteArgument,
     TasksOption,
     dataset_place,
     split_names,
 )
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command("slices")(slices_command)
 
 
+@with_reading
 def check_command(
     dataset: Place = typer.Argument(
         ...,
@@ -58,7 +59,6 @@ def check_command(
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
-    scale: str = ScaleOption,
     bootstrap: int = BootstrapOption,
     seed: int = ResamplesSeedOption,
     no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
@@ -73,14 +73,15 @@ def check_command(
     ),
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Check where a model errs because of the context: one page, from a dataset and predictions."""
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
         tasks=split_names(tasks) or None, split=split, alpha=alpha, beta=beta, min_hard=min_hard,
-        scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
-        images=images, seed=seed,
+        bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
+        images=images, seed=seed, **vars(reading),
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -135,6 +136,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
 
 
+@with_reading
 def slices_command(
     suite: Path = SuiteArgument,
     predictions: list[Path] = typer.Argument(
@@ -153,9 +155,9 @@ def slices_command(
     ),
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
-    scale: str = ScaleOption,
     overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Search slices of images on which a model errs, on half of them; test them on the others."""
     from nooch.checking.slice_search import SliceOptions, find_slices
@@ -173,10 +175,9 @@ def slices_command(
         )
     slices = find_slices(
         data,
-        predictions,
+        read_predictions(predictions, reading, found, data),
         split=splits_to_score(split, found)[0],
         tasks=split_names(tasks) or found.tasks,
-        scale=scale,
         options=SliceOptions(min_support, min_drop, against, most, seed),
     )
     if out is not None:

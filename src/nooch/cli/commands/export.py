@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.option_parsing import split_names
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
 from nooch.files import Place
 
@@ -22,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("export")(export_command)
 
 
+@with_reading
 def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
@@ -49,10 +51,10 @@ def export_command(
     predictions: list[Path] = Option(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    scale: str = shared.ScaleOption,
     images: Path = Option(None, help="table: folder that is put before the image paths."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Write challenge sets in another tool's format, with the licences of the data."""
     from nooch.exports.export_suite import ExportSelection, export
@@ -64,8 +66,8 @@ def export_command(
         "no_annotations": no_annotations,
         "subsets": split_names(subsets),
         "id_field": id_field,
-        "predictions": predictions,
-        "scale": scale,
+        "predictions": read_predictions(predictions, reading, exported, data),
+        "scale": reading.scale,
         "images": images,
     }
     done = export(
