@@ -1,4 +1,4 @@
-"""Make the suite ``nooch-coco`` that comes with the package, and the notice of its licences.
+"""Make the suite ``nooch-coco`` that comes with the package, and the notice of its licenses.
 
     python scripts/make_nooch_coco.py ../shared/data
 
@@ -48,7 +48,7 @@ image is here; COCO's images
 
 
 def official(data: Path) -> Suite:
-    """The authors' sets with COCO's labels, and the licences of both."""
+    """The authors' sets with COCO's labels, and the licenses of both."""
     suite = published_suite(
         read_published(data / "nooch-published"), read_labels(data / "coco-stats" / LABELS)
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
 
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 from scipy.sparse import coo_array
+from scipy.special import expit, logit
 
 from nooch.data import Dataset
 
@@ -140,3 +143,82 @@ def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:
     """Cosine of two vectors; NaN where one has no direction."""
     norm = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / norm if norm else math.nan
+
+
+def naive_ece(
+    confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None, bins: int = 15
+) -> float:
+    """Loops over bins, from the definition."""
+    w = np.ones(len(right)) if weights is None else weights
+    bounds, total = np.linspace(0, 1, bins + 1), 0.0
+    for low, high in pairwise(bounds):
+        inside = (confidence >= low) & ((confidence < high) | (high == 1) & (confidence == 1))
+        total += abs((w[inside] * right[inside]).sum() - (w[inside] * confidence[inside]).sum())
+    return total / w.sum()
+
+
+def naive_metric(
+    name: str,
+    labels: np.ndarray,
+    logits: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    images: float | None = None,
+    threshold: float = 0.5,
+    size: float | None = None,
+) -> float:
+    """Any metric, from its definition; NaN where it is undefined.
+
+    ``images`` is the weight of the whole set, of which these images are a subset, and ``size`` the
+    number of images that weights of another sum stand for.
+    """
+    w = np.ones(len(labels)) if weights is None else weights
+    said, positive, negative = logits > logit(threshold), w[labels].sum(), w[~labels].sum()
+    signal = ("dprime", "response_criterion")
+    both = ("auc", "auprc", "precision", "f1", "balanced_accuracy", *signal)
+    needs = {"recall": positive, "fpr": negative, **dict.fromkeys(both, min(positive, negative))}
+    weight, hit, false = w.sum(), w[said & labels].sum(), w[said & ~labels].sum()
+    if not needs.get(name, weight) or (name == "precision" and not hit + false):
+        return math.nan
+    p, top = expit(logits), np.maximum(expit(logits), expit(-logits))
+    right, margin = (logits > 0) == labels, np.where(labels, logits, -logits)
+    values: dict[str, Callable[[], float]] = {
+        "auc": lambda: naive_auc(labels, logits, w),
+        "auprc": lambda: naive_auprc(labels, logits, w),
+        "error": lambda: w[said != labels].sum() / weight,
+        "nll": lambda: w @ np.logaddexp(0, -margin) / weight,
+        "ece": lambda: naive_ece(p, labels, w),
+        "ece_top": lambda: naive_ece(top, right, w),
+        "ece_paper": lambda: naive_ece(top, right, w) * weight / (images or weight),
+        "accuracy": lambda: w[said == labels].sum() / weight,
+        "balanced_accuracy": lambda: (hit / positive + 1 - false / negative) / 2,
+        "precision": lambda: hit / (hit + false),
+        "recall": lambda: hit / positive,
+        "fpr": lambda: false / negative,
+        "f1": lambda: 2 * hit / (hit + false + positive),
+        "brier": lambda: w @ (p - labels) ** 2 / weight,
+        "yes_rate": lambda: w[said].sum() / weight,
+    }
+    if name in signal:
+        unit = (size or weight) / weight
+        hits, claims = (
+            NormalDist().inv_cdf((part * unit + 0.5) / (side * unit + 1))
+            for part, side in ((hit, positive), (false, negative))
+        )
+        return hits - claims if name == "dprime" else -(hits + claims) / 2
+    return float(values[name]())
+
+
+def naive_auc(labels: np.ndarray, logits: np.ndarray, w: np.ndarray) -> float:
+    """The chance that a positive outscores a negative, ties 1/2, over all pairs."""
+    gap = np.sign(logits[labels][:, None] - logits[~labels])
+    return w[labels] @ ((gap + 1) / 2) @ w[~labels] / (w[labels].sum() * w[~labels].sum())
+
+
+def naive_auprc(labels: np.ndarray, logits: np.ndarray, w: np.ndarray) -> float:
+    """The mean over positives of the precision at their score."""
+    total = 0.0
+    for row in np.flatnonzero(labels & (w > 0)):
+        above = logits >= logits[row]
+        total += w[row] * w[above & labels].sum() / w[above].sum()
+    return total / w[labels].sum()

@@ -25,12 +25,14 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
     {"english", "errors", "limits", "resources", "shared_types", "version"},
-    {"files", "html", "import_string", "options", "plans", "yaml_files"},
+    {"display", "files", "import_string", "options", "plans", "yaml_files"},
     {"work_folder"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
     {"challenge", "models"},
-    {"caches", "training", "selection", "evaluation"},
+    {"caches", "training", "selection", "questions"},
+    {"answers"},
+    {"evaluation"},
     {"report", "exports", "published", "download", "engines"},
     {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds"},
     {"results"},

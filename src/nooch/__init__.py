@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from nooch.figures.paper_figures import figure_data, save_figures
     from nooch.finding.dataset_embedding import embed
     from nooch.finding.loss_sweep import sweep_losses
-    from nooch.finding.suite_builder import FindOptions, find
+    from nooch.finding.search import FindOptions
+    from nooch.finding.suite_builder import find
     from nooch.finding.suite_summary import explain, overlaps, summary
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_reading import TableReading
-    from nooch.report import save_scores, save_sweep
+    from nooch.report import save_scores
+    from nooch.report.sweep_files import save_sweep
     from nooch.results.paper_statements import judge_statements
     from nooch.results.run_results import read_results
     from nooch.results.score_collection import collect
@@ -100,7 +102,8 @@ _NAMES = {
     "nooch.figures.paper_figures": "figure_data save_figures",
     "nooch.finding.dataset_embedding": "embed",
     "nooch.finding.loss_sweep": "sweep_losses",
-    "nooch.finding.suite_builder": "FindOptions find",
+    "nooch.finding.search": "FindOptions",
+    "nooch.finding.suite_builder": "find",
     "nooch.finding.suite_summary": "explain overlaps summary",
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
@@ -118,7 +121,8 @@ _NAMES = {
     "nooch.readers.table_layouts": "LongTable TableOfImages",
     "nooch.readers.table_reader": "Columns read_long_table read_table_of_images",
     "nooch.readers.table_reading": "TableReading",
-    "nooch.report": "save_scores save_sweep",
+    "nooch.report": "save_scores",
+    "nooch.report.sweep_files": "save_sweep",
     "nooch.results.paper_statements": "judge_statements",
     "nooch.results.run_results": "read_results",
     "nooch.results.score_collection": "collect",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["plural", "readable", "with_article"]
+__all__ = ["is_plural", "plural", "readable", "with_article"]
 
 _IRREGULAR = {
     "person": "people",
@@ -22,17 +22,18 @@ _IRREGULAR = {
     "wolf": "wolves",
     "scarf": "scarves",
 }
-_SAME = {
-    "sheep", "fish", "deer", "aircraft", "skis", "scissors", "broccoli", "food", "furniture",
-    "stairs", "clothes", "leaves", "clouds", "waterdrops", "glasses", "pants", "jeans", "shorts",
-    "binoculars",
+_ONLY_PLURAL = {
+    "skis", "scissors", "stairs", "clothes", "leaves", "clouds", "waterdrops", "glasses", "pants",
+    "jeans", "shorts", "binoculars",
 }  # fmt: skip
+_UNCOUNTED = {
+    "broccoli", "food", "furniture", "grass", "water", "sea", "sky", "snow", "sand", "mud", "dirt",
+    "gravel", "fog", "moss", "straw", "wood", "metal", "plastic", "paper", "cardboard", "cloth",
+    "pavement", "ground", "salad", "vegetation",
+}  # fmt: skip
+_NO_ARTICLE = _ONLY_PLURAL | _UNCOUNTED
+_UNCHANGED = {"sheep", "fish", "deer", "aircraft"} | _NO_ARTICLE
 """Words that are their own plural, or have none."""
-_NO_ARTICLE = _SAME - {"sheep", "fish", "deer", "aircraft"} | {
-    "grass", "water", "sea", "sky", "snow", "sand", "mud", "dirt", "gravel", "fog", "moss", "straw",
-    "wood", "metal", "plastic", "paper", "cardboard", "cloth", "pavement", "ground", "salad",
-    "vegetation",
-}  # fmt: skip
 _VOWEL_SOUND = re.compile(r"(?!(?:u[bcfhjkqrstn][aeiou]|eu|one\b|ouija))[aeiou]|hour|honest|heir")
 
 
@@ -47,12 +48,21 @@ def readable(name: str) -> str:
     return head if kind in {"other", "stuff"} else f"{kind} {head}"
 
 
+def is_plural(name: str) -> bool:
+    """Whether a readable name takes "are": skis, scissors."""
+    return _last_word(name) in _ONLY_PLURAL
+
+
 def with_article(name: str) -> str:
     """A readable name with "a" or "an", or without where the word takes none."""
     words = readable(name)
-    if words.rpartition(" ")[2].lower() in _NO_ARTICLE:
+    if _last_word(name) in _NO_ARTICLE:
         return words
     return f"{'an' if _VOWEL_SOUND.match(words.lower()) else 'a'} {words}"
+
+
+def _last_word(name: str) -> str:
+    return readable(name).rpartition(" ")[2].lower()
 
 
 def plural(name: str) -> str:
@@ -63,7 +73,7 @@ def plural(name: str) -> str:
 
 def _plural_of(word: str) -> str:
     lower = word.lower()
-    if lower in _SAME or lower in _NO_ARTICLE:
+    if lower in _UNCHANGED:
         return word
     if lower in _IRREGULAR:
         return _IRREGULAR[lower]

@@ -19,7 +19,9 @@ __all__ = [
     "OutputError",
     "ParameterError",
     "UndefinedError",
+    "WrongTypeError",
     "check_one_of",
+    "check_type",
     "some_of",
 ]
 
@@ -63,6 +65,10 @@ class FormatError(InputError):
 
 class ParameterError(NoochError, ValueError):
     """An argument has a value that is not allowed."""
+
+
+class WrongTypeError(NoochError, TypeError):
+    """An argument has a type that is not allowed; the message has an example of one that is."""
 
 
 class UndefinedError(NoochError, ValueError):
@@ -112,3 +118,22 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else None,
     )
+
+
+def check_type(
+    name: str, value: object, kinds: type | tuple[type, ...], allowed: str, example: str
+) -> None:
+    """Raise WrongTypeError where an argument is of none of these types.
+
+    Args:
+        name: of the parameter.
+        value: what was given.
+        kinds: the types.
+        allowed: the types in words.
+        example: a line of Python that works.
+    """
+    if not isinstance(value, kinds):
+        problem = f"is {value!r:.60}, of type {type(value).__name__}"
+        raise WrongTypeError(
+            problem, where=f"`{name}`", allowed=allowed, remedy=f"for example {example}"
+        )

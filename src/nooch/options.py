@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nooch.errors import check_one_of
+from nooch.errors import WrongTypeError, check_one_of, check_type
 
 __all__ = ["options_from"]
 
@@ -23,8 +25,38 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
 
     Raises:
         ParameterError: a name that is no field of ``kind``.
+        WrongTypeError: a value of another type than its field.
     """
     allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for name in named:
         check_one_of("option", name, allowed, owner=kind.__name__)
+    example = f"{kind.__name__}({', '.join(allowed[:1])}=...)"
+    check_type("options", options, (kind, NoneType), f"{kind.__name__} or None", example)
+    hints = get_type_hints(kind)
+    for name, value in named.items():
+        if not _fits(value, hints[name]):
+            text = isinstance(value, str)
+            likely = [value] if text and _fits([value], hints[name]) else getattr(kind, name, None)
+            raise WrongTypeError(
+                f"is {value!r:.60}, of type {type(value).__name__}",
+                where=f"`{name}`",
+                allowed=str(kind.__annotations__[name]),
+                remedy=f"for example {name}={likely!r}",
+            )
     return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value has the type of an annotation, as far as that is easy to say."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if hint in (int, float):
+        number = numbers.Integral if hint is int else numbers.Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    if origin is Sequence:
+        if isinstance(value, list | tuple):
+            return all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    accepted = origin or hint
+    return not isinstance(accepted, type) or isinstance(value, accepted)

@@ -1,11 +1,13 @@
-"""Types of callables that most rooms hand on: maps and progress."""
+"""Types of callables that most rooms hand on: maps and progress; and results counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
-__all__ = ["Map", "Progress", "StepProgress", "no_progress"]
+__all__ = ["Map", "Progress", "StepProgress", "counted", "no_progress"]
+
+T = TypeVar("T")
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a function to items, with results in order: the builtin ``map``, or an engine's."""
@@ -19,3 +21,11 @@ StepProgress = Callable[[int, int], None]
 
 def no_progress(*_: object) -> None:
     """A ``Progress`` or ``StepProgress`` that reports to nobody."""
+
+
+def counted(results: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+    """The results, with progress before the first and after each."""
+    progress(what, 0, total)
+    for done, result in enumerate(results, 1):
+        yield result
+        progress(what, done, total)

@@ -10,7 +10,7 @@ import pytest
 from oracles import dataset_of
 
 from nooch.benching.bench_config import BenchConfig
-from nooch.benching.plan_source import PlanSource
+from nooch.benching.bench_run import PlanSource
 from nooch.challenge import (
     SHIPPED,
     ChallengeSet,

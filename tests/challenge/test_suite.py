@@ -15,7 +15,8 @@ from nooch.challenge import SUBSETS, load_suite, save_suite
 from nooch.criteria import CE, Combination, Gist
 from nooch.errors import FormatError, OutputError, ParameterError
 from nooch.files import sha256_of
-from nooch.finding.suite_builder import find, resolve_tasks
+from nooch.finding.search import resolve_tasks
+from nooch.finding.suite_builder import find
 from nooch.finding.suite_summary import explain, overlaps, summary
 
 
@@ -205,7 +206,7 @@ def test_wrong_requests_are_refused():
         with pytest.raises(ParameterError, match=message):
             find(data, criteria, **options)
     with pytest.raises(ParameterError, match="'car' is no class"):
-        resolve_tasks(data, "nooch")
+        resolve_tasks(data.classes, "nooch")
 
 
 def test_summary_and_overlap_agree_with_the_sets():

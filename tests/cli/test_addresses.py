@@ -1,5 +1,5 @@
-"""Addresses and datasets in parts on the command line: where they are taken, where refused, and
-embedding in workers.
+"""Addresses and datasets with several parts on the command line: where they are taken, where
+refused, and embedding in workers.
 """
 
 import importlib
@@ -23,7 +23,7 @@ GIST = f"--criterion gist --encoder lexical --tau 0.5 {FIND}"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A dataset in one piece and in parts."""
+    """A dataset with one part, and with several."""
     random = np.random.default_rng(3)
     images = [
         {"Y": 0.2, "A": float(a)} if a > 0.5 else {"A": float(a)} if a < 0.3 else {"Y": 0.1}
@@ -130,7 +130,7 @@ def test_embed_in_workers_and_without(folder, run_cli):
         load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole")
     )
     assert np.array_equal(found, expected)
-    # a dataset in parts that is read in one piece keeps its parts
+    # a dataset with several parts that is read as one keeps its parts
     save_dataset(
         divide(load_dataset(folder / "whole").select(rows=np.arange(80)), 2), folder / "fewer"
     )

@@ -18,11 +18,10 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 
-from nooch.benching import plan_source
+from nooch.benching import bench_run
 from nooch.benching.bench_config import read_config
 from nooch.benching.bench_plan import plan_finetune
-from nooch.benching.bench_run import planned_for, status, train_pass
-from nooch.benching.plan_source import PlanSource, training_device
+from nooch.benching.bench_run import PlanSource, planned_for, status, train_pass, training_device
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
 from nooch.engines import ENGINES, slurm_engine
@@ -203,9 +202,9 @@ def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, m
 
 def test_auto_takes_the_gpus_that_the_engine_has(monkeypatch):
     asked = []
-    real = plan_source.engine_of
+    real = bench_run.engine_of
     monkeypatch.setattr(
-        plan_source, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k)
+        bench_run, "engine_of", lambda *a, **k: asked.append(k.get("gpus")) or real(*a, **k)
     )
     monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")

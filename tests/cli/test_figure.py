@@ -8,7 +8,7 @@ from scored import logits, small_data, small_suite
 
 import nooch
 from nooch.figures.paper_figures import FIGURES, Sources, figure_data
-from nooch.report import save_sweep
+from nooch.report.sweep_files import save_sweep
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ FIND = "--criterion gist --encoder lexical --tau 0.5 --cues Y=A --tasks Y"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A dataset of 60 images with captions, in one piece and in parts."""
+    """A dataset of 60 images with captions, with one part and with several."""
     images = [{"Y": 0.1, "A": 0.3} if n % 2 else {"A": 0.2} for n in range(60)]
     data = dataset_of(images, ["Y", "A"], [("train", "valid", "test")[n % 3] for n in range(60)])
     texts = [f"word{n} by the sea{n % 7} and {n % 5} birds{n}" for n in range(60)]

@@ -1,4 +1,4 @@
-"""Stability of cues: against resampled data sets fitted one by one, whole and in parts."""
+"""Stability of cues: against resampled data sets fitted one by one, whole and by part."""
 
 import numpy as np
 import polars as pl

@@ -104,7 +104,7 @@ def test_a_vector_of_length_zero_has_no_cosine_and_lengths_do_not_matter():
 
 def test_rows_that_are_cut_together_do_not_matter(monkeypatch):
     random = np.random.default_rng(0)
-    vectors = random.normal(size=(exact._STEP * 2 + 5, 12)).astype(np.float32)
+    vectors = random.normal(size=(exact.STEP * 2 + 5, 12)).astype(np.float32)
     vectors[3], vectors[700] = 0, np.nan
     prototypes = random.normal(size=(4, 12))
     prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
@@ -114,8 +114,8 @@ def test_rows_that_are_cut_together_do_not_matter(monkeypatch):
     assert np.isnan(whole[[3, 700]]).all()
     assert np.isnan(whole).sum() == 8
     for step, rows in ((1, 3), (7, 1), (len(vectors), 20), (13, 5000)):
-        monkeypatch.setattr(exact, "_STEP", step)
-        monkeypatch.setattr(exact, "_ROWS", rows)
+        monkeypatch.setattr(exact, "STEP", step)
+        monkeypatch.setattr(exact, "ROWS", rows)
         again = group_sums(presence, known, "vectors")
         assert np.array_equal(cosines(vectors, prototypes), whole, equal_nan=True)
         assert np.array_equal(again.high, sums.high)
@@ -126,6 +126,6 @@ def test_rows_that_are_cut_together_do_not_matter(monkeypatch):
 def test_pieces_of_units_are_multiples_of_their_grids(values, bits):
     units, first = np.array([values]), np.empty((1, len(values)))
     rest, fine = units.copy(), 2.0**bits
-    exact._cut_units(rest, first, fine)
+    exact.cut_units(rest, first, fine)
     assert np.array_equal(first, np.rint(units * 2.0**26) / 2.0**26)
     assert np.array_equal(rest, np.rint((units - first) * fine) / fine)

@@ -13,7 +13,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name, identifiers
-from nooch.data.dataset_checks import CORE_COLUMNS, check_captions
+from nooch.data.table_schema import CORE_COLUMNS, check_captions
 from nooch.errors import ParameterError
 
 
@@ -37,7 +37,11 @@ def test_everything_is_put_into_the_order_of_ids():
     assert list(data.images.schema.items()) == list(zip(CORE_COLUMNS, types, strict=True))
     assert data.splits == {"all": 3}
     assert data.fitting_split == "all"
-    assert repr(data) == "Dataset(3 images (all 3), 2 classes)"
+    assert repr(data).splitlines()[:3] == [
+        "Dataset(3 images, 2 classes)",
+        "split  images",
+        "all         3",
+    ]
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,8 +7,8 @@ from coco_files import write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nooch.data.dataset_checks import SPLITS
 from nooch.data.splits import split_codes
+from nooch.data.table_schema import SPLITS
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
 

@@ -165,7 +165,8 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path, monkeypatch):
     assert (opened.kinds, opened.embedding_names, opened.has_captions) == ({}, ("e",), True)
     assert opened.folder == tmp_path / "data"
     assert opened.header.n_images == 40
-    assert "40 images (train 20, test 20), 2 classes" in repr(opened)
+    assert "40 images, 2 classes" in repr(opened)
+    assert "images" not in vars(opened)
     assert len(pickle.dumps(opened)) < 5_000
     assert read == []
     assert opened.areas.shape == (40, 2)

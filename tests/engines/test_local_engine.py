@@ -172,8 +172,7 @@ def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):
     from small_world import make_world
 
     from nooch.benching.bench_config import read_config
-    from nooch.benching.bench_run import bench
-    from nooch.benching.plan_source import PlanSource
+    from nooch.benching.bench_run import PlanSource, bench
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")

@@ -136,7 +136,7 @@ def test_a_method_is_equal_to_itself(world):
     [
         ({"baselines": ["vrex"]}, "'vrex' is no method"),
         ({"bootstrap": 0}, "0 resamples"),
-        ({"metrics": ["f1"]}, "'f1' is no metric"),
+        ({"metrics": ["f2"]}, "'f2' is no metric"),
         ({"methods": ["erm"]}, "one method alone"),
         ({"draws": 3}, "'draws' is no option of PairedOptions"),
     ],

@@ -14,7 +14,7 @@ from refusals import refused
 
 from nooch.exports.dataset_card import markdown, yaml_value
 from nooch.exports.export_suite import export
-from nooch.exports.licences import one_line
+from nooch.exports.licenses import one_line
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import nooch
 from nooch.exports import exporter
 from nooch.exports.export_contract import Content
 from nooch.exports.export_suite import ExportSelection
-from nooch.exports.licences import all_licences, licences_text, one_line
+from nooch.exports.licenses import all_licenses, licenses_text, one_line
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_suites_of_earlier_versions_have_no_licences_of_their_own(made, tmp_path
 def test_licences_are_told_once_and_never_more_than_is_known():
     recorded = [{"name": "A\n- B", "url": None}, {}, {"name": None}, {"name": "A - B"}]
     recorded += [{"url": "u"}]
-    found = all_licences(recorded, ["A - B", "mine\x00"])
+    found = all_licenses(recorded, ["A - B", "mine\x00"])
     assert found == [
         {"name": "A - B", "source": "recorded"},
         {"url": "u", "source": "recorded"},
         {"name": "A - B", "source": "stated"},
         {"name": "mine", "source": "stated"},
     ]
-    text = licences_text(found)
+    text = licenses_text(found)
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     assert lines == ["- A - B", "- u", "- A - B", "- mine"]
     assert "not recorded" not in text
-    assert "not recorded" in licences_text([])
+    assert "not recorded" in licenses_text([])
     assert one_line(" a\tb\u2028c ") == "a b c"

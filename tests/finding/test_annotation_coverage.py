@@ -23,7 +23,7 @@ from nooch.finding.loss_sweep import sweep_losses
 from nooch.finding.suite_builder import find
 from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
 from nooch.published.sets_as_suite import read_labels
-from nooch.training.environments import Environments
+from nooch.training.training_data import Environments
 
 ALPHAS, BETAS = [0.0, 0.05, 0.1, 0.3], [0.02, 0.05, 0.1, 0.3]
 

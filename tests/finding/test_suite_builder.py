@@ -28,7 +28,8 @@ from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
 from nooch.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.finding.measure_files import MeasureFiles
-from nooch.finding.suite_builder import FindOptions, find
+from nooch.finding.search import FindOptions
+from nooch.finding.suite_builder import find
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
 VECTORS = st.sampled_from(
@@ -66,7 +67,7 @@ def _find(folder: Path, criteria, **more):
 
 
 def _prepare(folder: Path, data, criteria=None, n_parts=1, **more):
-    """A dataset in parts, and the suite that it gives in memory: ``parts`` and ``whole``."""
+    """A dataset with ``n_parts``, and the suite that it gives in memory: ``parts``, ``whole``."""
     if criteria is not None:
         save_suite(find(data, criteria, **more), folder / "whole")
     save_dataset(divide(data, n_parts), folder / "parts")
@@ -278,12 +279,11 @@ def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
     criteria = {"ce": CE(0.01, 0.1)}
     _prepare(tmp_path, _data(), criteria, 4)
     measured, marked = [], []
-    measure, mark = MeasureFiles.measure, MeasureFiles.mark
+    write, mark = MeasureFiles.write_part, MeasureFiles.mark
 
-    def counted_measure(files, number):
-        if not list(files.folder.glob(f"*{number}.images.arrow")):
-            measured.append(number)
-        return measure(files, number)
+    def counted_write(files, number, *rest):
+        measured.append(number)
+        return write(files, number, *rest)
 
     def counted_mark(files, task):
         if len(marked) == 2:
@@ -295,7 +295,7 @@ def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
             marked.append(task)
         return outcome
 
-    monkeypatch.setattr(MeasureFiles, "measure", counted_measure)
+    monkeypatch.setattr(MeasureFiles, "write_part", counted_write)
     monkeypatch.setattr(MeasureFiles, "mark", counted_mark)
     with pytest.raises(KeyboardInterrupt):
         _find(tmp_path, criteria)

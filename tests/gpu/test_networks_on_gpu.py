@@ -10,7 +10,7 @@ from shortcuts import jobs_of
 
 from nooch.models.networks import backbones, read_logits
 from nooch.models.saved_networks import load_network
-from nooch.training.augmentation import augmented, draw
+from nooch.training.epoch_batches import augmented, draw
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings

@@ -1,46 +1,56 @@
 """Every metric against scikit-learn or the paper's words, on values with ties and with weights."""
 
-from functools import partial
 from itertools import pairwise
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from oracles import naive_ece, naive_metric
 from refusals import fails
 from scipy.special import expit
-from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    f1_score,
+    log_loss,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from nooch.errors import ParameterError, UndefinedError
-from nooch.metrics import (
-    METRICS,
-    Graded,
-    Parts,
-    auc,
-    auprc,
-    ece,
-    ece_paper,
-    ece_top,
-    error,
-    nll,
-    stable_order,
-)
+from nooch.metrics import ALL_METRICS, METRICS, Graded, Parts, auc, nll, stable_order
 
 I = np.arange(40)  # noqa: E741 - the design's name
 P = ((37 * I + 11) % 101) / 101
 Y = (7 * I * I + 3 * I) % 5 < 2
 
 
+def scored(name, labels, values, weights=None, scale="logit"):
+    """A metric of all images; NaN where it is undefined."""
+    one, n = np.zeros(1, np.intp), len(labels)
+    parts = Parts(labels, np.zeros(n, np.intp), np.ones((1, 1), bool), one, np.empty((0, 1)))
+    model = Graded(labels, values, scale, (name,))
+    if weights is None:
+        return model.scores(parts)[0, 0]
+    return model.resampled(parts, weights[:, None])[0, 0, 0]
+
+
 def test_the_designs_fixture():
     assert auc(Y, P) == pytest.approx(0.5625, abs=1e-12)
-    expected = {
-        (ece, 10): 0.2952970297,
-        (ece, 15): 0.3512376238,
-        (ece_top, 10): 0.275,
-        (ece_top, 15): 0.3764851485,
-    }
-    for (metric, bins), value in expected.items():
-        assert metric(Y, P, scale="probability", n_bins=bins) == pytest.approx(value, abs=1e-9)
+    top, right = np.maximum(P, 1 - P), (P > 0.5) == Y
+    for metric, values, bins, value in (
+        ("ece", (P, Y), 10, 0.2952970297),
+        ("ece", (P, Y), 15, 0.3512376238),
+        ("ece_top", (top, right), 10, 0.275),
+        ("ece_top", (top, right), 15, 0.3764851485),
+    ):
+        assert naive_ece(*values, bins=bins) == pytest.approx(value, abs=1e-9)
+        if bins == 15:
+            assert scored(metric, Y, P, scale="probability") == pytest.approx(value, abs=1e-9)
 
 
 SCORES = st.sampled_from([-2.5, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 3.0]) | st.floats(-8, 8)
@@ -57,38 +67,39 @@ def outputs(draw, both=True):
     return labels, values.astype(np.float32).astype(float) if draw(st.booleans()) else values
 
 
-def naive_ece(labels, confidence, right, bins=15):
-    """Loops over bins, from the definition."""
-    bounds, total = np.linspace(0, 1, bins + 1), 0.0
-    for low, high in pairwise(bounds):
-        inside = (confidence >= low) & ((confidence < high) | (high == 1) & (confidence == 1))
-        if inside.any():
-            total += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
-    del labels
-    return total
+def by_scikit_learn(name, labels, logits, weights):
+    """A metric of images of both labels; NaN where scikit-learn has none."""
+    p, said = expit(logits), logits > 0
+    values = {
+        "auc": lambda w: roc_auc_score(labels, logits, sample_weight=w),
+        "auprc": lambda w: average_precision_score(labels, logits, sample_weight=w),
+        "nll": lambda w: log_loss(labels, p, labels=[0, 1], sample_weight=w),
+        "accuracy": lambda w: accuracy_score(labels, said, sample_weight=w),
+        "balanced_accuracy": lambda w: balanced_accuracy_score(labels, said, sample_weight=w),
+        "precision": lambda w: precision_score(labels, said, sample_weight=w, zero_division=np.nan),
+        "recall": lambda w: recall_score(labels, said, sample_weight=w),
+        "fpr": lambda w: 1 - recall_score(~labels, ~said, sample_weight=w),
+        "f1": lambda w: f1_score(labels, said, sample_weight=w, zero_division=0),
+        "brier": lambda w: brier_score_loss(labels, p, sample_weight=w),
+    }
+    return values[name](weights) if name in values else naive_metric(name, labels, logits, weights)
 
 
 @given(outputs())
 def test_metrics_equal_scikit_learn(case):
     labels, logits = case
+    weights = np.random.default_rng(len(labels)).random(len(labels)) + 0.1
+    for name in ALL_METRICS:
+        for w in (None, weights):
+            expected = by_scikit_learn(name, labels, logits, w)
+            for value in (scored(name, labels, logits, w), naive_metric(name, labels, logits, w)):
+                assert value == pytest.approx(expected, abs=1e-9, nan_ok=True), name
+    assert auc(labels, logits) == scored("auc", labels, logits)
+    assert nll(labels, logits) == pytest.approx(by_scikit_learn("nll", labels, logits, None))
     p = expit(logits)
-    assert auc(labels, logits) == pytest.approx(roc_auc_score(labels, logits), abs=1e-12)
-    assert auprc(labels, logits) == pytest.approx(
-        average_precision_score(labels, logits), abs=1e-12
-    )
-    assert nll(labels, logits) == pytest.approx(log_loss(labels, p, labels=[0, 1]), abs=1e-9)
-    assert nll(labels, p, scale="probability") == pytest.approx(
-        log_loss(labels, p, labels=[0, 1]), abs=1e-12
-    )
-    assert error(labels, logits) == pytest.approx(np.mean((logits > 0) != labels), abs=1e-12)
-    assert ece(labels, logits) == pytest.approx(naive_ece(labels, p, labels), abs=1e-9)
-    right = (logits > 0) == labels
-    assert ece_top(labels, logits) == pytest.approx(
-        naive_ece(labels, np.maximum(p, 1 - p), right), abs=1e-9
-    )
-    # the paper's: bins summed over the subset, divided by all images of the set
-    naive = naive_ece(labels, np.maximum(p, 1 - p), right) * len(labels) / (len(labels) + 7)
-    assert ece_paper(labels, logits, images=len(labels) + 7) == pytest.approx(naive, abs=1e-9)
+    exact = pytest.approx(log_loss(labels, p, labels=[0, 1]), abs=1e-12)
+    assert nll(labels, p, scale="probability") == exact
+    assert scored("nll", labels, p, scale="probability") == exact
 
 
 @given(outputs(), st.data())
@@ -99,28 +110,9 @@ def test_weights_are_repetitions(case, data):
     )
     times[:2] = np.maximum(times[:2], 1)
     repeated = np.repeat(labels, times), np.repeat(logits, times)
-    for metric in (auc, auprc, nll, error, ece, ece_top):
-        assert metric(labels, logits, times.astype(float)) == pytest.approx(
-            metric(*repeated), abs=1e-9
-        )
-
-
-def test_fractions_as_weights_equal_scikit_learn():
-    random = np.random.default_rng(0)
-    labels, logits, weights = (
-        random.random(500) < 0.3,
-        random.normal(size=500).round(1),
-        random.random(500),
-    )
-    assert auc(labels, logits, weights) == pytest.approx(
-        roc_auc_score(labels, logits, sample_weight=weights), abs=1e-12
-    )
-    ours = auprc(labels, logits, weights)
-    assert ours == pytest.approx(
-        average_precision_score(labels, logits, sample_weight=weights), abs=1e-12
-    )
-    ours = nll(labels, expit(logits), weights, scale="probability")
-    assert ours == pytest.approx(log_loss(labels, expit(logits), sample_weight=weights), abs=1e-12)
+    for metric in ALL_METRICS:
+        expected = pytest.approx(scored(metric, *repeated), abs=1e-9, nan_ok=True)
+        assert scored(metric, labels, logits, times.astype(float)) == expected
 
 
 def test_extremes():
@@ -134,27 +126,24 @@ def test_extremes():
         log_loss(labels, certain, labels=[0, 1]), abs=1e-9
     )
     # on the boundary the answer is negative
-    assert error(np.array([True]), np.array([0.0])) == 1
-    assert error(np.array([False]), np.array([0.5]), scale="probability") == 0
+    assert scored("error", np.array([True]), np.array([0.0])) == 1
+    assert scored("error", np.array([False]), np.array([0.5]), scale="probability") == 0
     # 0 and 1 have bins of their own
-    assert ece(labels, np.array([1.0, 0.0]), scale="probability") == 0
+    assert scored("ece", labels, np.array([1.0, 0.0]), scale="probability") == 0
 
 
 def test_bins_are_those_of_their_bounds():
     # 0.6 * 15 is 9 in floating point, and so is the bound: on every bound the value belongs to the
     # bin above it
-    bounds = np.linspace(0, 1, 16)
-    labels = np.zeros(15, dtype=bool)
-    for p, above in pairwise(bounds):
+    for p, above in pairwise(np.linspace(0, 1, 16)):
         inside = np.array([p, (p + above) / 2])
         below = np.nextafter(p, 0) if p else 0.0
         values = np.concatenate([inside, [below]])
         # two in this bin, one in the bin below: the gaps add up by bin, so signs tell which bin it
         # is
-        ours = ece(np.array([True, True, False]), values, scale="probability")
+        ours = scored("ece", np.array([True, True, False]), values, scale="probability")
         gaps = abs(2 - inside.sum()) + below if p else abs(2 - inside.sum() - below)
         assert ours == pytest.approx(gaps / 3, abs=1e-12)
-    del labels
 
 
 @given(
@@ -168,29 +157,35 @@ def test_the_order_is_numpys(values, narrow):
     assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()
 
 
-def test_undefined_is_an_error():
-    one = np.array([True, True])
-    for metric in (auc, auprc):
-        fails(lambda m=metric: m(one, np.array([0.1, 0.2])), "one class", kind=UndefinedError)
-    for metric in (nll, error, ece, ece_top, lambda y, z, w=None: ece_paper(y, z, w, images=9)):
-        fails(lambda m=metric: m(np.empty(0, bool), np.empty(0)), "no image", kind=UndefinedError)
-        fails(lambda m=metric: m(one, np.ones(2), np.zeros(2)), "no image", kind=UndefinedError)
-    for metric in (ece, ece_top):
-        fails(
-            lambda m=metric: m(one, np.array([0.1, 1.2]), scale="probability"),
-            "[0, 1]",
-            kind=ParameterError,
-        )
-    fails(
-        lambda: nll(one, np.ones(2), scale="percent"),
-        "percent",
-        "logit, probability",
-        kind=ParameterError,
-    )
+def test_undefined_is_an_error_or_nan():
+    one, none = np.array([True, True]), np.empty(0, bool)
+    fails(lambda: auc(one, np.array([0.1, 0.2])), "one class", kind=UndefinedError)
+    fails(lambda: nll(none, np.empty(0)), "no image", kind=UndefinedError)
+    for name in ALL_METRICS:
+        assert np.isnan(scored(name, none, np.empty(0)))
+        assert np.isnan(scored(name, one, np.ones(2), np.zeros(2)))
+    outside = one, np.array([0.1, 1.2]), None, "probability"
+    for name in ("ece", "ece_top", "brier"):
+        fails(lambda n=name: scored(n, *outside), "[0, 1]", kind=ParameterError)
+    words = "percent", "logit, probability"
+    fails(lambda: nll(one, np.ones(2), scale="percent"), *words, kind=ParameterError)
 
 
-PLAIN = {"auc": auc, "auprc": auprc, "error": error, "nll": nll, "ece": ece, "ece_top": ece_top}
-"""Metrics of a subset alone; ``ece_paper`` needs the size of the whole set as well."""
+def test_of_one_label_recall_is_accuracy_and_others_are_undefined():
+    """A side of the hard images has one label: precision would be 1 or 0 whatever the model."""
+    values = np.array([1.0, -1.0, 2.0])
+    for label, rate in ((True, "recall"), (False, "fpr")):
+        labels = np.full(3, label)
+        known = {name: scored(name, labels, values) for name in ALL_METRICS}
+        assert known[rate] == pytest.approx(2 / 3)
+        assert known["accuracy"] == pytest.approx(2 / 3 if label else 1 / 3)
+        undefined = {name for name, value in known.items() if np.isnan(value)}
+        other = {"recall", "fpr", "dprime", "response_criterion"} - {rate}
+        assert undefined == {"auc", "auprc", "balanced_accuracy", "precision", "f1", *other}
+    # no positive answer: no precision, but an F1 of 0
+    labels = np.array([True, False, True])
+    assert np.isnan(scored("precision", labels, -np.abs(values)))
+    assert scored("f1", labels, -np.abs(values)) == 0
 
 
 @st.composite
@@ -218,25 +213,6 @@ def divided(draw):
     )
 
 
-def value_or_nan(name, labels, values, weights=None, images=None):
-    """A metric, NaN where it is undefined; ``images`` is the weight of the whole set, of which
-    these images are a subset.
-    """
-    try:
-        if name == "ece_paper":
-            images = (
-                len(labels)
-                if weights is None and images is None
-                else weights.sum()
-                if images is None
-                else images
-            )
-            return ece_paper(labels, values, weights, images=images)
-        return PLAIN[name](labels, values, weights)
-    except UndefinedError:
-        return np.nan
-
-
 def mixture_weights(parts, weights):
     """Weights of images under which each cell has its share, or None where a cell with a share has
     no weight.
@@ -251,51 +227,58 @@ def mixture_weights(parts, weights):
     return result
 
 
-@given(divided())
-def test_all_subsets_at_once_equal_one_after_another(case):
-    labels, values, parts = case
-    table = Graded(labels, values, "logit").scores(parts)
+THRESHOLDS = st.sampled_from([0.5, 0.2, 0.9, 0.0, 1.0])
+
+
+def check_rows(table, parts, values, weights, threshold):
+    """All metrics of the subsets, then of the mixture, under weights of the images."""
+    labels = parts.labels
     for row, member in enumerate(parts.members):
         inside = member[parts.atoms]
-        for column, name in enumerate(METRICS):
-            expected = value_or_nan(name, labels[inside], values[inside], images=len(labels))
-            assert table[row, column] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
-    weights = mixture_weights(parts, np.ones(len(labels)))
-    for column, name in enumerate(METRICS):
-        expected = np.nan if weights is None else value_or_nan(name, labels, values, weights)
+        case = labels[inside], values[inside], weights[inside]
+        for column, name in enumerate(ALL_METRICS):
+            expected = naive_metric(name, *case, images=weights.sum(), threshold=threshold)
+            assert table[row, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
+    mixed = mixture_weights(parts, weights)
+    for column, name in enumerate(ALL_METRICS):
+        expected = np.nan
+        if mixed is not None:
+            expected = naive_metric(
+                name, labels, values, mixed, threshold=threshold, size=weights.sum()
+            )
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 
-@given(divided(), st.integers(0, 100))
-def test_resampling_equals_one_resample_after_another(case, seed):
+@given(divided(), THRESHOLDS)
+def test_all_subsets_at_once_equal_one_after_another(case, threshold):
+    labels, values, parts = case
+    table = Graded(labels, values, "logit", ALL_METRICS, threshold).scores(parts)
+    check_rows(table, parts, values, np.ones(len(labels)), threshold)
+
+
+@given(divided(), st.integers(0, 100), THRESHOLDS)
+def test_resampling_equals_one_resample_after_another(case, seed, threshold):
     labels, values, parts = case
     weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5)).astype(float)
-    table = Graded(labels, values, "logit").resampled(parts, weights)
+    table = Graded(labels, values, "logit", ALL_METRICS, threshold).resampled(parts, weights)
     for k in range(5):
-        for row, member in enumerate(parts.members):
-            inside = member[parts.atoms]
-            for column, name in enumerate(METRICS):
-                expected = value_or_nan(
-                    name, labels[inside], values[inside], weights[inside, k], weights[:, k].sum()
-                )
-                assert table[row, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
-        mixed = mixture_weights(parts, weights[:, k])
-        for column, name in enumerate(METRICS):
-            expected = np.nan if mixed is None else value_or_nan(name, labels, values, mixed)
-            assert table[-1, column, k] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
+        check_rows(table[..., k], parts, values, weights[:, k], threshold)
 
 
 def test_only_what_is_asked_for_is_computed():
     parts = Parts(
         Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1))
     )
-    for names in (("auc",), ("nll", "auc"), ("ece_top",), ("ece_paper",), METRICS[::-1]):
+    for names in (
+        ("auc",),
+        ("nll", "auc"),
+        ("ece_top",),
+        ("ece_paper",),
+        ("f1", "brier"),
+        METRICS[::-1],
+    ):
         table = Graded(Y, P, "probability", names).scores(parts)
-        plain = {**PLAIN, "ece_paper": partial(ece_paper, images=40)}
-        expected = [
-            plain[n](Y, P) if n in {"auc", "auprc"} else plain[n](Y, P, scale="probability")
-            for n in names
-        ]
+        expected = [scored(name, Y, P, scale="probability") for name in names]
         assert table[0].tolist() == pytest.approx(expected, abs=1e-12)
 
 
@@ -312,6 +295,5 @@ def test_waterbirds(shared_data):
     for inside in (np.ones(len(labels), bool), (table["place"] != table["y"]).to_numpy()):
         y, z = labels[inside], logits[inside]
         assert auc(y, z) == pytest.approx(roc_auc_score(y, z), abs=1e-12)
-        assert auprc(y, z) == pytest.approx(average_precision_score(y, z), abs=1e-9)
-        assert nll(y, z) == pytest.approx(log_loss(y, expit(z)), abs=1e-9)
-        assert ece(y, z) == pytest.approx(naive_ece(y, expit(z), y), abs=1e-9)
+        for name in ALL_METRICS:
+            assert scored(name, y, z) == pytest.approx(naive_metric(name, y, z), abs=1e-9)

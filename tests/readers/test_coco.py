@@ -27,7 +27,7 @@ from pycocotools import mask
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
-from nooch.readers.coco.coco_masks import _run_lengths
+from nooch.readers.coco.coco_masks import run_lengths
 from nooch.readers.coco.coco_reader import read_coco
 from nooch.readers.label_maps import read_label_maps
 
@@ -222,7 +222,7 @@ def _runs(pixels):
 def test_run_lengths_without_an_area_are_counted(pixels):
     compressed = mask.encode(pixels)["counts"].decode()
     height, width = pixels.shape
-    assert _run_lengths(compressed) == _runs(pixels)
+    assert run_lengths(compressed) == _runs(pixels)
     annotations = [
         _annotation(category, None, segmentation={"size": [height, width], "counts": counts})
         for category, counts in ((1, compressed), (3, _runs(pixels)))
@@ -320,7 +320,7 @@ def test_genuine_stuff_areas_are_the_pixels_of_their_own_masks(shared_data):
     content = json.loads(path.read_text())
     for annotation in content["annotations"]:
         assert int(mask.area(annotation["segmentation"])) == annotation["area"]
-        assert sum(_run_lengths(annotation["segmentation"]["counts"])[1::2]) == annotation["area"]
+        assert sum(run_lengths(annotation["segmentation"]["counts"])[1::2]) == annotation["area"]
     data = read_coco(stuff=[path])
     assert len(data.classes) == 91
     assert data.images["image_id"].to_list() == [934, 13715]

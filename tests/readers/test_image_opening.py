@@ -1,21 +1,25 @@
 """Image files are opened only in allowed formats, and never where they are too large to decode."""
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from PIL import EpsImagePlugin, Image
 from refusals import fails
 
 from nooch.errors import InputError
-from nooch.examples import thumbnails as pictures
+from nooch.examples.thumbnails import Wanted, draw_pictures
 from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.readers import image_opening as opening
-from nooch.readers import map_pixels as maps
 from nooch.readers.image_files import IMAGE_ENDINGS
 from nooch.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
-from nooch.waterbirds import bird_compositing as composing
+from nooch.readers.map_pixels import MAP_ENDINGS, count_maps
+from nooch.readers.resumable_jobs import JobRunner
+from nooch.shared_types import no_progress
+from nooch.waterbirds.bird_compositing import Montage, compose_all
 
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
 %%BoundingBox: 0 0 8 8
@@ -46,20 +50,22 @@ def _composed(path):
     bird, mask = Image.new("RGB", (8, 8)), Image.new("L", (8, 8))
     bird.save(path.parent / "bird.png")
     mask.save(path.parent / "mask.png")
-    montage = composing.Montage(
-        path, path.parent / "mask.png", path.parent / "bird.png", path.parent / "made.jpg"
-    )
-    broken = composing._compose_batch(composing._MontageBatch([montage], 90))
-    assert not (path.parent / "made.jpg").exists()
-    raise InputError(broken[0])
+    montage = Montage(path, *(path.parent / f for f in ("mask.png", "bird.png", "made.jpg")))
+    try:
+        compose_all([montage])
+    finally:
+        assert not montage.out.exists()
 
 
 def _counted(path):
-    return maps._pixel_counts(path, str(path))
+    rows = pl.DataFrame({"image_id": [1], "stem": ["image"], "file": [str(path)]})
+    folder = Path(tempfile.mkdtemp(dir=path.parent))
+    counted = count_maps(rows, {0: "dark"}, set(), folder, JobRunner(map, no_progress))
+    return counted.read(None, None)
 
 
 def _drawn(path):
-    drawn = pictures._draw(pictures.Wanted("test", 0, path), path.parent)
+    (drawn,) = draw_pictures([Wanted("test", 0, path)], path.parent)
     assert drawn.sizes == 0
     raise InputError(drawn.problem)
 
@@ -132,10 +138,11 @@ def test_every_ending_is_of_a_format_that_is_opened(tmp_path, ending):
         assert image.format in PHOTOGRAPHS
 
 
-@pytest.mark.parametrize("ending", maps._ENDINGS)
+@pytest.mark.parametrize("ending", MAP_ENDINGS)
 def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
     Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / f"a{ending}")
-    assert _counted(tmp_path / f"a{ending}")[0] == (8, 6)
+    counted = _counted(tmp_path / f"a{ending}")
+    assert counted.select("width", "height").row(0) == (8, 6)
     Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
     fails(
         lambda: _counted(tmp_path / "map.jpg"),

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from scored import logits, small_suite
 
-from nooch.evaluation import ConditionVerdict, evaluate, judge, parse_condition
+from nooch.evaluation import ConditionVerdict, evaluate, parse_condition
 from nooch.report import junit_xml
 
 NASTY = "<run> & \"q\" 'a' [red]\x1b[31m\x00￾\ud800 ünï\n]]>"
@@ -17,9 +17,9 @@ def _verdict(text="auc@hard<1", *, run="r", fired=True, reason="auc is 0.5"):
 
 def test_counts_agree_with_the_cases():
     suite = small_suite()
-    scores = evaluate(suite, {"a": logits(suite), "b": logits(suite, seed=1)})
+    runs = {"a": logits(suite), "b": logits(suite, seed=1)}
     conditions = ["auc@all<0.8", "nll@hard[ce,car]<0", "auc@hard_positive[ce]<0.5"]
-    verdicts = judge(scores, [parse_condition(text) for text in conditions], suite)
+    verdicts = evaluate(suite, runs, fail_if=conditions).verdicts
     root = ET.fromstring(junit_xml(verdicts))
     assert root.tag == "testsuites"
     assert [part.get("name") for part in root] == conditions

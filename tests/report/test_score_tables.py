@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 from scored import logits, small_data, small_suite
 
+from nooch.display import printable
 from nooch.evaluation import evaluate
-from nooch.report import latex, markdown, printable, tables_of
+from nooch.report import latex, markdown, tables_of
 from nooch.report.score_tables import average_label, is_average
 
 NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"

@@ -12,7 +12,7 @@ from scored import small_data
 
 import nooch
 from nooch.errors import OutputError
-from nooch.report import save_sweep
+from nooch.report.sweep_files import save_sweep
 
 ALPHAS, BETAS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.2, 0.4]
 

@@ -7,12 +7,12 @@ from shortcuts import finished, jobs_of, shortcut
 
 from nooch.errors import ParameterError
 from nooch.objectives import losses
-from nooch.training.early_stopping import STOP_ON, stop_rule, validation_value
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS
-from nooch.training.network_settings import TuneSettings
+from nooch.training.network_settings import STOP_ON, TuneSettings, stop_rule
 from nooch.training.training_data import objective_of
+from nooch.training.training_pass import validation_value
 
 torch = pytest.importorskip("torch")
 

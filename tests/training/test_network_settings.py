@@ -9,7 +9,7 @@ from refusals import fails
 from scipy.ndimage import map_coordinates
 
 from nooch.errors import ParameterError
-from nooch.training.augmentation import augmented, draw
+from nooch.training.epoch_batches import augmented, draw
 from nooch.training.network_settings import ALL_CLASSES, OPTIMISERS, SCHEDULES, TuneSettings
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")

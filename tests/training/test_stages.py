@@ -14,10 +14,11 @@ from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
-from nooch.training.mixtures import Lisa, Mixup
 from nooch.training.samplers import (
     Balance,
     FixedShare,
+    Lisa,
+    Mixup,
     RandomStreams,
     Redraw,
     in_order,

@@ -40,7 +40,7 @@ def test_mean_and_scale_in_one_pass(monkeypatch):
     values[:, 3] = 7.3
     values[:, 4] = 0
     rows = random.permutation(1000)[:613]
-    monkeypatch.setattr(standardization, "_BLOCK", 50)
+    monkeypatch.setattr(standardization, "BLOCK", 50)
     source = OnDisk(values, 50)
     found = scaling_of(source, rows)
     assert source.read == len(rows)

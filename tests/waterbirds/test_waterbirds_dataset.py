@@ -10,7 +10,7 @@ from refusals import fails
 import nooch
 from nooch.errors import ParameterError
 from nooch.evaluation import CELLS
-from nooch.training.environments import Environments
+from nooch.training.training_data import Environments
 from nooch.waterbirds.waterbirds_dataset import (
     QUANTITIES,
     group_shares,

@@ -22,7 +22,6 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels, check_pixels
-from nooch.training.environments import Environments
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
@@ -30,7 +29,7 @@ from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
 from nooch.training.run_records import SCALING, RunsHeader, passes_of
 from nooch.training.standardization import scaling_of, shared_scaling
-from nooch.training.training_data import TrainingData
+from nooch.training.training_data import Environments, TrainingData
 
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 
@@ -212,9 +211,7 @@ def _checked(
     data: Dataset, suite: Suite, config: BenchConfig, inputs: Any
 ) -> tuple[list[Job], TrainingData]:
     """Jobs and what they are trained on, after all checks that need no network."""
-    if data.fingerprint != suite.header.dataset.fingerprint:
-        problem = "the dataset is not the one that the suite was found in"
-        raise ParameterError(problem, remedy="give that one")
+    suite.require_dataset(data)
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)

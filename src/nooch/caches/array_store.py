@@ -77,14 +77,8 @@ class ArrayKind:
 
 @dataclass
 class Unfinished:
-    """An array that is being made.
-
-    Attributes:
-        work: the folder that holds it meanwhile.
-        shape: of the array.
-        dtype: of the array.
-        block: rows in a block.
-        done: hashes of the blocks that are there.
+    """An array that is being made in ``work``, in blocks of ``block`` rows; ``done`` has the hashes
+    of those that are there.
     """
 
     work: Path
@@ -143,10 +137,8 @@ def making(
     block: int,
     overwrite: bool = False,
 ) -> Iterator[Unfinished]:
-    """Yield the array to fill; if the block ends without an error, the folder gets its name.
-
-    Raises:
-        OutputError: the folder exists, cannot be written, is too large, or is being made.
+    """Yield the array to fill; if the block ends without an error, the folder gets its name. Raises
+    OutputError: the folder exists, cannot be written, is too large, or is being made.
     """
     path = check_output(folder, overwrite=overwrite, marker=kind.marker)
     work = path.with_name(f".{path.name}.building")

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
-from nooch.caches.image_paths import image_paths
 from nooch.caches.memmap import MappedRows
 from nooch.caches.pixels import PixelCache
 from nooch.data import Dataset
@@ -21,6 +20,7 @@ from nooch.models.backbones import Backbone
 from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.readers.image_files import image_paths
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 

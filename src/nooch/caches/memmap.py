@@ -73,14 +73,8 @@ class MappedRows:
         return np.array_equal(self.rows, np.arange(len(self.array)))
 
     def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """A copy of some images' rows, (m, ...) in the order asked for.
-
-        Args:
-            rows: positions in the dataset, integers (m,).
-            out: array to write into, of the result's shape and dtype; reusing one saves time.
-
-        Raises:
-            ParameterError: a position that the dataset does not have.
+        """A copy of some images' rows, (m, ...) in the order asked for, written into ``out`` if
+        given. Raises ParameterError: a position that the dataset does not have.
         """
         rows = np.asarray(rows)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):

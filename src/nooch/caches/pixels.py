@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
-from nooch.caches.image_paths import image_paths
 from nooch.caches.memmap import MappedRows
 from nooch.data import Dataset
 from nooch.models.image_decoding import (
@@ -19,6 +18,7 @@ from nooch.models.image_decoding import (
     refuse_broken,
     use_one_thread,
 )
+from nooch.readers.image_files import image_paths
 from nooch.shared_types import Map, StepProgress, no_progress
 
 __all__ = ["BLOCK_BYTES", "PIXELS", "SIZE", "PixelCache", "build_pixels"]

@@ -13,7 +13,7 @@ from nooch.challenge.hard_easy import (
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, pack_suite
 from nooch.challenge.recorded_thresholds import SuiteThresholds, suite_thresholds
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
-from nooch.challenge.suite_folder import load_suite, save_suite
+from nooch.challenge.suite_folder import as_suite, load_suite, save_suite
 from nooch.challenge.sweep_counts import POOLED, Sweep
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Suite",
     "SuiteThresholds",
     "Sweep",
+    "as_suite",
     "is_shipped",
     "load_suite",
     "mark_by_matching",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,15 +13,34 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
+from nooch.challenge.thumbnail_sheet import SIDE, ThumbnailSheet
+from nooch.data import Dataset, as_dataset
+from nooch.display import DisplayTable, TabularResult
+from nooch.errors import ParameterError
+from nooch.files import Place
+from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_opening import thumbnail
 
-__all__ = ["SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
+__all__ = ["ROWS", "SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
 
 SUBSETS = ("hard_positive", "hard_negative", "easy")
+ROWS: dict[str, Any] = {
+    "label": pl.Int8,
+    "support": pl.Float64,
+    "subset": pl.Enum(list(SUBSETS)),
+    "by_cue": pl.UInt64,
+}
+"""Columns of a set's table after ``image_id``; ``support`` and ``by_cue`` may be null throughout.
+"""
 
 
 def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Index into ``SUBSETS`` of each image, uint8 (n,)."""
     return np.where(hard, np.where(labels, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
+
+
+def no_dataset() -> None:
+    """The dataset of a set that nothing is recorded of."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,8 +64,8 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
         return *hard, self.positives - hard[0], self.negatives - hard[1]
 
 
-@dataclass(frozen=True, eq=False)
-class ChallengeSet:
+@dataclass(frozen=True, eq=False, repr=False)
+class ChallengeSet(TabularResult):
     """The images of a split that a criterion has a verdict on, for one task.
 
     Attributes:
@@ -57,6 +78,7 @@ class ChallengeSet:
         excluded: positives, negatives, and images of unknown label, without a verdict.
         by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for
             criteria without cues.
+        dataset: gives the dataset that the set was found in, or None where that is not known.
     """
 
     criterion: str
@@ -70,6 +92,7 @@ class ChallengeSet:
     negative: Side = UNKNOWN
     excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
+    dataset: Callable[[], Dataset | None] = no_dataset
 
     @classmethod
     def from_mark(
@@ -114,12 +137,32 @@ class ChallengeSet:
     def __len__(self) -> int:
         return len(self.image_ids)
 
-    def __repr__(self) -> str:
+    @property
+    def display(self) -> DisplayTable:
+        """Hard and easy images of each side, and the thresholds."""
         c = self.counts
-        return (
-            f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {c.hard_positives} of"
-            f" {c.positives} positives and {c.hard_negatives} of {c.negatives} negatives are hard)"
-        )
+        hard_positives, hard_negatives, *easy = c.cells
+        rows = [
+            ("positives", hard_positives, easy[0], c.positives, self.positive.threshold),
+            ("negatives", hard_negatives, easy[1], c.negatives, self.negative.threshold),
+        ]
+        columns = ["", "hard", "easy", "all", "threshold"]
+        left_out = sum(self.excluded)
+        notes = [f"{left_out:,} images without a verdict are left out"] if left_out else []
+        title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {len(self):,} images)"
+        return DisplayTable(title, columns, rows, notes=notes)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """``image_id, label, support, subset, by_cue``: a row for each image."""
+        columns = {
+            "image_id": self.image_ids,
+            "label": self.labels.astype(np.int8),
+            "support": self.support,
+            "subset": pl.Series(SUBSETS, dtype=ROWS["subset"]).gather(self.subset),
+            "by_cue": self.by_cue,
+        }
+        return pl.DataFrame(columns, schema_overrides={"image_id": self.image_ids.dtype, **ROWS})
 
     @property
     def counts(self) -> Counts:
@@ -127,6 +170,17 @@ class ChallengeSet:
         positives = int(self.labels.sum())
         hard = np.bincount(self.subset, minlength=3)
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
+
+    def only(self, mask: NDArray[np.bool_]) -> ChallengeSet:
+        """The set of some of its images; ``mask`` is bool (n,)."""
+        return replace(
+            self,
+            image_ids=self.image_ids.filter(pl.Series(mask)),
+            labels=self.labels[mask],
+            subset=self.subset[mask],
+            support=None if self.support is None else self.support[mask],
+            by_cue=None if self.by_cue is None else self.by_cue[mask],
+        )
 
     def ids(self, subset: str) -> list[Any]:
         """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive``
@@ -137,3 +191,56 @@ class ChallengeSet:
         masks |= {"easy_positive": easy & self.labels, "easy_negative": easy & ~self.labels}
         mask = masks[subset] if subset in masks else self.subset == SUBSETS.index(subset)
         return self.image_ids.filter(mask).to_list()
+
+    def hardest(self, side: str, n: int) -> NDArray[np.intp]:
+        """Rows of ``n`` images of ``hard_positive`` or ``hard_negative``: those of least or most
+        support, ties and sets without support by id.
+        """
+        rows = np.flatnonzero(self.subset == SUBSETS.index(side))
+        if self.support is None:
+            return rows[:n]
+        order = self.support[rows] * (1 if side == "hard_positive" else -1)
+        return rows[np.argsort(order, kind="stable")][:n]
+
+    def show(
+        self,
+        n: int = 12,
+        *,
+        data: Dataset | Place | str | None = None,
+        images: str | Path | None = None,
+    ) -> ThumbnailSheet:
+        """Thumbnails of the hardest images, half of them positives: shown in notebooks.
+
+        Args:
+            n: images at most.
+            data: the dataset or its folder, where it is not the one that the suite records.
+            images: folder of images, where it is not the one that the dataset records.
+
+        Raises:
+            ParameterError: no dataset, or one without an image of the set.
+            InputError: no folder of images, or images that are missing or cannot be read.
+        """
+        known = self.dataset() if data is None else as_dataset(data)
+        if known is None:
+            raise ParameterError(
+                "the dataset of the challenge set is not known",
+                where="data",
+                allowed="the dataset that the suite was found in, or its folder",
+                remedy='for example challenge_set.show(12, data="my-dataset")',
+            )
+        index, groups = ImageIndex.of(known, images, "`images`"), []
+        names = known.images["file_name"]
+        for side, most in (("hard_positive", n - n // 2), ("hard_negative", n // 2)):
+            rows = self.hardest(side, most)
+            ids = self.image_ids.gather(rows).to_list()
+            files = index.all_of(ids, [names[known.row(i)] for i in ids], "`images`")
+            support = [""] * len(ids)
+            if self.support is not None:
+                support = [f", support {value:.3g}" for value in self.support[rows]]
+            captions = [f"image {i}{text}" for i, text in zip(ids, support, strict=True)]
+            pictures = [thumbnail(file, SIDE) for file in files]
+            of = int((self.subset == SUBSETS.index(side)).sum())
+            title = f"{self.task}, {self.criterion}, {self.split}: {side.replace('_', ' ')}s"
+            title += f", {len(ids)} of {of:,}"
+            groups.append((title, list(zip(pictures, captions, strict=True))))
+        return ThumbnailSheet(groups)

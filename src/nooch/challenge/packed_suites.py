@@ -26,7 +26,7 @@ from nooch.errors import FormatError, InputError
 __all__ = ["SHIPPED", "is_shipped", "pack_suite", "shipped_suite", "unpack_suite"]
 
 SHIPPED = ("nooch-coco",)
-"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licences."""
+"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
 
 _MAGIC = b"nooch-packed-suite 1\n"
 _DIGEST = 32

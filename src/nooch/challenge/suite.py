@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, KeysView, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,8 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.criteria.cue_stability import CueStability
-from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.html import html_table, parameters_text
+from nooch.data import Dataset, load_dataset
+from nooch.display import Displayed, DisplayTable, parameters_text
+from nooch.errors import InputError, NoochError, ParameterError, check_one_of
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
 
@@ -98,18 +101,32 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     hard_only: bool = False
 
 
-class Suite:
+def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None:
+    """The dataset itself or that of a folder; None if it is not there or has changed."""
+    if isinstance(source, str):
+        try:
+            source = load_dataset(source)
+        except NoochError:
+            return None
+    return source if source is not None and source.fingerprint == fingerprint else None
+
+
+class Suite(Displayed):
     """Several challenge sets and how they were made.
 
     Args:
         header: records of criteria, sets and what was skipped.
         source: gives the set of (criterion, task, split), from memory or from disk.
+        dataset: the dataset that it was found in or its folder, where that is known.
     """
 
     def __init__(
-        self, header: SuiteHeader, source: Callable[[str, str, str], ChallengeSet]
+        self,
+        header: SuiteHeader,
+        source: Callable[[str, str, str], ChallengeSet],
+        dataset: Dataset | str | None = None,
     ) -> None:
-        self.header, self._source = header, source
+        self.header, self._source, self.dataset = header, source, dataset
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
@@ -129,14 +146,9 @@ class Suite:
         header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped, hard_only)
         return cls(header, lambda *key: sets[key])
 
-    def __repr__(self) -> str:
-        h = self.header
-        return (
-            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
-            f" {len(h.sets)} sets)"
-        )
-
-    def _repr_html_(self) -> str:
+    @property
+    def display(self) -> DisplayTable:
+        """Counts and thresholds of each set, and parameters of the criteria."""
         h = self.header
         columns = [
             "task", "criterion", "split", "hard positives", "of", "hard negatives", "of",
@@ -159,7 +171,11 @@ class Suite:
         ]
         if h.skipped:
             notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
-        return html_table(repr(self), columns, rows, left=3, notes=notes)
+        title = (
+            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
+            f" {len(h.sets)} sets)"
+        )
+        return DisplayTable(title, columns, rows, left=3, notes=notes)
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -188,7 +204,8 @@ class Suite:
             ParameterError: no such set; for a skipped task, the message gives the reason.
         """
         self.record(criterion, task, split)
-        return self._source(criterion, task, split)
+        found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
+        return replace(self._source(criterion, task, split), dataset=found_in)
 
     def record(self, criterion: str, task: str, split: str) -> SetRecord:
         """Counts and thresholds of a set, without reading its rows."""
@@ -224,7 +241,7 @@ class Suite:
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
-        return Suite(header, self._source)
+        return Suite(header, self._source, self.dataset)
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).
@@ -233,6 +250,14 @@ class Suite:
         """
         self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
+
+    def require_dataset(self, data: Dataset) -> None:
+        """Raise ParameterError unless this is the dataset that the suite was found in."""
+        if data.fingerprint != self.header.dataset.fingerprint:
+            raise ParameterError(
+                "the dataset is not the one that the suite was found in: their fingerprints differ",
+                remedy="give that one, or find the suite again",
+            )
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""

@@ -7,32 +7,35 @@ for each (criterion, task), so that one set is read without the others.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nooch.challenge.challenge_set import SUBSETS, ChallengeSet
+from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
+from nooch.challenge.hard_easy import Side
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
-from nooch.challenge.set_rows import ROWS, rows_of, set_of
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
-from nooch.errors import FormatError
+from nooch.errors import FormatError, check_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "load_suite", "save_suite"]
+__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite", "set_of"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
 
 
 _AGAIN = "find the suite again"
+_LOAD = 'nooch.load_suite("my-suite")'
 _SETS: Schema = {
     "criterion": Column(NAMES, "the suite's criteria"),
     "task": Column(NAMES, "the suite's tasks"),
@@ -97,7 +100,21 @@ def load_suite(folder: str | Path) -> Suite:
     if sha256_of(table) != file.files.get(TABLE):
         problem = f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
         raise FormatError(problem, where=folder)
-    return Suite(file.header, _SetReader(table, file.header))
+    path = file.header.dataset.path
+    dataset = None if path is None else os.path.normpath(folder / path)
+    return Suite(file.header, _SetReader(table, file.header), dataset)
+
+
+def as_suite(suite: Suite | str | Path) -> Suite:
+    """A suite as it is, or the one of a folder.
+
+    Raises:
+        WrongTypeError: neither; see also ``load_suite``.
+    """
+    if isinstance(suite, Suite):
+        return suite
+    check_type("suite", suite, (str, Path), "a Suite, or the path of its folder", _LOAD)
+    return load_suite(suite)
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
@@ -134,8 +151,27 @@ def _frame_of(
     frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
     for challenge in sets:
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
-        frames.append(rows_of(challenge).select(*names, "image_id", *ROWS))
+        frames.append(challenge.table.select(*names, "image_id", *ROWS))
     return pl.concat(frames)
+
+
+def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
+    """The set of these rows, with the thresholds and counts of its record."""
+    # suites of earlier versions have no column by_cue
+    support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+    return ChallengeSet(
+        record.criterion,
+        record.task,
+        record.split,
+        rows["image_id"],
+        rows["label"].to_numpy().astype(bool),
+        rows["subset"].to_physical().to_numpy().astype(np.uint8),
+        None if support.null_count() else support.to_numpy(),
+        Side(record.threshold_positive, record.tied_positive, record.missing_positives),
+        Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
+        (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
+        None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+    )
 
 
 class _SetReader:

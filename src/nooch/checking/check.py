@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from nooch.challenge import Suite, save_suite
 from nooch.checking.baselines import baselines
@@ -18,6 +18,7 @@ from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.display import Displayed
 from nooch.errors import InputError, some_of
 from nooch.evaluation import (
     PredictionFormat,
@@ -75,7 +76,7 @@ class CheckOptions(PredictionFormat):
     seed: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Checked:
     """What a check found, and what it wrote.
 
@@ -102,7 +103,15 @@ class Checked:
         return self.out / PAGE
 
     def __repr__(self) -> str:
-        return "\n".join([repr(self.findings), repr(self.slices), f"page: {self.page}"])
+        return "\n\n".join([*map(repr, self._shown), f"page: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        tables = [shown.display.html() for shown in self._shown]
+        return "".join([*tables, f"<div>page: {escape(str(self.page))}</div>"])
+
+    @property
+    def _shown(self) -> Sequence[Displayed]:
+        return [self.findings, self.scores] + ([] if self.slices is None else [self.slices])
 
 
 def check(
@@ -210,20 +219,11 @@ def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | No
 
 def _within(run: Predictions, suite: Suite, part: Dataset) -> Predictions | None:
     """The run's predictions of the suite's tasks and of a split's images; None without any task."""
-    rows = [row for row, task in enumerate(run.tasks) if task in suite.tasks]
-    if not rows:
+    if not {*run.tasks} & {*suite.tasks}:
         return None
     ids = part.images["image_id"]
     inside = run.image_ids.cast(ids.dtype, strict=False).is_in(ids.implode()).fill_null(value=False)
-    at = np.ix_(np.array(rows), np.flatnonzero(inside.to_numpy()))
-    labels = None if run.labels is None else run.labels[at]
-    return replace(
-        run,
-        tasks=tuple(run.tasks[row] for row in rows),
-        image_ids=run.image_ids.filter(inside),
-        values=run.values[at],
-        labels=labels,
-    )
+    return run.only(images=inside, tasks=suite.tasks)
 
 
 def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nooch.challenge import ChallengeSet, Suite
 from nooch.checking.findings import Findings
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
@@ -60,8 +60,8 @@ def cue_findings(
         ParameterError: an unknown task or split.
     """
     suite.require_easy("comparing contexts")
-    if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError("the suite was found in another dataset", where="data")
+    if data is not None:
+        suite.require_dataset(data)
     (split,) = splits_to_score(split, suite)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")

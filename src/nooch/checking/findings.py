@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from scipy.stats import false_discovery_control
 
+from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable, with_article
-from nooch.html import html_table
 
 __all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence"]
 
@@ -31,8 +31,8 @@ COLUMNS = {
 says that the effect compares objects of similar size."""
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings(TabularResult):
     """What a model gets wrong because of the context.
 
     Attributes:
@@ -81,16 +81,16 @@ class Findings:
     def __len__(self) -> int:
         return self.table.height
 
-    def __repr__(self) -> str:
+    @property
+    def display(self) -> DisplayTable:
+        """The numbers, and below them the worst findings in words."""
         counts = [f"{self.table.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS]
-        lines = [f"Findings({', '.join(counts)})", *self.sentences(5)]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        columns = ["run", "criterion", "task", "cue", "side", "n_misleading", "rate_misleading",
-                   "rate_usual", "effect", "low", "high", "p_adjusted", "verdict"]  # fmt: skip
+        columns = ["task", "cue", "side", "n_misleading", "rate_misleading", "rate_usual", "effect",
+                   "low", "high", "p_adjusted", "verdict", "criterion", "run"]  # fmt: skip
+        words = [name.replace("_", " ") for name in columns]
         rows = self.table.select(columns).rows()
-        return html_table(repr(self).partition("\n")[0], columns, rows, left=5)
+        title = f"Findings({', '.join(counts)})"
+        return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The worst findings in words, each run's name before them where there are several."""

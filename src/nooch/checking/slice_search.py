@@ -15,6 +15,7 @@ from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import checked_split, errors_of
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
 from nooch.data import Dataset, parquet_bytes
+from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions, load_predictions
@@ -69,8 +70,8 @@ class SliceOptions:
             raise ParameterError(f"min_drop is {self.min_drop}", allowed="0 to below 1")
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+@dataclass(frozen=True, eq=False, repr=False)
+class Slices(TabularResult):
     """Slices on which a model errs more often, tested on images that the search did not see.
 
     Attributes:
@@ -88,10 +89,16 @@ class Slices:
     def __len__(self) -> int:
         return self.table.height
 
-    def __repr__(self) -> str:
-        confirmed = self.table.filter("confirmed").height
-        lines = [f"Slices({len(self)} tested, {confirmed} confirmed)", *self.sentences(5)]
-        return "\n".join(lines)
+    @property
+    def display(self) -> DisplayTable:
+        """The numbers, and below them the first slices in words."""
+        columns = ["task", "side", "conditions", "n", "errors", "rate", "rate_rest", "effect",
+                   "low", "high", "confirmed", "run"]  # fmt: skip
+        conditions = pl.col("conditions").list.join(" and ")
+        rows = self.table.with_columns(conditions).select(columns).rows()
+        title = f"Slices({len(self)} tested, {self.table.filter('confirmed').height} confirmed)"
+        words = [name.replace("_", " ") for name in columns]
+        return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them where there are several."""

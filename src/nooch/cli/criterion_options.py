@@ -25,10 +25,10 @@ from nooch.criteria import (
     read_thresholds,
     thresholds_of,
 )
+from nooch.criteria.named_criteria import custom_criterion
 from nooch.data import ALL, SPLITS
 from nooch.errors import ParameterError, check_one_of
-from nooch.finding.suite_builder import check_thresholds
-from nooch.import_string import imported
+from nooch.finding.search import check_thresholds
 
 __all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
 
@@ -83,7 +83,7 @@ class CriterionOptions:
             "attribute": self._attribute,
             "scores": self._scores,
         }
-        return makers[name]() if name in makers else _own(name)
+        return makers[name]() if name in makers else custom_criterion(name)
 
     def _attribute(self) -> Attribute:
         if self.phi is None:
@@ -168,16 +168,9 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
     return base, combined
 
 
-def _own(name: str) -> Criterion:
-    """A custom criterion, ``package.module:Name`` on the command line, made without arguments."""
-    named = imported(name, f"criterion {name}")
-    criterion: Criterion = named() if isinstance(named, type) else named
-    return criterion
-
-
 def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
     """A custom criterion as a suite has it fitted: imported as the command line names it."""
-    kind = getattr(_own(name), "fitted", None)
+    kind = getattr(custom_criterion(name), "fitted", None)
     if not (isinstance(kind, type) and issubclass(kind, Fitted)):
         raise ParameterError(
             f"{name} does not say what class it has when it is fitted",

@@ -178,11 +178,11 @@ LARGE = 4_000_000_000
 
 
 def _note_size(reading: Reading) -> None:
-    """Note that large files can be imported in parts."""
+    """Note that large files can be imported with a part size."""
     size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
     if size >= LARGE:
         much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
-        note(f"{much}; --part-size 125000 merges them in parts")
+        note(f"{much}; --part-size 125000 merges them part by part")
 
 
 def print_imported(out: Path, imported: Imported, format: Format) -> None:

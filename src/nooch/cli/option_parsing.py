@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -46,7 +44,6 @@ __all__ = [
     "parse_grid",
     "parse_grids",
     "parse_pairs",
-    "recorded_path",
     "split_names",
 ]
 
@@ -168,13 +165,6 @@ TauOption: Any = Option(
         " recorded there (default: valid)."
     ),
 )
-
-
-def recorded_path(dataset: Place, out: Path) -> str:
-    """How a suite in ``out`` names its dataset: a relative path, or the address."""
-    if isinstance(dataset, Path):
-        return os.path.relpath(dataset.resolve(), out.resolve())
-    return str(dataset)
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:

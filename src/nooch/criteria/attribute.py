@@ -31,12 +31,7 @@ HIDDEN = ("file_name", "split")
 
 @dataclass(frozen=True)
 class AttributeState:
-    """What a part of the training images adds to ``unseen``.
-
-    Attributes:
-        seen: column -> its values, ascending.
-        images: number of images.
-    """
+    """What a part of so many images adds to ``unseen``: column -> its values, ascending."""
 
     seen: Mapping[str, Sequence[Any]]
     images: int
@@ -190,7 +185,8 @@ class FittedAttribute(MarkFitted):
         if set(saved.seen) != set(language.unseen):
             problem = "its values are not those of phi's unseen columns"
         for name, values in saved.seen.items():
-            if len(set(map(_json_type, values))) != 1 or not all(map(is_storable, values)):
+            kinds = {float if type(value) is int else type(value) for value in values}
+            if len(kinds) != 1 or not all(map(is_storable, values)):
                 problem = problem or f"the values of {name} are not of one type"
         if problem:
             raise FormatError(f"is no fitted attribute criterion: {problem}")
@@ -200,10 +196,6 @@ class FittedAttribute(MarkFitted):
 class _SavedAttribute(msgspec.Struct):
     phi: str
     seen: dict[str, list[bool | int | float | str]]
-
-
-def _json_type(value: bool | float | str) -> type:
-    return float if type(value) is int else type(value)
 
 
 def _values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:

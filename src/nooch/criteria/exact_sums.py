@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from nooch.errors import InputError
 
-__all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "group_sums", "presence_of"]
+__all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "cut_units", "group_sums", "presence_of"]
 
 BLOCK = 1 << 16
 """Images summed at once: 2^16 numbers below 2^12 in steps of 2^-25 add up to below 2^53 steps."""
@@ -27,10 +27,10 @@ BLOCK = 1 << 16
 LARGEST = 4096.0
 """Numbers must be smaller than this."""
 
-_STEP = 512
+STEP = 512
 """Rows of dense arrays that are cut at once: few enough to stay in the CPU's cache."""
 
-_ROWS = 4096
+ROWS = 4096
 """Rows of a matrix product; with fewer, threads would spend their time waiting for each other."""
 
 _HIGH, _LOW = 2.0**25, 2.0**58
@@ -79,15 +79,9 @@ def presence_of(areas: csr_array) -> csr_array:
 def group_sums(
     presence: csr_array, values: csr_array | NDArray[np.floating[Any]], what: str
 ) -> ExactSums:
-    """``presence.T @ values``, exact.
-
-    Args:
-        presence: 1 where an image is in a group, CSR (n_images, n_groups).
-        values: (n_images, n), dense or CSR, finite, below ``LARGEST`` in size.
-        what: what the values are, for the error.
-
-    Raises:
-        InputError: values that are infinite or too large.
+    """``presence.T @ values``, exact: CSR (n_images, n_groups), 1 where an image is in a group, and
+    (n_images, n), dense or CSR. Raises InputError for values that are infinite or not below
+    ``LARGEST`` in size; ``what`` they are is for the error.
     """
     total = ExactSums.of(np.zeros((presence.shape[1], values.shape[1])))
     sums: Callable[..., _Pieces] = _sparse_sums if isinstance(values, csr_array) else _dense_sums
@@ -111,8 +105,8 @@ def _sparse_sums(presence: csr_array, values: csr_array, what: str) -> _Pieces:
 def _dense_sums(presence: csr_array, values: NDArray[np.floating[Any]], what: str) -> _Pieces:
     shape = (presence.shape[1], values.shape[1])
     high, low = np.zeros(shape), np.zeros(shape)
-    for start in range(0, presence.shape[0], _STEP):
-        rows = slice(start, start + _STEP)
+    for start in range(0, presence.shape[0], STEP):
+        rows = slice(start, start + STEP)
         groups = presence[rows].T
         coarse, fine = _cut(values[rows], what)
         high += groups @ coarse
@@ -151,22 +145,22 @@ def cosines(
     # by Cauchy and Schwarz the mixed products sum to < sqrt(d) 2^-25; their grid is 2^-26 x this
     fine = 2.0 ** (52 - math.ceil(math.log2(max(1, d)) / 2))
     coarse, rest = np.empty_like(prototypes), prototypes.copy()
-    _cut_units(rest, coarse, fine)
+    cut_units(rest, coarse, fine)
     # the first pieces meet both pieces of the prototypes in one product
     both = np.ascontiguousarray(np.vstack([coarse, rest]).T)
     result = np.empty((len(vectors), m))
-    first, second = (np.empty((min(_ROWS, len(vectors)), d)) for _ in range(2))
-    for start in range(0, len(vectors), _ROWS):
-        block = vectors[start : start + _ROWS]
+    first, second = (np.empty((min(ROWS, len(vectors)), d)) for _ in range(2))
+    for start in range(0, len(vectors), ROWS):
+        block = vectors[start : start + ROWS]
         first, second = first[: len(block)], second[: len(block)]
-        for row in range(0, len(block), _STEP):
-            step = slice(row, row + _STEP)
+        for row in range(0, len(block), STEP):
+            step = slice(row, row + STEP)
             np.divide(block[step], _lengths(block[step]), out=second[step])
-            _cut_units(second[step], first[step], fine)
+            cut_units(second[step], first[step], fine)
         product = first @ both
         # the sum of both mixed products is exact too; rest x rest is below d 2^-54 and left out
         mixed = product[:, m:] + second @ both[:, :m]
-        np.add(product[:, :m], mixed, out=result[start : start + _ROWS])
+        np.add(product[:, :m], mixed, out=result[start : start + ROWS])
     return result
 
 
@@ -177,7 +171,7 @@ def _lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return lengths
 
 
-def _cut_units(units: NDArray[np.float64], first: NDArray[np.float64], fine: float) -> None:
+def cut_units(units: NDArray[np.float64], first: NDArray[np.float64], fine: float) -> None:
     """Fill ``first`` with units on the coarse grid; leave the rest, on the fine grid, in place."""
     _round(units, _COARSE, first)
     units -= first

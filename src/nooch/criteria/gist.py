@@ -46,13 +46,14 @@ class Gist:
     """Parameters of the gist criterion.
 
     Attributes:
-        embedding: name of a dataset's embedding, for example of mean caption embeddings.
+        embedding: name of a dataset's embedding, for example of mean caption embeddings; by default
+            ``nooch.find`` takes the dataset's only one.
         tau: threshold on the cosine for hard positives and negatives; or by task a pair, of
             positives and of negatives (None for a task without a challenge set); or None where
             counts are matched.
     """
 
-    embedding: str
+    embedding: str = ""
     tau: Tau | None = None
 
     kind = "gist"
@@ -145,9 +146,7 @@ class FittedGist(SupportFitted):
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
         """Cosines for many tasks at once, float64 (n_images, n_tasks), independent of the batch.
-
-        Raises:
-            UndefinedError: a task without a prototype.
+        Raises UndefinedError: a task without a prototype.
         """
         for task in tasks:
             if reason := self.undefined(task):

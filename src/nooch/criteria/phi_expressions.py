@@ -50,12 +50,7 @@ ARITHMETIC: dict[type, Callable[..., pl.Expr]] = {
 
 @dataclass(frozen=True)
 class Scope:
-    """Meanings of the names in an expression.
-
-    Attributes:
-        columns: name -> its term.
-        seen: name -> its training values as in JSON; for the names inside unseen.
-    """
+    """Meanings of names: their terms; for those inside unseen their training values as in JSON."""
 
     columns: Mapping[str, Term]
     seen: Mapping[str, Sequence[Any]]

@@ -3,9 +3,9 @@
 from nooch.data.class_names import class_name, embedding_precision
 from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
 from nooch.data.dataset import Dataset, ImageId, divide, position_of
-from nooch.data.dataset_checks import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 from nooch.data.dataset_folder import (
     PartRecord,
+    as_dataset,
     load_dataset,
     open_dataset,
     save_dataset,
@@ -15,6 +15,7 @@ from nooch.data.dataset_folder import (
 from nooch.data.disk_tables import id_column, parquet_bytes, read_arrays, read_table
 from nooch.data.json_header import encode_header, load_header
 from nooch.data.splits import apply_split, named_splits
+from nooch.data.table_schema import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
 
 __all__ = [
     "ALL",
@@ -28,6 +29,7 @@ __all__ = [
     "ImageId",
     "PartRecord",
     "apply_split",
+    "as_dataset",
     "check_file_names",
     "class_name",
     "divide",

@@ -25,7 +25,9 @@ from nooch.data.coverage import (
     gaps_of,
     unannotated,
 )
-from nooch.data.dataset_checks import (
+from nooch.data.dataset_tables import DatasetTables
+from nooch.data.fingerprint import fingerprint_of
+from nooch.data.table_schema import (
     ALL,
     CORE_COLUMNS,
     SPLITS,
@@ -35,18 +37,16 @@ from nooch.data.dataset_checks import (
     check_images,
     complete_columns,
 )
-from nooch.data.dataset_tables import DatasetTables
-from nooch.data.fingerprint import fingerprint_of
+from nooch.display import Displayed, DisplayTable
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.html import html_table
 
 __all__ = ["Dataset", "ImageId", "divide", "position_of"]
 
 ImageId = int | str
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset(DatasetTables):
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Displayed, DatasetTables):
     """An annotated image collection.
 
     Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted
@@ -126,18 +126,17 @@ class Dataset(DatasetTables):
             **rest,
         )
 
-    def __repr__(self) -> str:
-        splits = ", ".join(f"{name} {count}" for name, count in self.splits.items())
-        return f"Dataset({len(self)} images ({splits}), {len(self.classes)} classes)"
-
-    def _repr_html_(self) -> str:
-        rows = [[name, count] for name, count in self.splits.items()]
-        about = f"{len(self.classes):,} classes: {some_of(self.classes, 12)}"
-        captions = 0 if self.captions is None else self.captions.height
-        more = f"{captions:,} captions; embeddings: {some_of(self.embedding_names) or 'none'}"
-        notes = [about, more]
-        notes += [f"attributes: {some_of(self.attributes, 12)}"] if self.attributes else []
-        return html_table(f"Dataset: {len(self):,} images", ["split", "images"], rows, notes=notes)
+    @property
+    def display(self) -> DisplayTable:
+        """Images of each split, and what is known of them; no table of a folder is read for it."""
+        rows = list(self.splits.items())
+        notes = [f"classes: {some_of(self.classes, 12)}"]
+        notes += [f"captions: {'yes' if self.has_captions else 'no'}"]
+        notes += [f"embeddings: {some_of(self.embedding_names) or 'none'}"]
+        if "images" in self.__dict__ and self.attributes:
+            notes.append(f"attributes: {some_of(self.attributes, 12)}")
+        title = f"Dataset({len(self):,} images, {len(self.classes):,} classes)"
+        return DisplayTable(title, ["split", "images"], rows, notes=notes)
 
     def __len__(self) -> int:
         return self.images.height if self.header is None else self.header.n_images

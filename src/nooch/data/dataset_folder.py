@@ -21,9 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.area_pairs import areas_table, exceptions_table
+from nooch.data.array_files import save_embedding
 from nooch.data.dataset import Dataset
-from nooch.data.dataset_checks import ALL, SPLITS
-from nooch.data.embedding_files import save_embedding
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.json_header import encode_header
 from nooch.data.part_files import (
@@ -34,8 +33,8 @@ from nooch.data.part_files import (
     open_parts,
     read_header,
 )
-from nooch.data.table_schema import is_ascending
-from nooch.errors import InputError
+from nooch.data.table_schema import ALL, SPLITS, is_ascending
+from nooch.errors import InputError, check_type
 from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
 from nooch.version import __version__
 
@@ -43,6 +42,7 @@ __all__ = [
     "Header",
     "PartRecord",
     "add_embedding_files",
+    "as_dataset",
     "file_record",
     "load_dataset",
     "open_dataset",
@@ -69,6 +69,21 @@ def open_dataset(folder: str | Place) -> Dataset:
         ParameterError, MissingExtraError: an address that cannot be used.
     """
     return Dataset.stored(open_parts(folder))
+
+
+def as_dataset(data: Dataset | Place | str) -> Dataset:
+    """A dataset as it is, or the one of a folder or address (``open_dataset``).
+
+    Raises:
+        WrongTypeError: neither; see also ``open_dataset``.
+    """
+    if isinstance(data, Dataset):
+        return data
+    # paths of universal-pathlib are no paths of Python
+    if not hasattr(data, "joinpath"):
+        allowed = "a Dataset, or the path or address of its folder"
+        check_type("data", data, str, allowed, 'nooch.load_dataset("my-dataset")')
+    return open_dataset(data)
 
 
 def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:

@@ -108,4 +108,5 @@ def _list_bytes(column: pl.Series) -> bytes:
 
 
 def _text_bytes(column: pl.Series) -> bytes:
-    return "\0".join(column.cast(pl.String).fill_null("\x01").to_list()).encode()
+    text: str = column.cast(pl.String).fill_null("\x01").str.join("\0").item()
+    return text.encode()

@@ -26,17 +26,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data.area_pairs import pairs_matrix, rows_of
+from nooch.data.array_files import load_embedding
 from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
-from nooch.data.dataset_checks import ALL, SPLITS
 from nooch.data.disk_tables import read_table, table_of
-from nooch.data.embedding_files import load_embedding
 from nooch.data.json_header import load_header
 from nooch.data.table_schema import (
+    ALL,
     AREAS,
     CAPTIONS,
     EXCEPTIONS,
     IMAGES,
     IMPORT_AGAIN,
+    SPLITS,
     Schema,
     check_columns,
     dataset_error,

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data.dataset_checks import SPLITS
 from nooch.data.disk_tables import id_column, read_arrays, read_table
+from nooch.data.table_schema import SPLITS
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan
 
@@ -173,7 +173,7 @@ def _read_npz(path: Path) -> pl.DataFrame:
     )
 
 
-_NPZ = f"an .npz with {', '.join(f'{name}_ids' for name in SPLITS)}"
+_NPZ = "an .npz with train_ids, valid_ids, test_ids"
 
 
 def _read_split_table(path: Path, values: Mapping[str, str]) -> pl.DataFrame:

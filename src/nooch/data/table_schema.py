@@ -1,39 +1,70 @@
-"""Columns of nooch's own tables: declared per table, and checked whenever one is read."""
+"""What tables of nooch and datasets may hold: checked when one is read, and when one is built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+import numpy as np
 import polars as pl
+from scipy.sparse import csr_array
 
 from nooch.data.coverage import ANNOTATED
-from nooch.data.dataset_checks import ALL, SPLITS, unsafe_names
-from nooch.errors import FormatError, some_of
+from nooch.data.disk_tables import id_column
+from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
+    "ALL",
     "AREAS",
     "CAPTIONS",
+    "CORE_COLUMNS",
     "EXCEPTIONS",
     "IMAGES",
     "IMPORT_AGAIN",
     "NAMES",
+    "SPLITS",
     "Column",
     "Schema",
+    "check_areas",
+    "check_captions",
+    "check_classes",
     "check_columns",
+    "check_file_names",
+    "check_images",
+    "complete_columns",
     "dataset_error",
+    "identifiers",
     "is_ascending",
     "type_name",
+    "unsafe_names",
 ]
+
+SPLITS = ("train", "valid", "test")
+ALL = "all"
+"""The one split of a dataset that was not split: criteria are fitted on it and it is searched."""
+
+CORE_COLUMNS = ("image_id", "file_name", "width", "height", "split")
+_DEFAULTS = {
+    "file_name": pl.lit(None, pl.String),
+    "width": pl.lit(None, pl.Int64),
+    "height": pl.lit(None, pl.Int64),
+    "split": pl.lit(ALL),
+}
 
 IMPORT_AGAIN = "import the dataset again"
 """The remedy for a dataset folder with wrong content."""
 
 NAMES = (pl.Enum, pl.Categorical, pl.String)
 """Types of a column of names."""
+
+
+def unsafe_names(names: pl.Series) -> pl.Series:
+    """Mask of the names that lead out of the image folder, bool (n,); null where there is none."""
+    # a drive letter, a leading slash or backslash, or a step upwards anywhere
+    return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
 
 
 @dataclass(frozen=True)
@@ -142,3 +173,116 @@ def dataset_error(problem: str, where: object, allowed: str | None = None) -> Fo
 def is_ascending(ids: pl.Series) -> bool:
     """Whether each id is above the one before."""
     return bool((ids.head(-1) < ids.tail(-1)).all())
+
+
+def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
+    """Fill the core columns that are missing, fix their types, put them first."""
+    if "image_id" not in images.columns:
+        raise InputError(
+            "images have no column image_id", allowed=f"columns: {', '.join(images.columns)}"
+        )
+    images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
+    try:
+        return images.select(
+            id_column(images["image_id"]),
+            pl.col("file_name").cast(pl.String),
+            pl.col("width", "height").cast(pl.Int64),
+            pl.col("split").cast(pl.String),
+            pl.exclude(CORE_COLUMNS),
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"ids or sizes of images are of the wrong kind: {str(error).splitlines()[0]}",
+            allowed="text or 64-bit integers as image_id, integers as width and height",
+        ) from error
+
+
+def identifiers(texts: Sequence[str]) -> pl.Series:
+    """Column ``image_id`` from text: integers where every text consists of digits, else the text.
+
+    ``000000000139`` becomes 139, as COCO and the published sets count; ``10_3_s`` stays as it is.
+    """
+    column = pl.Series("image_id", list(texts), dtype=pl.String)
+    # 18 digits fit into 64 bits; anything longer stays text
+    if len(column) and column.str.contains(r"^[0-9]{1,18}$").all():
+        return column.cast(pl.Int64)
+    return column
+
+
+def check_images(images: pl.DataFrame) -> None:
+    """Raise InputError for bad or repeated ids, bad sizes, unknown splits, unsafe file names."""
+    ids = images["image_id"]
+    if ids.null_count():
+        raise InputError(f"{ids.null_count()} images have no id")
+    if ids.n_unique() != len(ids):
+        twice = ids.filter(ids.is_duplicated()).unique().sort()
+        raise InputError(
+            f"image ids occur more than once: {some_of(twice)}", allowed="each image once"
+        )
+    flat = images.filter((pl.col("width") < 1) | (pl.col("height") < 1))
+    if flat.height:
+        raise InputError(
+            f"images without extent: {some_of(flat['image_id'])}",
+            allowed="width and height of 1 pixel and more",
+        )
+    names = set(images["split"].unique().to_list())
+    if not (names <= set(SPLITS) or names <= {ALL}):
+        raise InputError(
+            f"split names {some_of(sorted(map(str, names)))}",
+            allowed=f"{', '.join(SPLITS)}, or {ALL} for every image",
+        )
+    check_file_names(images["file_name"])
+
+
+def check_file_names(names: pl.Series, where: object = None) -> None:
+    """Raise InputError for names that lead out of the folder of images."""
+    unsafe = names.filter(unsafe_names(names))
+    if len(unsafe):
+        raise InputError(
+            f"file names lead out of the image folder: {some_of(unsafe)}",
+            where=where,
+            allowed="relative paths without '..'",
+        )
+
+
+def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:
+    """Raise InputError for areas below 0 or above ``MOST_AREA``; NaN means unknown."""
+    wrong = np.flatnonzero((areas.data < 0) | (areas.data > MOST_AREA))
+    if not len(wrong):
+        return
+    images = ids.gather(np.searchsorted(areas.indptr, wrong, side="right") - 1)
+    pairs = pl.DataFrame(
+        {"image": images, "class": areas.indices[wrong], "area": areas.data[wrong]}
+    )
+    # the first by id, whatever the number of parts
+    image, column, area = pairs.sort("image", "class").row(0)
+    allowed = f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice)"
+    raise InputError(
+        f"class {classes[column]} has area {area:.6g} in image {image}",
+        allowed=f"{allowed}; NaN where unknown",
+    )
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Raise InputError for empty or repeated class names."""
+    seen: set[str] = set()
+    for name in classes:
+        if not name.strip():
+            raise InputError("a class has an empty name")
+        if name in seen:
+            raise InputError(f"class {name!r} is listed twice", allowed="each class once")
+        seen.add(name)
+
+
+def check_captions(captions: pl.DataFrame, images: pl.DataFrame) -> pl.DataFrame:
+    """Captions as ``image_id, caption`` in the order of images; InputError for unknown images."""
+    captions = captions.select(
+        pl.col("image_id").cast(images["image_id"].dtype), pl.col("caption").cast(pl.String)
+    )
+    stray = captions.join(images, on="image_id", how="anti")["image_id"].unique().sort()
+    if len(stray):
+        raise InputError(
+            f"captions of {len(stray)} images that are not in the dataset: {some_of(stray)}",
+            remedy="give the annotation files that hold these images, or leave these captions out",
+        )
+    return captions.drop_nulls("caption").sort("image_id", maintain_order=True)

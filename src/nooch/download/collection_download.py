@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nooch.download.catalogue import Collection, Remote, collection
-from nooch.download.download_folder import only_process, prepared
+from nooch.download.download_folder import is_unpacked, note_unpacked, only_process, prepared
 from nooch.download.file_checks import DownloadRecord, fault
 from nooch.download.file_download import fetch
 from nooch.download.http_requests import Client, Patience
 from nooch.download.local_files import LocalFiles, files_below, is_linkable, take
 from nooch.download.partial_files import PartialFile
-from nooch.download.unpacked_record import is_unpacked, note_unpacked
 from nooch.download.zip_extraction import unpack
 from nooch.errors import DownloadError, OutputError
 from nooch.shared_types import Progress, StepProgress, no_progress

@@ -26,13 +26,8 @@ def fetch(remote: Remote, partial: PartialFile, client: Client, tell: StepProgre
     """Download a file under its final name; returns the URL that gave it.
 
     Existing bytes are kept if the server, or a checksum, proves that they belong to the same file.
-    Otherwise every mirror is asked once more for all of it.
-
-    Args:
-        remote: the file.
-        partial: where its first bytes are stored.
-        client: makes the requests.
-        tell: called with the bytes so far, and all of them (an estimate if unknown).
+    Otherwise every mirror is asked once more for all of it. ``tell`` is called with the bytes so
+    far, and all of them (an estimate if unknown).
 
     Raises:
         DownloadError: no mirror gives the file; gives the reason of each.

@@ -125,10 +125,8 @@ class Client:
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[BaseHTTPResponse]:
-        """Yield the response, status 200 or 206, its body not yet read.
-
-        Raises:
-            RetryError, RangeError, MirrorError: by what may help.
+        """Yield the response, status 200 or 206, its body not yet read. Raises RetryError,
+        RangeError, MirrorError: by what may help.
         """
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._request(url, headers)

@@ -7,6 +7,7 @@ import getpass
 import re
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from uuid import uuid4
 
 from nooch.engines import job_window as base
 from nooch.engines.job_window import Jobs, Logged, check_gpus, lost_each_time, module_paths, ordered
-from nooch.errors import MissingExtraError, NoochError
+from nooch.errors import MissingExtraError, NoochError, check_one_of
 from nooch.resources import environment
 
 __all__ = ["SlurmEngine"]
@@ -49,14 +50,14 @@ class SlurmEngine:
         gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see them alone.
         cluster: ``slurm``, or submitit's ``local`` and ``debug``, which stand in for it in tests.
         minutes: time limit of a job. It is requeued if it is preempted or runs out of time.
-        processors: CPUs of a job.
+        cpus: of a job; ``processors`` is its deprecated name.
         array: jobs in one array at most; by default 200, or what the site allows.
         more: further parameters of submitit, such as ``{"slurm_account": "vision"}``.
 
     Raises:
         MissingExtraError: submitit is not installed.
         NoochError: there is no Slurm here.
-        ParameterError: a negative number of GPUs.
+        ParameterError: a negative number of GPUs, an unknown option.
     """
 
     def __init__(
@@ -67,16 +68,21 @@ class SlurmEngine:
         gpus: int = 0,
         cluster: str = "slurm",
         minutes: int = 24 * 60,
-        processors: int = 1,
+        cpus: int = 1,
         array: int | None = None,
         more: dict[str, Any] | None = None,
+        **renamed: int,
     ) -> None:
+        for name, value in renamed.items():
+            check_one_of("option", name, ["processors"], owner="SlurmEngine")
+            warnings.warn("`processors` is now called `cpus`", DeprecationWarning, stacklevel=2)
+            cpus = value
         try:
             import submitit
         except ImportError as error:
             raise MissingExtraError("submitit", "slurm", "`engine` slurm") from error
         self.partition, self.logs, self.gpus = partition, logs, check_gpus(gpus)
-        self.threads = processors
+        self.threads = cpus
         # the current folder is more likely shared by the nodes than /tmp
         private = Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
         self._folder = private if logs is None else logs / "submitit"
@@ -94,7 +100,7 @@ class SlurmEngine:
                 remedy="run on a login node, or use `engine` local or ray",
             ) from error
         self._executor.update_parameters(
-            timeout_min=minutes, cpus_per_task=processors, name="nooch", **asked, **(more or {})
+            timeout_min=minutes, cpus_per_task=cpus, name="nooch", **asked, **(more or {})
         )
         self.array = array or (_most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
 

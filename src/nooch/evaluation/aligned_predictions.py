@@ -75,7 +75,7 @@ class Aligned:
             self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
         )
         missing = np.isnan(values)
-        if missing.any():
+        if missing.any() and not self._run.in_words:
             ids = challenge.image_ids.filter(pl.Series(missing))
             raise InputError(
                 f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,13 +75,13 @@ def intervals(
 
 
 def wilson(
-    shares: NDArray[np.float64], n: NDArray[np.int64]
+    shares: NDArray[np.float64], n: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Wilson's 95 % interval (1927) of shares of n images: low and high, in [0, 1], never equal.
 
     Args:
         shares: float64, in [0, 1]; NaN stays NaN.
-        n: int64, broadcast against them; NaN results where it is 0.
+        n: integers, or effective numbers; broadcast against them; NaN results where it is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         weight = _Z**2 / n

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
+from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
+from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
     check_scoring,
@@ -27,10 +30,24 @@ from nooch.evaluation.scores import (
     scores_table,
     without_easy,
 )
-from nooch.evaluation.subsets import Distribution, divide, parse_distribution
-from nooch.evaluation.task_averages import averaged_tasks, left_out
-from nooch.evaluation.task_scores import Averages, Block, DividedSet, Floats, ScoreScope, score_task
-from nooch.metrics import METRICS
+from nooch.evaluation.subsets import (
+    Distribution,
+    DividedSet,
+    ScoreScope,
+    divide,
+    effective_sizes,
+    groups_of,
+    parse_distribution,
+)
+from nooch.evaluation.task_scores import (
+    Averages,
+    Block,
+    Floats,
+    averaged_tasks,
+    left_out,
+    score_task,
+)
+from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.options import options_from
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress
@@ -39,8 +56,6 @@ __all__ = ["EvaluateOptions", "evaluate"]
 
 _Key = tuple[str, str, str]
 _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
-_Groups = dict[str, tuple[NDArray[np.intp], Sequence[str]]]
-_MOST_GROUPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +66,16 @@ class EvaluateOptions(PredictionFormat):
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
-        metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``.
-        bootstrap: number of resamples for intervals; 0 for none but Wilson's of the error. Images
+        metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``, which are the default,
+            and ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``, and for answers
+            ``yes_rate, dprime, response_criterion``. Answers in words have those that need no
+            probability, by default all of them.
+        threshold: probability above which an answer is positive, for error, accuracy, precision,
+            recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
+            run and task the one of the largest balanced accuracy on the validation split.
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85``; ``Scores.verdicts`` says which hold.
+            Their metrics are computed too.
+        bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
@@ -70,6 +93,8 @@ class EvaluateOptions(PredictionFormat):
     criteria: Sequence[str] | None = None
     tasks: Sequence[str] | None = None
     metrics: Sequence[str] = METRICS
+    threshold: AnswerThreshold = 0.5
+    fail_if: Sequence[str] = ()
     bootstrap: int = 0
     seed: int = 0
     baseline: str | None = None
@@ -109,39 +134,40 @@ def evaluate(
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
     asked = options_from(EvaluateOptions, options, named)
+    conditions = [parse_condition(text) for text in asked.fail_if]
+    for condition in conditions:
+        check_names(condition, suite)
     runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
         if not suite.header.hard_only:
             KnownImages(suite).check(run)
-    names = [run.run for run in runs]
-    asked = replace(
-        asked,
-        baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
-        averages=_distributions(asked.averages, suite),
-    )
+    asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
-    tasks = _names("task", asked.tasks, suite.tasks)
-    tasks = [task for task in tasks if any(task in run.tasks for run in runs)]
-    if not tasks:
-        raise InputError(
-            f"there are no predictions for {some_of(asked.tasks or suite.tasks)}",
-            allowed="at least one task",
-        )
+    tasks = _predicted(suite, runs, asked.tasks)
     splits, notes = splits_to_score(asked.split, suite), _notes(suite, runs, tasks, asked.tasks)
     wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
+    notes += sample.notes
+    thresholds: RunThresholds = {}
+    if str(asked.threshold) != "0.5":
+        scored = list(dict.fromkeys(task for _, task, _ in wanted))
+        thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
+        notes += stated
     blocks: list[Block] = []
     for split in splits:
-        keys = [key for key in wanted if key[2] == split]
+        keys = [key for key in wanted if key[2] == split and key in sample.suite.keys]
         if keys:
-            ids = _images(suite, keys, split)
-            over = {} if asked.strict else averaged_tasks(suite, keys, [run.tasks for run in runs])
-            notes += left_out(suite, keys, over)
+            ids = _images(sample.suite, keys, split)
+            predicted = [run.tasks for run in runs]
+            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
+            notes += left_out(sample.suite, keys, over)
             averages = Averages(over, asked.strict)
-            blocks += _SplitScores(suite, keys, ids, runs, asked).blocks(averages, progress)
+            part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
+            blocks += part.blocks(averages, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
     differences = differences_table(blocks, asked.metrics, asked.bootstrap)
@@ -149,30 +175,36 @@ def evaluate(
         table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
-    return Scores(table, differences, notes, settings)
+    if thresholds:
+        settings["thresholds"] = thresholds
+    verdicts = judge(table, conditions, suite) if conditions else []
+    return Scores(table, differences, notes, settings, verdicts)
 
 
 class _SplitScores:
     """What all tasks of a split share.
 
     Args:
-        suite: the suite.
+        sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
         ids: of the split's images, ascending.
         runs: the predictions.
         options: with a baseline, and averages as distributions.
+        thresholds: of answers; empty: 0.5.
     """
 
     def __init__(
         self,
-        suite: Suite,
+        sample: AskedSample,
         keys: Sequence[_Key],
         ids: pl.Series,
         runs: Sequence[Predictions],
         options: EvaluateOptions,
+        thresholds: RunThresholds,
     ) -> None:
-        self._suite, self._keys, self._ids, self._options = suite, keys, ids, options
-        self._groups = _groups(ids, options.by, options.attributes)
+        self._sample, self._keys, self._ids, self._options = sample, keys, ids, options
+        self._thresholds = thresholds
+        self._groups = groups_of(ids, options.by, options.attributes)
         self._runs = {run.run: (Aligned(run, ids, keys[0][2]), run.scale) for run in runs}
         self._tasks = {run.run: set(run.tasks) for run in runs}
         resamples = options.bootstrap
@@ -199,7 +231,9 @@ class _SplitScores:
                 for task in tasks:
                     sets = [self._divided(key) for key in self._keys if key[1] == task]
                     runs = {n: run for n, run in self._runs.items() if task in self._tasks[n]}
-                    job = pool.submit(score_task, sets, runs, metrics, self._draws, baseline)
+                    job = pool.submit(
+                        score_task, sets, runs, metrics, self._draws, baseline, self._thresholds
+                    )
                     waiting.append(job)
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
@@ -213,22 +247,55 @@ class _SplitScores:
                 raise
 
     def _divided(self, key: _Key) -> DividedSet:
-        challenge = self._suite.set(*key)
+        challenge = self._sample.suite.set(*key)
+        suite = self._sample.whole
         rows: NDArray[np.intp] | slice = slice(None)
         if not challenge.image_ids.equals(self._ids):
             rows = np.flatnonzero(self._ids.is_in(challenge.image_ids.implode()).to_numpy())
-        cues = self._suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
+        cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
         averages = [d for d in self._options.averages if isinstance(d, Distribution)]
-        shares = {d.name: d.of(self._suite, challenge) for d in averages}
+        shares = {d.name: d.of(suite, challenge) for d in averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
-        if self._suite.header.hard_only:
+        if suite.header.hard_only:
             # not one of them is all of the split's images
             whole = np.array([subset.name == "all" for subset in subsets[: len(parts.members)]])
             parts = replace(parts, members=parts.members & ~whole[:, None])
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.append(sizes, [sizes[0]] * len(shares)) for sizes in parts.sizes)
-        return DividedSet(challenge, rows, ScoreScope(*key, subsets, n, n_positive), parts)
+        scope = ScoreScope(*key, subsets, n, n_positive)
+        weights = self._sample.weights_of(challenge)
+        if weights is not None:
+            sizes = effective_sizes(parts, weights)
+            sizes = np.append(sizes, sizes[:, :1].repeat(len(shares), axis=1), axis=1)
+            scope = replace(scope, effective=sizes)
+        return DividedSet(challenge, rows, scope, parts, weights)
+
+
+def _resolved(
+    asked: EvaluateOptions,
+    suite: Suite,
+    runs: Sequence[Predictions],
+    conditions: Sequence[Condition],
+) -> EvaluateOptions:
+    """With a baseline, averages as distributions, and the metrics of the conditions."""
+    names = [run.run for run in runs]
+    metrics = list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)]))
+    if in_words := [run.run for run in runs if run.in_words]:
+        if tuple(asked.metrics) == METRICS:
+            metrics = list(dict.fromkeys([*ANSWER_METRICS, *(c.metric for c in conditions)]))
+        if wrong := [name for name in metrics if name not in ANSWER_METRICS]:
+            raise ParameterError(
+                f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
+                where="`metrics`",
+                allowed=", ".join(ANSWER_METRICS),
+            )
+    return replace(
+        asked,
+        baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
+        averages=_distributions(asked.averages, suite),
+        metrics=metrics,
+    )
 
 
 def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
@@ -244,6 +311,18 @@ def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list
     for name in given or ():
         check_one_of(kind, name, known, owner="the suite")
     return list(known) if given is None else [name for name in known if name in given]
+
+
+def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] | None) -> list[str]:
+    """The tasks asked for, by default all of the suite, that a run has predictions for."""
+    wanted = _names("task", asked, suite.tasks)
+    tasks = [task for task in wanted if any(task in run.tasks for run in runs)]
+    if not tasks:
+        raise InputError(
+            f"there are no predictions for {some_of(asked or suite.tasks)}",
+            allowed="at least one task",
+        )
+    return tasks
 
 
 def splits_to_score(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
@@ -270,46 +349,6 @@ def _images(suite: Suite, keys: Sequence[_Key], split: str) -> pl.Series:
         if record.positives + record.negatives == whole:
             return suite.set(*key).image_ids
     return union_of(suite.set(*key) for key in keys)
-
-
-def _groups(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None) -> _Groups:
-    if not by:
-        return {}
-    if attributes is None or "image_id" not in attributes.columns:
-        raise ParameterError(
-            "groups need a frame of attributes with image_id",
-            remedy="give `dataset` (attributes=dataset.images)",
-        )
-    frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls(
-        "image_id"
-    )
-    if frame["image_id"].n_unique() != len(frame):
-        twice = frame["image_id"].filter(frame["image_id"].is_duplicated()).unique().sort()
-        raise InputError(
-            f"image ids occur more than once: {some_of(twice)}",
-            where="attributes",
-            allowed="each image once",
-        )
-    known = pl.DataFrame({"image_id": ids}).join(
-        frame, on="image_id", how="left", maintain_order="left"
-    )
-    groups: _Groups = {}
-    for column in by:
-        check_one_of("attribute", column, [c for c in attributes.columns if c != "image_id"])
-        levels = known[column].unique().sort(nulls_last=True)
-        if len(levels) > _MOST_GROUPS:
-            raise ParameterError(
-                f"attribute {column} has {len(levels)} values",
-                allowed=f"up to {_MOST_GROUPS}",
-                remedy="make a column of fewer values, such as intervals",
-            )
-        place = pl.DataFrame({column: levels, "code": np.arange(len(levels))})
-        codes = known.select(column).join(
-            place, on=column, how="left", nulls_equal=True, maintain_order="left"
-        )["code"]
-        names = [f"{column}={level}" for level in levels.to_list()]
-        groups[column] = codes.to_numpy().astype(np.intp), names
-    return groups
 
 
 def _notes(

@@ -79,15 +79,9 @@ class KnownImages:
             outside = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
             count = outside.is_in(ids.cast(outside.dtype, strict=False).implode()).sum()
             notes += [f"{count:,} images of the dataset are not in the suite"] if count else []
-        at = ids.is_not_null().to_numpy() if ids.null_count() else slice(None)
-        return replace(
-            run,
-            image_ids=ids.drop_nulls(),
-            values=run.values[:, at],
-            labels=None if run.labels is None else run.labels[:, at],
-            read="; ".join(filter(None, notes)),
-            images_of="" if self.data is None else self._dataset,
-        )
+        read, of = "; ".join(filter(None, notes)), "" if self.data is None else self._dataset
+        run = run.only(images=ids.is_not_null()) if ids.null_count() else run
+        return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=of)
 
     def check(self, run: Predictions, ids: pl.Series | None = None) -> None:
         """Raise InputError for images of a run, or by these ids of them, that are not known."""

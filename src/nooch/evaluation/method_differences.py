@@ -16,17 +16,16 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
-from nooch.evaluation.subsets import Subset, divide
-from nooch.evaluation.task_averages import averaged_tasks, left_out
+from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
 from nooch.evaluation.task_scores import (
     AVERAGE,
     Averages,
     Block,
-    DividedSet,
     Floats,
-    ScoreScope,
+    averaged_tasks,
     block_of,
     graded,
+    left_out,
     with_replicates,
 )
 from nooch.metrics import METRICS
@@ -43,7 +42,7 @@ class PairedOptions:
     """What ``paired`` compares, and how.
 
     Attributes:
-        metrics: out of ``METRICS``.
+        metrics: out of ``nooch.metrics.ALL_METRICS``.
         split: whose images.
         bootstrap: number of resamples.
         seed: of the resamples.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ class Predictions:
         labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
         read: what was recognized in their file, in words.
         images_of: the fingerprint of the dataset that the images were looked up in.
+        weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
+            was not asked about; or None, where all images have predictions.
+        in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
     """
 
     run: str
@@ -46,6 +49,8 @@ class Predictions:
     labels: NDArray[np.int8] | None = None
     read: str = ""
     images_of: str = ""
+    weights: NDArray[np.float64] | None = None
+    in_words: bool = False
 
     @classmethod
     def of(
@@ -109,6 +114,19 @@ class Predictions:
                 raise InputError(
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
                 )
+
+    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Predictions:
+        """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
+        rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
+        at = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))
+        return replace(
+            self,
+            image_ids=self.image_ids.filter(images),
+            tasks=tuple(self.tasks[row] for row in rows),
+            values=self.values[at],
+            labels=None if self.labels is None else self.labels[at],
+            weights=None if self.weights is None else self.weights[at],
+        )
 
     def __repr__(self) -> str:
         sizes = f"{len(self.image_ids)} images, {len(self.tasks)} tasks"

@@ -11,9 +11,8 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import ParameterError, check_one_of
-from nooch.evaluation.scores import Scores
 from nooch.evaluation.task_scores import AVERAGE
-from nooch.metrics import METRICS
+from nooch.metrics import ALL_METRICS
 
 __all__ = ["Condition", "ConditionVerdict", "check_names", "judge", "parse_condition"]
 
@@ -80,7 +79,7 @@ def parse_condition(text: str) -> Condition:
     if matched is None:
         raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()
-    check_one_of("metric", metric, METRICS)
+    check_one_of("metric", metric, ALL_METRICS)
     names = [name.strip() for name in (inside or "").split(",")]
     try:
         bound = float(number)
@@ -102,13 +101,16 @@ def check_names(condition: Condition, suite: Suite) -> None:
         check_one_of("task", str(condition.task), suite.tasks, owner="the suite")
 
 
-def judge(scores: Scores, conditions: Sequence[Condition], suite: Suite) -> list[ConditionVerdict]:
-    """Every condition on every value that it concerns; an undefined or missing value fires it.
+def judge(
+    table: pl.DataFrame, conditions: Sequence[Condition], suite: Suite
+) -> list[ConditionVerdict]:
+    """Every condition on every value of the table of ``Scores`` that it concerns; an undefined or
+    missing value fires it.
 
     Raises:
         ParameterError: an unknown criterion, task or subset, or a task without a set.
     """
-    return [verdict for c in conditions for verdict in _judge(scores.table, c, suite)]
+    return [verdict for c in conditions for verdict in _judge(table, c, suite)]
 
 
 def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[ConditionVerdict]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nooch.evaluation.task_averages import comparable
-from nooch.evaluation.task_scores import AVERAGE
+from nooch.evaluation.task_scores import AVERAGE, comparable
 
 __all__ = [
     "LARGER_IS_BETTER",
@@ -19,7 +18,9 @@ __all__ = [
 WORST_HARD = "worst_hard"
 """The worse of hard positives and hard negatives: Table 5's worst group."""
 
-LARGER_IS_BETTER = frozenset({"auc", "auprc"})
+LARGER_IS_BETTER = frozenset(
+    {"auc", "auprc", "accuracy", "balanced_accuracy", "precision", "recall", "f1"}
+)
 """Metrics of which more is better; of the others, less."""
 
 _BLOCK = ["criterion", "metric", "subset"]

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
-from nooch.html import html_table
-from nooch.metrics import METRICS
+from nooch.metrics import ALL_METRICS
 
 __all__ = ["Scores", "check_scoring", "differences_table", "scores_table", "without_easy"]
 
@@ -21,11 +22,11 @@ _SHOWN = {
     "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
     "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
 }
-"""What notebooks show, as far as it is there."""
+"""What is displayed, as far as it is there."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(TabularResult):
     """What runs score on a suite.
 
     Attributes:
@@ -39,18 +40,18 @@ class Scores:
             difference, low, high``.
         notes: what a reader should know.
         settings: how the scores were made (JSON-like).
+        verdicts: on the conditions of ``fail_if``.
     """
 
     table: pl.DataFrame
     differences: pl.DataFrame
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    verdicts: Sequence[ConditionVerdict] = ()
 
-    def __repr__(self) -> str:
-        runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
-        return f"Scores({runs} runs, {tasks} tasks, {self.table.height} values)"
-
-    def _repr_html_(self) -> str:
+    @property
+    def display(self) -> DisplayTable:
+        """Usual values of each run, averages over tasks first."""
         keys = ["criterion", "split", "task", "run"]
         plain = self.table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
         wide = plain.with_columns(pl.concat_str("metric", pl.lit(" "), "subset").alias("of")).pivot(
@@ -60,7 +61,9 @@ class Scores:
         columns = [*keys, *(name for name in known if name in wide.columns)]
         # averages first: a long table is cut at its end
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
-        return html_table(repr(self), columns, rows, left=len(keys), notes=self.notes)
+        runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
+        title = f"Scores({runs} runs, {tasks} tasks, {self.table.height} values)"
+        return DisplayTable(title, columns, rows, left=len(keys), notes=self.notes)
 
     def __len__(self) -> int:
         return self.table.height
@@ -71,7 +74,7 @@ class Scores:
         Raises:
             ParameterError: nothing or several values fit.
         """
-        check_one_of("metric", metric, METRICS)
+        check_one_of("metric", metric, ALL_METRICS)
         rows = self.table.filter(metric=metric, subset=subset)
         for column in ("cue", "group"):
             where.setdefault(column, None)
@@ -101,7 +104,7 @@ class Scores:
         Raises:
             ParameterError: an unknown metric, or scores that were made without groups.
         """
-        check_one_of("metric", metric, METRICS)
+        check_one_of("metric", metric, ALL_METRICS)
         rows = self.table.filter(pl.col("cue").is_null(), metric=metric, subset=subset, **where)
         keys, value = ["run", "criterion", "task", "split"], pl.col("value")
         grouped = rows.filter(pl.col("group").is_not_null())
@@ -127,7 +130,7 @@ def check_scoring(metrics: Sequence[str], bootstrap: int, *, least: int) -> None
             f"{bootstrap} resamples", where="bootstrap", allowed=f"{least} and more"
         )
     for metric in metrics:
-        check_one_of("metric", metric, METRICS)
+        check_one_of("metric", metric, ALL_METRICS)
 
 
 def scores_table(
@@ -220,8 +223,12 @@ def _reason(resamples: int) -> pl.Expr:
     average = pl.col("task") == AVERAGE
     fewer = average & (pl.col("n_tasks") < pl.col("tasks"))
     of_tasks = "defined for {} of {} tasks"
-    undefined = "resamples, which hold one class or no image"
-    partly = f"interval from {{}} of {resamples} resamples; the others hold one class or no image"
+    no_claim = pl.col("metric") == "precision"
+    rest = pl.when(no_claim).then(pl.lit("positive answer")).otherwise(pl.lit("image"))
+    mostly = (
+        f"no interval: undefined in most of {resamples} resamples, which hold one class or no {{}}"
+    )
+    partly = f"interval from {{}} of {resamples} resamples; the others hold one class or no {{}}"
     unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
     return (
         pl.when(average & (pl.col("n_tasks") == 0))
@@ -231,11 +238,11 @@ def _reason(resamples: int) -> pl.Expr:
         .when(fewer)
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
         .when(unbounded & (2 * pl.col("defined") < resamples))
-        .then(pl.lit(f"no interval: undefined in most of {resamples} {undefined}"))
+        .then(pl.format(mostly, rest))
         .when(unbounded)
         .then(pl.lit(f"no interval: {resamples} resamples all give this value"))
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
-        .then(pl.format(partly, "defined"))
+        .then(pl.format(partly, "defined", rest))
         .when(pl.col("value").is_not_null())
         .then(None)
         .when(pl.col("n") == 0)
@@ -244,5 +251,7 @@ def _reason(resamples: int) -> pl.Expr:
         .then(pl.lit("no image in a part that the distribution gives a share"))
         .when(pl.col("n_positive") == 0)
         .then(pl.lit("no positive"))
+        .when(no_claim & (pl.col("n_positive") < pl.col("n")))
+        .then(pl.lit("no positive answer"))
         .otherwise(pl.lit("no negative"))
     )

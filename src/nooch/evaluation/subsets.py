@@ -7,13 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import Parts
 
-__all__ = ["CELLS", "SCORED", "Distribution", "Subset", "divide", "parse_distribution"]
+__all__ = [
+    "CELLS",
+    "SCORED",
+    "Distribution",
+    "DividedSet",
+    "Groups",
+    "ScoreScope",
+    "Subset",
+    "divide",
+    "groups_of",
+    "parse_distribution",
+]
 
 CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 """The four parts of a challenge set; a distribution gives shares to them."""
@@ -21,6 +33,10 @@ CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
 
+Groups = Mapping[str, tuple[NDArray[np.intp], Sequence[str]]]
+"""Attribute -> code of each image, intp (n,), and the name of each code."""
+
+_MOST_GROUPS = 100
 _CELLS_OF: dict[str, tuple[int, ...]] = {"all": (0, 1, 2, 3), "hard": (0, 1), "easy": (2, 3)}
 _CELLS_OF |= {cell: (number,) for number, cell in enumerate(CELLS)}
 
@@ -98,10 +114,108 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
     return Distribution(name, shares)
 
 
+@dataclass(frozen=True)
+class ScoreScope:
+    """The criterion, task, split and subsets of a block of scores.
+
+    Attributes:
+        criterion: its name; ``task`` (``average``: the mean over tasks) and ``split`` likewise.
+        subsets: the subsets, in the order of the rows of scores.
+        n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
+        tasks: how many tasks an average is over, else 1.
+        effective: of a weighted sample, float64 (3, n_subsets): the numbers of images, positives
+            and negatives that would give intervals of the same width without weights; or None.
+    """
+
+    criterion: str
+    task: str
+    split: str
+    subsets: Sequence[Subset]
+    n: NDArray[np.int64]
+    n_positive: NDArray[np.int64]
+    tasks: int = 1
+    effective: NDArray[np.float64] | None = None
+
+    @property
+    def common(self) -> list[int]:
+        """Rows of the subsets that every task has: those that do not depend on its cues."""
+        return [row for row, subset in enumerate(self.subsets) if subset.cue is None]
+
+
+@dataclass(frozen=True)
+class DividedSet:
+    """A criterion's set of the task, divided.
+
+    Attributes:
+        challenge: the set.
+        rows: where its images are among the split's: positions, or a slice of all.
+        scope: names and sizes of its subsets.
+        parts: how they are made up.
+        weights: of a sample, float64 (n,) with mean 1; or None.
+    """
+
+    challenge: ChallengeSet
+    rows: NDArray[np.intp] | slice
+    scope: ScoreScope
+    parts: Parts
+    weights: NDArray[np.float64] | None = None
+
+
+def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None) -> Groups:
+    """The value of each attribute that each image has.
+
+    Args:
+        ids: of the images, ascending.
+        by: columns of ``attributes``.
+        attributes: frame with ``image_id``; an image without a row has no value.
+
+    Raises:
+        ParameterError: no frame, an unknown column, or one of more than 100 values.
+        InputError: an image twice.
+    """
+    if not by:
+        return {}
+    if attributes is None or "image_id" not in attributes.columns:
+        raise ParameterError(
+            "groups need a frame of attributes with image_id",
+            remedy="give `dataset` (attributes=dataset.images)",
+        )
+    frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls(
+        "image_id"
+    )
+    if frame["image_id"].n_unique() != len(frame):
+        twice = frame["image_id"].filter(frame["image_id"].is_duplicated()).unique().sort()
+        raise InputError(
+            f"image ids occur more than once: {some_of(twice)}",
+            where="attributes",
+            allowed="each image once",
+        )
+    known = pl.DataFrame({"image_id": ids}).join(
+        frame, on="image_id", how="left", maintain_order="left"
+    )
+    groups = {}
+    for column in by:
+        check_one_of("attribute", column, [c for c in attributes.columns if c != "image_id"])
+        levels = known[column].unique().sort(nulls_last=True)
+        if len(levels) > _MOST_GROUPS:
+            raise ParameterError(
+                f"attribute {column} has {len(levels)} values",
+                allowed=f"up to {_MOST_GROUPS}",
+                remedy="make a column of fewer values, such as intervals",
+            )
+        place = pl.DataFrame({column: levels, "code": np.arange(len(levels))})
+        codes = known.select(column).join(
+            place, on=column, how="left", nulls_equal=True, maintain_order="left"
+        )["code"]
+        names = [f"{column}={level}" for level in levels.to_list()]
+        groups[column] = codes.to_numpy().astype(np.intp), names
+    return groups
+
+
 def divide(
     challenge: ChallengeSet,
     cues: Sequence[str],
-    groups: Mapping[str, tuple[NDArray[np.intp], Sequence[str]]],
+    groups: Groups,
     shares: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[Subset], Parts]:
     """The subsets of a set, with what is needed to score them.
@@ -135,6 +249,19 @@ def divide(
     subsets += [Subset(f"avg:{name}") for name in shares]
     table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
     return subsets, Parts(labels, atoms, np.array(members), at_cell, table)
+
+
+def effective_sizes(parts: Parts, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Kish's effective numbers of images, positives and negatives, float64 (3, n_subsets)."""
+    n_atoms, sides = parts.members.shape[1], (parts.labels, ~parts.labels)
+    sizes = []
+    for side in (np.ones_like(parts.labels), *sides):
+        total, squares = (
+            parts.members @ np.bincount(parts.atoms, weights=w * side, minlength=n_atoms)
+            for w in (weights, weights**2)
+        )
+        sizes.append(np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0))
+    return np.array(sizes)
 
 
 def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -1,9 +1,12 @@
-"""One task of a split: every run on every subset of its sets, with intervals and differences."""
+"""One task of a split: every run on every subset of its sets, with intervals and differences; and
+the averages over tasks, over the same tasks where averages are next to each other.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TypeVar
@@ -11,20 +14,24 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
+from nooch.challenge import ChallengeSet, Suite
+from nooch.errors import some_of
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
-from nooch.evaluation.subsets import SCORED, Subset
-from nooch.metrics import Graded, Parts
+from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
+from nooch.metrics import Graded
 
 __all__ = [
     "AVERAGE",
+    "INTERVALS",
     "Averages",
     "Block",
-    "DividedSet",
-    "ScoreScope",
+    "averaged_tasks",
     "block_of",
+    "comparable",
     "graded",
+    "left_out",
+    "named_tasks",
     "score_task",
     "with_replicates",
 ]
@@ -39,48 +46,9 @@ _ROUNDING = 1e-12
 
 Floats = NDArray[np.float64]
 K = TypeVar("K")
-
-
-@dataclass(frozen=True)
-class ScoreScope:
-    """The criterion, task, split and subsets of a block of scores.
-
-    Attributes:
-        criterion: its name; ``task`` (``average``: the mean over tasks) and ``split`` likewise.
-        subsets: the subsets, in the order of the rows of scores.
-        n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
-        tasks: how many tasks an average is over, else 1.
-    """
-
-    criterion: str
-    task: str
-    split: str
-    subsets: Sequence[Subset]
-    n: NDArray[np.int64]
-    n_positive: NDArray[np.int64]
-    tasks: int = 1
-
-    @property
-    def common(self) -> list[int]:
-        """Rows of the subsets that every task has: those that do not depend on its cues."""
-        return [row for row, subset in enumerate(self.subsets) if subset.cue is None]
-
-
-@dataclass(frozen=True)
-class DividedSet:
-    """A criterion's set of the task, divided.
-
-    Attributes:
-        challenge: the set.
-        rows: where its images are among the split's: positions, or a slice of all.
-        scope: names and sizes of its subsets.
-        parts: how they are made up.
-    """
-
-    challenge: ChallengeSet
-    rows: NDArray[np.intp] | slice
-    scope: ScoreScope
-    parts: Parts
+T = TypeVar("T", bound=Hashable)
+_MOST = 12
+"""Tasks that a note names."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +75,197 @@ class Block:
     kinds: NDArray[np.int8]
     over: Sequence[tuple[str, ...]] | None = None
     baseline: str | None = None
+
+
+def score_task(
+    parts: Sequence[DividedSet],
+    runs: Mapping[str, tuple[Aligned, str]],
+    metrics: Sequence[str],
+    draws: BootstrapDraws | None,
+    baseline: str,
+    thresholds: Mapping[str, Mapping[str, float]],
+) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
+    """Score one task of a split.
+
+    Args:
+        parts: one for each criterion.
+        runs: name -> (values in the order of the split's images, scale).
+        metrics: names.
+        draws: resamples of the split's images, or None.
+        baseline: the run from which differences are taken, if it is among these.
+        thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
+
+    Returns:
+        Blocks by criterion: all runs, then differences; (run, part, values) for ``Averages``.
+    """
+    blocks: list[Block] = []
+    scored: list[tuple[str, DividedSet, Floats]] = []
+    models: dict[str, Graded] = {}
+    before: ChallengeSet | None = None
+    for part in parts:
+        scope = part.scope
+        if before is None or not part.challenge.image_ids.equals(before.image_ids):
+            # criteria with a verdict on the same images share one ranking
+            models = graded(part, runs, metrics, thresholds)
+        before = part.challenge
+        rows = with_replicates(models, part, draws)
+        for name, values in rows.items():
+            scored.append((name, part, values))
+            blocks.append(block_of(name, scope, metrics, values))
+        for name in rows if baseline in rows else ():
+            if name != baseline:
+                gap = rows[name] - rows[baseline]
+                blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
+    return blocks, scored
+
+
+def graded(
+    part: DividedSet,
+    runs: Mapping[K, tuple[Aligned, str]],
+    metrics: Sequence[str],
+    thresholds: Mapping[K, Mapping[str, float]] | None = None,
+) -> dict[K, Graded]:
+    """Run -> its outputs for the images of a set; ``thresholds`` as for ``score_task``."""
+    challenge, models = part.challenge, {}
+    for name, (run, scale) in runs.items():
+        values = run.values(challenge.task, part.rows, challenge)
+        threshold = (thresholds or {}).get(name, {}).get(challenge.task, 0.5)
+        models[name] = Graded(challenge.labels, values, scale, metrics, threshold)
+    return models
+
+
+def with_replicates(
+    models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
+) -> dict[K, Floats]:
+    """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
+    rows = {}
+    of_image = 1.0 if part.weights is None else part.weights[:, None]
+    for name, model in models.items():
+        if part.weights is None:
+            values = model.scores(part.parts)
+        else:
+            values = model.resampled(part.parts, part.weights[:, None])[..., 0]
+        rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
+        rows[name][..., 0] = values
+    for block, weights in () if draws is None else draws.weights(part.rows):
+        for name, model in models.items():
+            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(
+                part.parts, weights * of_image
+            )
+    return rows
+
+
+def block_of(
+    run: str,
+    scope: ScoreScope,
+    metrics: Sequence[str],
+    rows: Floats,
+    *,
+    baseline: str | None = None,
+    over: Sequence[tuple[str, ...]] | None = None,
+) -> Block:
+    """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
+
+    The point estimate is first; intervals are percentiles of the replicates. Error, accuracy,
+    recall, FPR and the rate of yes on a subset are shares of its images: without replicates, and
+    where these all agree or most of them are undefined, they have Wilson's interval. Differences
+    apart, no interval has width 0.
+    """
+    point, replicates = rows[..., 0], rows[..., 1:]
+    low = high = np.full(point.shape, np.nan)
+    defined = np.zeros(point.shape, dtype=np.int64)
+    if replicates.shape[-1]:
+        low, high, defined = intervals(replicates)
+        unusable = np.isnan(point)
+        if baseline is None:
+            unusable |= high - low <= _ROUNDING
+        low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
+    kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
+    if baseline is None and over is None:
+        trials = _trials(scope, metrics)
+        share = (trials > 0) & np.isnan(low) & ~np.isnan(point)
+        least, most = wilson(point, trials)
+        low, high = np.where(share, least, low), np.where(share, most, high)
+        kinds[share] = 2
+    return Block(run, scope, point, low, high, defined, kinds, over, baseline)
+
+
+def _trials(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.float64]:
+    """Images that a metric is a share of, (n_subsets, n_metrics); 0 where it is no share."""
+    plain = np.array([subset.name in SCORED for subset in scope.subsets])
+    sizes = np.array([scope.n, scope.n_positive, scope.n - scope.n_positive])
+    if scope.effective is not None:
+        sizes = scope.effective
+    n, n_positive, n_negative = sizes * plain
+    of = {"error": n, "accuracy": n, "yes_rate": n, "recall": n_positive, "fpr": n_negative}
+    return np.stack([of.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
+
+
+def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
+    """Tasks that have everything that any task has; all tasks where no task has.
+
+    Args:
+        defined: task -> cells that have images, or (metric, subset) pairs that have a value.
+    """
+    needed: set[T] = set().union(*defined.values())
+    return [task for task, has in defined.items() if has >= needed] or list(defined)
+
+
+def averaged_tasks(
+    suite: Suite, keys: Sequence[tuple[str, str, str]], predicted: Sequence[Collection[str]]
+) -> dict[str, list[str]]:
+    """The tasks that averages are over: those with images in each cell that any task has images in.
+
+    A task without hard positives, say, would count in the AUC on easy images but not on hard ones.
+
+    Args:
+        suite: the suite.
+        keys: (criterion, task, split) of the sets that are scored, of one split.
+        predicted: tasks of each run; averages are over their common tasks, if two or more.
+
+    Returns:
+        Criterion -> tasks.
+    """
+    over = {}
+    for criterion in dict.fromkeys(key[0] for key in keys):
+        cells = {key[1]: _cells(suite, key) for key in keys if key[0] == criterion}
+        common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}
+        over[criterion] = comparable(common if len(common) > 1 else cells)
+    return over
+
+
+def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
+    """Those of the tasks that a value of the column ``averaged_tasks`` names."""
+    # a task's name may have a comma in it
+    return [task for task in tasks if f", {task}, " in f", {averaged}, "]
+
+
+def left_out(
+    suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]
+) -> list[str]:
+    """A note for each criterion whose averages leave out tasks: which ones, and why."""
+    notes = []
+    for criterion, averaged in over.items():
+        cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
+        lacking = {key[1]: set(CELLS) - has for key, has in cells.items() if key[1] not in averaged}
+        if not lacking:
+            continue
+        why = []
+        for task, empty in lacking.items():
+            names = [cell.replace("_", " ") for cell in CELLS if cell in empty]
+            reason = f"no {' and no '.join(names)}" if empty else "not predicted by every run"
+            why.append(f"{task} ({reason})")
+        (split,) = {key[2] for key in cells}
+        notes.append(
+            f"averages on {criterion} ({split}) are over {len(averaged)} of {len(cells)} tasks:"
+            f" {some_of(averaged, _MOST)}; left out: {some_of(why, _MOST)}"
+        )
+    return notes
+
+
+def _cells(suite: Suite, key: tuple[str, str, str]) -> set[str]:
+    """Cells of a set that have images."""
+    return {cell for cell, count in zip(CELLS, suite.record(*key).cells, strict=True) if count}
 
 
 @dataclass
@@ -163,6 +322,7 @@ class _Mean:
             n=n,
             n_positive=n_positive,
             tasks=len(self.scopes),
+            effective=None,
         )
 
 
@@ -208,104 +368,3 @@ class Averages:
                         block_of(run, mean.scope, metrics, gap, baseline=baseline, over=mean.over)
                     )
         return blocks
-
-
-def score_task(
-    parts: Sequence[DividedSet],
-    runs: Mapping[str, tuple[Aligned, str]],
-    metrics: Sequence[str],
-    draws: BootstrapDraws | None,
-    baseline: str,
-) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
-    """Score one task of a split.
-
-    Args:
-        parts: one for each criterion.
-        runs: name -> (values in the order of the split's images, scale).
-        metrics: names.
-        draws: resamples of the split's images, or None.
-        baseline: the run from which differences are taken, if it is among these.
-
-    Returns:
-        Blocks by criterion: all runs, then differences; (run, part, values) for ``Averages``.
-    """
-    blocks: list[Block] = []
-    scored: list[tuple[str, DividedSet, Floats]] = []
-    models: dict[str, Graded] = {}
-    before: ChallengeSet | None = None
-    for part in parts:
-        scope = part.scope
-        if before is None or not part.challenge.image_ids.equals(before.image_ids):
-            # criteria with a verdict on the same images share one ranking
-            models = graded(part, runs, metrics)
-        before = part.challenge
-        rows = with_replicates(models, part, draws)
-        for name, values in rows.items():
-            scored.append((name, part, values))
-            blocks.append(block_of(name, scope, metrics, values))
-        for name in rows if baseline in rows else ():
-            if name != baseline:
-                gap = rows[name] - rows[baseline]
-                blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
-    return blocks, scored
-
-
-def graded(
-    part: DividedSet, runs: Mapping[K, tuple[Aligned, str]], metrics: Sequence[str]
-) -> dict[K, Graded]:
-    """Run -> its outputs for the images of a set."""
-    challenge, models = part.challenge, {}
-    for name, (run, scale) in runs.items():
-        values = run.values(challenge.task, part.rows, challenge)
-        models[name] = Graded(challenge.labels, values, scale, metrics)
-    return models
-
-
-def with_replicates(
-    models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
-) -> dict[K, Floats]:
-    """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
-    rows = {}
-    for name, model in models.items():
-        values = model.scores(part.parts)
-        rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
-        rows[name][..., 0] = values
-    for block, weights in () if draws is None else draws.weights(part.rows):
-        for name, model in models.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
-    return rows
-
-
-def block_of(
-    run: str,
-    scope: ScoreScope,
-    metrics: Sequence[str],
-    rows: Floats,
-    *,
-    baseline: str | None = None,
-    over: Sequence[tuple[str, ...]] | None = None,
-) -> Block:
-    """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
-
-    The point estimate is first; intervals are percentiles of the replicates. The error on a subset
-    is a share of its images: without replicates, and where these all agree or most of them are
-    undefined, it has Wilson's interval. Differences apart, no interval has width 0.
-    """
-    point, replicates = rows[..., 0], rows[..., 1:]
-    low = high = np.full(point.shape, np.nan)
-    defined = np.zeros(point.shape, dtype=np.int64)
-    if replicates.shape[-1]:
-        low, high, defined = intervals(replicates)
-        unusable = np.isnan(point)
-        if baseline is None:
-            unusable |= high - low <= _ROUNDING
-        low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
-    kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
-    if baseline is None and over is None:
-        plain = np.array([subset.name in SCORED for subset in scope.subsets], dtype=bool)
-        share = plain[:, None] & np.array([metric == "error" for metric in metrics], dtype=bool)
-        share &= np.isnan(low) & ~np.isnan(point)
-        least, most = wilson(point, scope.n[:, None])
-        low, high = np.where(share, least, low), np.where(share, most, high)
-        kinds[share] = 2
-    return Block(run, scope, point, low, high, defined, kinds, over, baseline)

@@ -1,6 +1,6 @@
 """An export is ``export(content, out, *, overwrite, ...) -> Exported``: sets in another format.
 
-Everything is written atomically and carries the licences of the data.
+Everything is written atomically and carries the licenses of the data.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ EXPORTS = MappingProxyType(
         "hf": "nooch.exports.hugging_face:export_hf",
         "table": "nooch.exports.viewer_table:export_table",
         "fiftyone": "nooch.exports.fiftyone_export:export_fiftyone",
+        "pope": "nooch.exports.pope_export:export_pope",
     }
 )
 """Name -> where the export is; imported when it is used."""
 
 
 def exporter(name: str) -> Callable[..., Exported]:
-    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``.
-
-    Raises:
-        ParameterError: there is no such format, or a custom one cannot be imported.
+    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``. Raises
+    ParameterError: there is no such format, or a custom one cannot be imported.
     """
     target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
-    found: Callable[..., Exported] = imported(target, f"export {name!r}")
-    return found
+    function: Callable[..., Exported] = imported(target, f"export {name!r}")
+    return function

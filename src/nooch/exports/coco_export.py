@@ -40,7 +40,7 @@ def export_coco(
 ) -> Exported:
     """Write ``{split}.json``: the images of the chosen subsets, and their unchanged annotations.
 
-    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its licence
+    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its license
     too, is what the annotation files say. Annotation ids are kept where they are unique, else
     counted from 1.
 
@@ -111,7 +111,7 @@ def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
 
 
 def _bare(data: Dataset, content: Content, ids: set[int]) -> CocoContent:
-    """Images, categories and licences from the dataset; no annotation."""
+    """Images, categories and licenses from the dataset; no annotation."""
     rows = data.images.filter(pl.col("image_id").is_in(sorted(ids)))
     columns = rows.select(pl.col("image_id").alias("id"), "file_name", "width", "height")
     images = {

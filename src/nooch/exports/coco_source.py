@@ -22,15 +22,9 @@ Annotations = list[tuple[int | None, bytes]]
 
 @dataclass
 class CocoContent:
-    """What annotation files say of the wanted images.
-
-    Attributes:
-        info: the first file's.
-        licenses: of all files, ids as they have them, by id.
-        categories: category id -> name and JSON.
-        images: id -> the image's record as the first file that lists it has it.
-        annotations: image id -> its annotations in the files' order.
-        notes: what a user should know.
+    """What annotation files say of the wanted images: ``info`` of the first file, licenses as they
+    have them, categories with name and JSON, records of images as in the first file that lists
+    them, and their annotations in the files' order; ``notes`` are for the user.
     """
 
     info: Any = field(default_factory=dict)
@@ -52,16 +46,12 @@ class _Identified(msgspec.Struct, gc=False):
 def read_annotations(
     paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]
 ) -> CocoContent:
-    """Images, categories, licences and annotations of images, from instances and stuff files.
-
-    Args:
-        paths: the files; of what is not wanted, a slice at a time is in memory.
-        wanted: ids of images.
-        recorded: ``file`` and ``blake3`` of the files that the dataset was imported from.
+    """Images, categories, licenses and annotations of the wanted images, from instances and stuff
+    files; ``recorded`` has ``file`` and ``blake3`` of those that the dataset was imported from.
 
     Raises:
         InputError: a file that is missing, altered, or no annotation file; files that name
-            categories or licences differently under one id; wanted images that no file lists.
+            categories or licenses differently under one id; wanted images that no file lists.
     """
     merged, wanted = CocoContent(), set(wanted)
     hashes: set[str] = set()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nooch.exports.export_contract import Content
-from nooch.exports.licences import licences_text
+from nooch.exports.licenses import licenses_text
 from nooch.exports.parquet_parts import COLUMNS, PAPER, ParquetPart
 
 __all__ = ["croissant"]
@@ -47,7 +47,7 @@ def croissant(content: Content, files: Sequence[ParquetPart]) -> str:
             "Images whose context misleads, by criterion, split and task; found with nooch."
         ),
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "license": licences or licences_text(content.licences).splitlines()[0],
+        "license": licences or licenses_text(content.licences).splitlines()[0],
         "citeAs": PAPER,
         "version": "1.0.0",
         "distribution": [_file(part) for part in files],

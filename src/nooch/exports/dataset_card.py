@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nooch.display import parameters_text
 from nooch.exports.export_contract import Content
-from nooch.exports.licences import LICENCES, licences_text, one_line
+from nooch.exports.licenses import LICENCES, licenses_text, one_line
 from nooch.exports.parquet_parts import COLUMNS, PAPER, ParquetPart
-from nooch.html import parameters_text
 
 __all__ = ["card", "markdown", "yaml_value"]
 
@@ -50,7 +50,7 @@ def yaml_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
     return re.sub(
-        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", text
     )
 
 
@@ -89,7 +89,7 @@ def _body(content: Content, files: Sequence[ParquetPart]) -> str:
         "## Columns",
         "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
         "## Licences",
-        "\n".join(_licence_line(line) for line in licences_text(content.licences).splitlines()),
+        "\n".join(_licence_line(line) for line in licenses_text(content.licences).splitlines()),
     ]
     return "\n\n".join(chapters) + "\n"
 

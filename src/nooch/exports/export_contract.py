@@ -1,4 +1,4 @@
-"""What every export is given, chosen sets, their dataset and licences, and how it writes."""
+"""What every export is given, chosen sets, their dataset and licenses, and how it writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blake3 import blake3
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.data import Dataset, encode_header
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.exports.licences import LICENCES, Licence, all_licences, licences_text
+from nooch.exports.licenses import LICENCES, License, all_licenses, licenses_text
 from nooch.files import atomic_folder, sha256_of
 from nooch.version import __version__
 
@@ -47,8 +47,8 @@ class Content:
         suite: the suite.
         keys: (criterion, task, split) of the chosen sets, in the suite's order.
         data: the dataset that the suite was found in, or None where it is not there.
-        stated: licences that the user states, added to those that are recorded.
-        found: licences that are recorded in files which an export reads itself.
+        stated: licenses that the user states, added to those that are recorded.
+        found: licenses that are recorded in files which an export reads itself.
     """
 
     suite: Suite
@@ -69,15 +69,15 @@ class Content:
     @property
     def splits(self) -> list[str]:
         """Splits that have a chosen set, in the suite's order."""
-        found = {split for _, _, split in self.keys}
-        return [split for split in self.suite.splits if split in found]
+        chosen = {split for _, _, split in self.keys}
+        return [split for split in self.suite.splits if split in chosen]
 
     @property
-    def licences(self) -> list[Licence]:
-        """Licences recorded with the suite, with the dataset, and found, then stated ones."""
+    def licences(self) -> list[License]:
+        """Licenses recorded with the suite, with the dataset, and found, then stated ones."""
         of_data = [] if self.data is None else self.data.provenance.get("licenses") or []
         recorded = [*self.suite.header.dataset.licenses, *of_data, *self.found]
-        return all_licences(recorded, self.stated)
+        return all_licenses(recorded, self.stated)
 
     @property
     def notes(self) -> list[str]:
@@ -86,11 +86,7 @@ class Content:
         return [] if self.licences else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:
-        """The dataset.
-
-        Raises:
-            InputError: it is not there.
-        """
+        """The dataset. Raises InputError where it is not there."""
         if self.data is None:
             raise InputError(
                 f"{purpose} needs the dataset, which is not where the suite records it, or has"
@@ -116,15 +112,13 @@ class Exported:
     out: str
     sets: int
     files: list[str]
-    licences: list[Licence]
+    licences: list[License]
     notes: list[str] = field(default_factory=list)
 
 
 def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
-    """Names of subsets, each once.
-
-    Raises:
-        ParameterError: an unknown subset, none, or easy images with one of their sides.
+    """Names of subsets, each once. Raises ParameterError: an unknown subset, none, or easy images
+    with one of their sides.
     """
     known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
@@ -141,7 +135,7 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
 
 
 def about(content: Content) -> dict[str, Any]:
-    """Where an export comes from, JSON-like: suite, dataset, criteria, licences.
+    """Where an export comes from, JSON-like: suite, dataset, criteria, licenses.
 
     ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts,
     thresholds, the dataset's fingerprint), wherever suite and dataset lie.
@@ -161,7 +155,7 @@ def about(content: Content) -> dict[str, Any]:
         },
         "criteria": criteria,
         "licences": content.licences,
-        "licences_text": licences_text(content.licences),
+        "licences_text": licenses_text(content.licences),
     }
 
 
@@ -185,21 +179,13 @@ def write_folder(
     *,
     overwrite: bool,
 ) -> Exported:
-    """Write an export's folder atomically: what ``fill`` writes, ``LICENCES.txt`` and a record.
-
-    Args:
-        content: what is exported.
-        to: name of the format.
-        out: the folder to write.
-        fill: writes the format's files into the folder that it is given and returns notes.
-        overwrite: replace a folder, but only one that an export wrote.
-
-    Raises:
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """Write an export's folder atomically: what ``fill`` writes into the folder that it is given,
+    ``LICENCES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
+    (and ``overwrite`` is false, or no export wrote it) or cannot be written.
     """
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)
-        (partial / LICENCES).write_text(licences_text(content.licences), encoding="utf-8")
+        (partial / LICENCES).write_text(licenses_text(content.licences), encoding="utf-8")
         written = [file for file in sorted(partial.rglob("*")) if file.is_file()]
         files = {file.relative_to(partial).as_posix(): file for file in written}
         record = {

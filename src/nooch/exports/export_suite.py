@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import ParameterError, check_one_of, some_of
+from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.exports import Content, Exported, Key, exporter
 from nooch.options import options_from
+from nooch.questions import QuestionOptions
 
 __all__ = ["ExportSelection", "export"]
 
@@ -22,13 +24,13 @@ _SHARED = {"content", "out", "overwrite"}
 
 @dataclass(frozen=True)
 class ExportSelection:
-    """Which sets are exported, and under which licences.
+    """Which sets are exported, and under which licenses.
 
     Attributes:
         criteria: names; all by default, as are ``tasks`` and ``splits``.
         tasks: see ``criteria``.
-        splits: see ``criteria``.
-        licences: licences of the data that are not recorded; recorded ones are always written.
+        splits: see ``criteria``; questions are about the split that ``nooch.evaluate`` scores.
+        licences: licenses of the data that are not recorded; recorded ones are always written.
     """
 
     criteria: Sequence[str] = ()
@@ -47,19 +49,19 @@ def export(
     overwrite: bool = False,
     **options: Any,
 ) -> Exported:
-    """Write challenge sets in another tool's format, with the licences of the data.
+    """Write challenge sets in another tool's format, with the licenses of the data.
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, or a custom
-            ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``, or a
+            custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
-        selection: which sets, all by default, and further licences.
+        selection: which sets, all by default, and further licenses.
         overwrite: replace an earlier export.
         options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
             subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``
-            (table).
+            (table), ``images`` and fields of ``QuestionOptions`` (pope).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
@@ -67,10 +69,14 @@ def export(
         InputError: what a format needs is missing; see the format.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    named = {f.name: options.pop(f.name) for f in fields(ExportSelection) if f.name in options}
-    selection = options_from(ExportSelection, selection, named)
+    selection = options_from(ExportSelection, selection, _taken(ExportSelection, options))
     write = exporter(to)
     known = set(inspect.signature(write).parameters) - _SHARED
+    if "questions" in known:
+        named = _taken(QuestionOptions, options)
+        options["questions"] = options_from(QuestionOptions, options.get("questions"), named)
+        splits = selection.splits or splits_to_score(None, suite)
+        selection = replace(selection, splits=splits)
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")
     if any(not text.strip() for text in selection.licences):
@@ -81,6 +87,11 @@ def export(
     if data is not None:
         _check_dataset(content, data)
     return write(content, out, overwrite=overwrite, **options)
+
+
+def _taken(kind: type[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that are among the options, which lose them."""
+    return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
 
 
 def _keys(suite: Suite, selection: ExportSelection) -> tuple[Key, ...]:
@@ -108,11 +119,7 @@ def _check_dataset(content: Content, data: Dataset) -> None:
     """Raise ParameterError for another dataset than the suite's, or than that of published sets."""
     header = content.suite.header
     if any(record.fitted is not None for record in header.criteria.values()):
-        if data.fingerprint != header.dataset.fingerprint:
-            raise ParameterError(
-                "the dataset is not the one that the suite was found in: their fingerprints differ",
-                remedy="give the dataset as it was, or find the suite again",
-            )
+        content.suite.require_dataset(data)
         return
     known = set(data.images["image_id"])
     ids = dict.fromkeys(i for challenge in content.sets() for i in challenge.image_ids)

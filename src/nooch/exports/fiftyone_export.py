@@ -49,7 +49,7 @@ def export_fiftyone(
     """Tag samples with ``nooch:{criterion}:{task}:{subset}`` and save a view for each tag.
 
     Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
-    by the end of their file path, which is the dataset's ``file_name``. Where and of which licences
+    by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
     the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where anything fails, the tags
     are as they were.
 
@@ -102,14 +102,8 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
 def match_samples(
     names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]
 ) -> dict[ImageId, str]:
-    """Image id -> sample id, where a sample's path ends with the image's file name.
-
-    Args:
-        names: file name -> image id.
-        samples: (sample id, file path).
-
-    Raises:
-        InputError: the paths of two samples end with the same name.
+    """Image id -> sample id, where a (sample id, path) ends with the image's file name. Raises
+    InputError: the paths of two samples end with the same name.
     """
     lengths = sorted({name.count("/") + 1 for name in names})
     matched: dict[ImageId, str] = {}

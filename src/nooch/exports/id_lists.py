@@ -1,4 +1,4 @@
-"""One JSON file: the ids of each challenge set's hard images, and the licences of the data."""
+"""One JSON file: the ids of each challenge set's hard images, and the licenses of the data."""
 
 from __future__ import annotations
 
@@ -23,11 +23,6 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
 
     A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
     all of its counts and thresholds under the names they have in ``suite.json``.
-
-    Args:
-        content: what is exported.
-        out: the file to write.
-        overwrite: replace a file, but only one that this export wrote.
 
     Raises:
         OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot

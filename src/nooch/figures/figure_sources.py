@@ -21,7 +21,7 @@ from nooch.finding.loss_sweep import sweep_losses
 from nooch.finding.threshold_sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 from nooch.plans import LOSS_SPLIT
 from nooch.report.level_figures import LEVELS, PAPER_LEVELS, level_points, points_of_scores
-from nooch.results.compared_methods import baseline_of, checked_pair, rival_of
+from nooch.results.paired_runs import baseline_of, checked_pair, rival_of
 from nooch.results.result_cells import in_order
 from nooch.results.run_results import Results, paper_cells, read_results
 from nooch.results.task_selection import losses_by_class

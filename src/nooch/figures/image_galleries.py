@@ -62,10 +62,7 @@ class PanelImages:
 
 
 class SheetSource:
-    """The suite's images of one split, their files, losses and masks.
-
-    Args:
-        sources: needs the suite and the dataset; runs or predictions give losses.
+    """The suite's images of one split, their files, losses (of runs or predictions) and masks.
 
     Raises:
         ParameterError: no suite or dataset, another dataset than the suite's, an unknown split.
@@ -78,11 +75,7 @@ class SheetSource:
                 "an image sheet needs a suite and its dataset", where="image sheet"
             )
         suite, data = sources.suite, sources.data
-        if data.fingerprint != suite.header.dataset.fingerprint:
-            raise ParameterError(
-                "the dataset is not the one that the suite was found in",
-                remedy="give the one that it was found in",
-            )
+        suite.require_dataset(data)
         self.suite: Suite = suite
         self.data: Dataset = data
         self.sources = sources
@@ -126,10 +119,8 @@ class SheetSource:
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def panels(self, groups: Sequence[PanelImages]) -> list[SheetPanel]:
-        """Panels to draw; image files are looked up, not opened.
-
-        Raises:
-            InputError: an image without a file below the folder, annotations of another dataset.
+        """Panels to draw; image files are looked up, not opened. Raises InputError: an image
+        without a file below the folder, annotations of another dataset.
         """
         rows = sorted({int(row) for group in groups for row in group.chosen.rows})
         paths = self._paths(rows) if rows else {}

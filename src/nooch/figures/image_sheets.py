@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.errors import InputError, ParameterError
+from nooch.display import printable
+from nooch.errors import ParameterError
 from nooch.examples.cue_masks import COLORS, inner
-from nooch.readers.image_opening import UNREADABLE, opened_image
+from nooch.readers.image_opening import thumbnail
 from nooch.report.figure_style import styled
-from nooch.report.score_tables import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,11 +85,6 @@ class SheetLayout:
 @styled
 def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 200) -> Figure:
     """Draw panels row by row; images keep their shape, text wraps at the width of its image.
-
-    Args:
-        panels: in order.
-        layout: how many are side by side, and how large.
-        dpi: pixels for an inch that images are reduced to.
 
     Raises:
         InputError: a file that is no image.
@@ -257,13 +252,7 @@ def _lines(text: str, size: float, most: float, *, bold: bool = False) -> list[s
 
 def _shaded(tile: Tile, longest: int, colors: Colors) -> NDArray[np.uint8]:
     """The image with its classes shaded and outlined, uint8 (height, width, 3)."""
-    try:
-        with opened_image(tile.path) as image:
-            image.draft("RGB", (longest, longest))
-            picture = image.convert("RGB")
-    except UNREADABLE as error:
-        raise InputError(f"is no image that can be read: {error}", where=tile.path) from error
-    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    picture = thumbnail(tile.path, longest)
     pixels = np.asarray(picture, dtype=np.float64)
     for name, mask in tile.masks:
         if name in colors:

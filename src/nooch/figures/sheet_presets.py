@@ -94,10 +94,8 @@ def _criterion(source: SheetSource, kind: str) -> str:
 
 
 def _images(source: SheetSource, task: str, methods: Sequence[str], **wanted: str) -> PanelImages:
-    """The first group of a task with these attributes, and the methods whose NLL is shown.
-
-    Raises:
-        UndefinedError: there is none, such as for a task without a set of the criterion.
+    """The first group of a task with these attributes, and the methods whose NLL is shown. Raises
+    UndefinedError: there is none, such as for a task without a set of the criterion.
     """
     for chosen in source.groups(task, _criterion(source, "ce"), 1):
         if all(getattr(chosen, name) == value for name, value in wanted.items()):

@@ -20,9 +20,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import Dataset, embedding_precision, open_dataset
-from nooch.data.array_files import read_array, write_array
+from nooch.data.array_files import check_embedding_name, read_array, write_array
 from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
-from nooch.data.embedding_files import check_embedding_name
 from nooch.encoders import (
     Encoder,
     caption_means,
@@ -90,11 +89,13 @@ def embed(
         )
     if data.folder is None or (note is not None and isinstance(source, Path) and data.n_parts == 1):
         return _in_memory(data, source, progress)
-    request = _Request(
-        encoder or "", source, builtins.map if data.n_parts == 1 else map, threads, progress
-    )
+    if isinstance(source, Path):
+        fill = partial(_divide, source, progress)
+    else:
+        here = builtins.map if data.n_parts == 1 else map
+        fill = partial(_encode, source, encoder or "", here, threads, progress)
     try:
-        return _in_folder(data, request, resumable=note is None)
+        return _in_folder(data, _label(source), fill, resumable=note is None)
     except OutputError as error:
         if note is None:
             raise
@@ -169,23 +170,14 @@ def _in_memory(
     return data.with_embedding(label, values), label
 
 
-@dataclass(frozen=True)
-class _Request:
-    """The encoder or file to embed with, and where: see ``embed``."""
-
-    name: str
-    source: Path | Encoder
-    map: Map
-    threads: int | None
-    progress: StepProgress
-
-
-def _in_folder(data: Dataset, request: _Request, *, resumable: bool) -> tuple[Dataset, str]:
-    """The dataset, opened again, with an embedding in its folder.
+def _in_folder(
+    data: Dataset, label: str, fill: Callable[[_EmbeddingFiles], None], *, resumable: bool
+) -> tuple[Dataset, str]:
+    """The dataset, opened again, with an embedding in its folder, whose parts ``fill`` writes.
 
     If something cannot be written, finished parts stay there only if they are ``resumable``.
     """
-    label = check_embedding_name(_label(request.source))
+    check_embedding_name(label)
     if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
         raise OutputError(
             "embeddings are stored with the parts, and nothing can be written there",
@@ -197,10 +189,7 @@ def _in_folder(data: Dataset, request: _Request, *, resumable: bool) -> tuple[Da
         try:
             with writing(data.folder, RESUME):
                 files.take_back()
-                if isinstance(request.source, Path):
-                    _divide(files, request.source, request.progress)
-                else:
-                    _encode(files, request.source, request)
+                fill(files)
                 files.finish()
         except OutputError:
             if not resumable:
@@ -281,7 +270,7 @@ class _EmbeddingFiles:
         shutil.rmtree(self.keep, ignore_errors=True)
 
 
-def _divide(files: _EmbeddingFiles, path: Path, progress: StepProgress) -> None:
+def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:
     """Write the vectors of a file, for each part those of its images."""
     file, known = open_embedding(path), 0
     for number in range(files.data.n_parts):
@@ -294,21 +283,26 @@ def _divide(files: _EmbeddingFiles, path: Path, progress: StepProgress) -> None:
         raise file.stranger(part)
 
 
-def _encode(files: _EmbeddingFiles, chosen: Encoder, request: _Request) -> None:
+def _encode(
+    chosen: Encoder,
+    name: str,
+    map: Map,
+    threads: int | None,
+    progress: StepProgress,
+    files: _EmbeddingFiles,
+) -> None:
     """Write the vectors of every part's captions."""
     n_parts, wanted = files.data.n_parts, files.missing()
     together = n_parts > 1 and not getattr(chosen, "in_parts", False)
     texts = _encoded_together(files, chosen) if together else None
     # the device that this machine chooses: what other machines have must not change the vectors
     options = tuple(getattr(chosen, "chosen", {}).items())
-    remote = request.map is not builtins.map
-    load = partial(_loaded_encoder, request.name, options) if remote else (lambda: chosen)
-    of_parts, of_sentences = request.progress, None
-    if n_parts == 1:
-        of_parts, of_sentences = no_progress, request.progress
-    embed_part = partial(_embed_part, files, load, texts, request.threads, of_sentences)
+    remote = map is not builtins.map
+    load = partial(_loaded_encoder, name, options) if remote else (lambda: chosen)
+    of_parts, of_sentences = (no_progress, progress) if n_parts == 1 else (progress, None)
+    embed_part = partial(_embed_part, files, load, texts, threads, of_sentences)
     of_parts(n_parts - len(wanted), n_parts)
-    for done, _ in enumerate(request.map(embed_part, wanted), n_parts - len(wanted) + 1):
+    for done, _ in enumerate(map(embed_part, wanted), n_parts - len(wanted) + 1):
         of_parts(done, n_parts)
     empty = files.missing()
     if len(empty) == n_parts:

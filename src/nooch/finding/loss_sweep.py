@@ -17,8 +17,8 @@ from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.hard_losses import LossSweep, hard_sums
 from nooch.finding.annotation_coverage import check_fit
-from nooch.finding.criterion_fits import training_part
-from nooch.finding.suite_builder import resolve_tasks
+from nooch.finding.search import resolve_tasks
+from nooch.finding.suite_builder import training_part
 from nooch.finding.threshold_sweep import SweepOptions, point_columns
 from nooch.metrics.pointwise import losses
 from nooch.options import options_from
@@ -104,7 +104,7 @@ def _tasks(
         )
     if tasks is None:
         return [name for name in data.classes if name in predicted]
-    names = resolve_tasks(data, tasks)
+    names = resolve_tasks(data.classes, tasks)
     if missing := [name for name in names if name not in predicted]:
         raise InputError(
             f"there are no predictions for {some_of(missing)}", allowed=some_of(sorted(predicted))

@@ -12,57 +12,60 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
-from nooch.challenge.set_rows import rows_of, set_of
 from nooch.challenge.suite import SetRecord
-from nooch.criteria import reads_of
-from nooch.data import ALL, SPLITS, Dataset
+from nooch.challenge.suite_folder import set_of
+from nooch.criteria import MarkFitted, SupportFitted
+from nooch.data.part_files import Header
 from nooch.files import RESUME, partial_of, replace_file, writing
-from nooch.finding.image_measures import Measures, measured, measures_schema
-from nooch.finding.task_sets import Marked, Search
+from nooch.finding.search import Marked, Measures, Search
+from nooch.version import __version__
+from nooch.work_folder import work_folder
 
-__all__ = ["MeasureFiles"]
+__all__ = ["MeasureFiles", "intermediate_folder"]
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+_TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "phi": pl.Boolean}
 
 
 @dataclass(frozen=True)
 class MeasureFiles:
-    """A search whose intermediate results lie in a folder; it travels to workers with each job.
+    """The intermediate files of a search; it travels to workers with each job.
 
     Attributes:
-        data: the dataset.
         folder: where files lie.
+        n_parts: of the dataset.
         search: what is searched for.
     """
 
-    data: Dataset
     folder: Path
+    n_parts: int
     search: Search
 
-    def measure(self, number: int) -> None:
-        """Measure the images of one part, unless done: a record batch per task, in their order."""
-        done = self._part_file(number, "images")
-        if done.is_file():
-            return
-        splits, fitted = self.search.splits, self.search.fitted
-        data = self.data.part(number, reads=reads_of(fitted.values()))
-        codes = data.images["split"].replace_strict(
-            {name: splits.index(name) if name in splits else None for name in (*SPLITS, ALL)},
-            return_dtype=pl.UInt8,
-        )
-        searched = codes.is_not_null()
-        images, schema = data.select(rows=searched.to_numpy()), measures_schema(fitted)
-        frames = (one.to_frame(schema) for one in measured(fitted, images, self.search.tasks))
-        _write(self._part_file(number, "measures"), frames)
+    def has_part(self, number: int) -> bool:
+        """Whether a part is measured."""
+        return self._part_file(number, "images").is_file()
+
+    def write_part(self, number: int, images: pl.DataFrame, measures: Iterable[Measures]) -> None:
+        """Store the measures of a part: a record batch per task, in their order.
+
+        Args:
+            number: of the part.
+            images: ``image_id`` and ``split`` of the images that are searched, ascending.
+            measures: of these images, for each task.
+        """
+        _write(self._part_file(number, "measures"), (self._frame(one) for one in measures))
         # written last: its existence means that the part is done
-        columns = {"image_id": images.images["image_id"], "split": codes.filter(searched)}
-        _write(done, [pl.DataFrame(columns)])
+        codes = {name: code for code, name in enumerate(self.search.splits)}
+        split = pl.col("split").replace_strict(codes, return_dtype=pl.UInt8)
+        _write(self._part_file(number, "images"), [images.select("image_id", split)])
 
     def mark(self, task: str) -> Marked:
         """Mark all images for one task, write its sets, a record batch each; return the records."""
@@ -81,7 +84,7 @@ class MeasureFiles:
             for outcome in self.search.sets(task, numbers, measures):
                 marked.add(outcome)
                 if isinstance(outcome, ChallengeSet):
-                    yield rows_of(outcome)
+                    yield outcome.table
 
         _write(path, sets())
         replace_file(record, msgspec.json.encode(marked))
@@ -94,23 +97,47 @@ class MeasureFiles:
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
         return set_of(record, rows.with_columns(own.alias("image_id")))
 
+    def _frame(self, measures: Measures) -> pl.DataFrame:
+        """A row per image, with ``label``, ``support/NAME`` and so on: null where unknown."""
+        labels = pl.Series("label", measures.labels)
+        if measures.unknown is not None:
+            labels = labels.set(pl.Series(measures.unknown), value=None)
+        columns = [
+            pl.Series(f"{kind}/{name}", values, _TYPES[kind])
+            for kind in _TYPES
+            for name, values in getattr(measures, kind).items()
+        ]
+        return pl.concat(
+            [pl.DataFrame(schema=self._schema), pl.DataFrame([labels, *columns])], how="diagonal"
+        )
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        """Column of a table of measures -> its type."""
+        schema: dict[str, Any] = {"label": pl.Boolean}
+        for name, one in self.search.fitted.items():
+            if isinstance(one, MarkFitted):
+                schema[f"phi/{name}"] = _TYPES["phi"]
+            elif isinstance(one, SupportFitted):
+                kinds = ["support"] if one.thresholds is None else ["support", "by_cue"]
+                schema |= {f"{kind}/{name}": _TYPES[kind] for kind in kinds}
+        return schema
+
     def _measures(self, task: str) -> dict[str, Measures]:
         """Measures of the images of every split, all parts together."""
         splits, number = self.search.splits, list(self.search.tasks).index(task)
         table = pl.concat(
-            _batch(self._part_file(part, "measures"), number) for part in range(self.data.n_parts)
+            _batch(self._part_file(part, "measures"), number) for part in range(self.n_parts)
         )
         if table.is_empty():
             return dict.fromkeys(splits, Measures())
         codes = self._images["split"]
-        return {s: Measures.from_frame(table.filter(codes == c)) for c, s in enumerate(splits)}
+        return {split: _measures_of(table.filter(codes == c)) for c, split in enumerate(splits)}
 
     @cached_property
     def _images(self) -> pl.DataFrame:
         """Id, and position of the split, of every image that is searched."""
-        return pl.concat(
-            _batch(self._part_file(part, "images"), 0) for part in range(self.data.n_parts)
-        )
+        return pl.concat(_batch(self._part_file(part, "images"), 0) for part in range(self.n_parts))
 
     @cached_property
     def _ids(self) -> dict[str, pl.Series]:
@@ -123,6 +150,18 @@ class MeasureFiles:
 
     def _marked_file(self, task: str) -> Path:
         return self.folder / f"marked-{list(self.search.tasks).index(task)}.arrow"
+
+
+def _measures_of(frame: pl.DataFrame) -> Measures:
+    """The measures of a frame of ``MeasureFiles``."""
+    values: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in _TYPES}
+    for column in frame.drop("label"):
+        kind, _, name = column.name.partition("/")
+        if not column.null_count():
+            values[kind][name] = column.to_numpy()
+    unknown = frame["label"].is_null()
+    labels = frame["label"].fill_null(value=False).to_numpy()
+    return Measures(labels, unknown.to_numpy() if unknown.any() else None, **values)
 
 
 def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
@@ -147,3 +186,11 @@ def _batch(path: Path, number: int) -> pl.DataFrame:
         frame = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
     assert isinstance(frame, pl.DataFrame)  # noqa: S101 - for the type checker
     return frame
+
+
+def intermediate_folder(target: Path, what: str, header: Header | None, content: Any) -> Path:
+    """The folder of intermediate files, named by all inputs: no other find uses them."""
+    assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
+    hashes = {name: one.sha256 for name, one in header.files.items()}
+    of_data = {"fingerprint": header.fingerprint, "files": hashes}
+    return work_folder(target, what, {"version": __version__, "data": of_data, **content})

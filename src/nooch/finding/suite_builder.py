@@ -1,8 +1,10 @@
 """Dataset and criteria -> Suite: fit on training images, measure and mark the others.
 
-One process and one part need no file. Otherwise measures and marks are stored next to the suite
-until that is written, so that an interrupted find resumes where it stopped. Both give the same
-sets, bit by bit, however a dataset is divided.
+Everything that the dataset passes through is here: sums over the training images of its parts,
+then measures of the images of its parts, of which ``Search`` makes sets. One process and one
+part need no file. Otherwise sums, measures and marks are stored next to the suite until that is
+written, so that an interrupted find resumes where it stopped. Both give the same sets, bit by bit,
+however a dataset is divided.
 """
 
 from __future__ import annotations
@@ -10,77 +12,59 @@ from __future__ import annotations
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import is_dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from nooch.challenge import (
-    ChallengeSet,
-    CriterionRecord,
-    DatasetRecord,
-    Suite,
-    load_suite,
-    save_suite,
-)
-from nooch.challenge.suite import SuiteHeader
+from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
 from nooch.criteria import (
     Combination,
     Criterion,
     Fitted,
     FittedCE,
+    MarkFitted,
+    Summable,
     SupportFitted,
-    TaskThresholds,
     reads_of,
 )
 from nooch.criteria.cue_stability import cue_stability
-from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.files import SUITE_MARKER, check_output
+from nooch.criteria.named_criteria import named_criteria
+from nooch.data import Dataset, as_dataset
+from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.finding.annotation_coverage import check_fit, check_sets
-from nooch.finding.criterion_fits import check_embeddings, code_of, content_of, fit_criteria
-from nooch.finding.image_measures import measured
-from nooch.finding.measure_files import MeasureFiles
-from nooch.finding.task_sets import Marked, Search
+from nooch.finding.measure_files import MeasureFiles, intermediate_folder
+from nooch.finding.search import (
+    FindOptions,
+    Marked,
+    Measures,
+    Search,
+    check_thresholds,
+    code_of,
+    recorded_path,
+    resolve_tasks,
+    splits_to_search,
+)
 from nooch.options import options_from
-from nooch.published import NOOCH_TASKS
-from nooch.shared_types import Map, Progress, no_progress
-from nooch.version import __version__
-from nooch.work_folder import held, remove_leftovers, work_folder
+from nooch.shared_types import Map, Progress, counted, no_progress
+from nooch.work_folder import held, kept, remove_leftovers
 
-__all__ = ["FindOptions", "check_thresholds", "find", "resolve_tasks", "splits_to_search"]
+__all__ = ["find", "training_part"]
 
 _ReadSet = Callable[[str, str, str], ChallengeSet]
 
-
-@dataclass(frozen=True)
-class FindOptions:
-    """What ``nooch.find`` looks for, and where.
-
-    Attributes:
-        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
-        match: criterion whose counts of hard images, for each split and side, are matched by those
-            criteria that measure support and have no thresholds of their own.
-        splits: where to find; by default valid and test as far as there are any, or ``all``.
-        path: where the dataset lies, recorded so that images can be explained later.
-        allow_unannotated: also where that leaves out more than half of a task's training positives
-            or of a split's images.
-        stability: resamples of the training images that say how sure each context cue is; 0: none.
-    """
-
-    tasks: str | Sequence[str] = "all"
-    match: str | None = None
-    splits: Sequence[str] | None = None
-    path: str | None = None
-    allow_unannotated: bool = False
-    stability: int = 0
+_DOING = "finding this suite"
+_TASKS_AT_ONCE = 32
+"""Tasks whose supports are computed at once: of 171 on 24,657 images 6 MiB at a time, not 34."""
 
 
 def find(
-    data: Dataset,
-    criteria: Mapping[str, Criterion | Fitted | Combination],
+    data: Dataset | Place | str,
+    criteria: Any,
     *,
     options: FindOptions | None = None,
     out: str | Path | None = None,
@@ -95,8 +79,9 @@ def find(
     because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
 
     Args:
-        data: criteria are fitted on its split ``train``, or on ``all`` in a dataset without splits.
-        criteria: name -> criterion, fitted criterion, or combination of the others by name.
+        data: the dataset or its folder; criteria are fitted on its split ``train``, or on ``all``
+            in a dataset without splits.
+        criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
         options: see ``FindOptions``.
         out: suite folder to write. Without it everything is in memory.
         overwrite: replace a suite folder that exists.
@@ -122,6 +107,10 @@ def find(
     """
     asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    folder, data = data, as_dataset(data)
+    if asked.path is None and not isinstance(folder, Dataset):
+        asked = replace(asked, path=recorded_path(folder, target))
+    criteria = named_criteria(criteria, data.embedding_names)
     working = _working_target(data, target, map)
     search, images = _fitted_search(data, criteria, asked, working, map, progress)
     with (
@@ -129,7 +118,11 @@ def find(
         if working is None
         else _in_files(search, data, working, map, progress)
     ) as (marked, read):
-        suite = Suite(_header(search, data, asked, marked), read)
+        known = data.provenance
+        area, licenses = known.get("area"), known.get("licenses", [])
+        record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
+        stability = _stability(search, data, asked.stability)
+        suite = Suite(search.header(record, marked, stability), read, data)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is None:
@@ -140,32 +133,9 @@ def find(
     for what in ("finding", "summing"):
         remove_leftovers(target, what, "finding this suite")
     progress("writing", 1, 1)
-    return load_suite(target)
-
-
-def _fitted_search(
-    data: Dataset,
-    criteria: Mapping[str, Criterion | Fitted | Combination],
-    asked: FindOptions,
-    working: Path | None,
-    map: Map,
-    progress: Progress,
-) -> tuple[Search, Dataset]:
-    """What to search for, with fitted criteria; and the dataset, in memory unless ``working``."""
-    names, splits = resolve_tasks(data, asked.tasks), splits_to_search(data, asked.splits)
-    tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
-    check_thresholds(tables, names, data.classes)
-    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
-    images = data.in_memory(reads_of(base.values())) if working is None else data
-    fitted = fit_criteria(images, base, names, working, map, progress)
-    _check_match(fitted, asked.match, criteria)
-    if not asked.allow_unannotated:
-        check_fit(fitted, base, names)
-    reads = reads_of(fitted.values())
-    check_embeddings(data, reads)
-    if working is None and reads != reads_of(base.values()):
-        images = data.in_memory(reads)
-    return Search(fitted, criteria, names, splits, asked.match), images
+    suite = load_suite(target)
+    suite.dataset = data
+    return suite
 
 
 def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None:
@@ -182,21 +152,165 @@ def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None
     return target
 
 
+def _fitted_search(
+    data: Dataset,
+    criteria: Mapping[str, Criterion | Fitted | Combination],
+    asked: FindOptions,
+    working: Path | None,
+    map: Map,
+    progress: Progress,
+) -> tuple[Search, Dataset]:
+    """What to search for, with fitted criteria; and the dataset, in memory unless ``working``."""
+    names, splits = (
+        resolve_tasks(data.classes, asked.tasks),
+        splits_to_search(data.splits, asked.splits),
+    )
+    tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
+    check_thresholds(tables, names, data.classes)
+    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
+    _check_embeddings(data, base.values())
+    images = data.in_memory(reads_of(base.values())) if working is None else data
+    fitted = _fit(images, base, names, working, map, progress)
+    search = Search(fitted, criteria, names, splits, asked.match)
+    if not asked.allow_unannotated:
+        check_fit(fitted, base, names)
+    _check_embeddings(data, fitted.values())
+    if working is None and reads_of(fitted.values()) != reads_of(base.values()):
+        images = data.in_memory(reads_of(fitted.values()))
+    return search, images
+
+
+def _check_embeddings(data: Dataset, criteria: Iterable[Any]) -> None:
+    """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
+    for kind in [kind for one in criteria for kind in reads_of([one]) or ()]:
+        if kind.startswith("embeddings/"):
+            name = kind.partition("/")[2]
+            check_one_of("embedding", name, data.embedding_names, owner="the dataset")
+
+
+def _fit(
+    data: Dataset,
+    criteria: Mapping[str, Criterion | Fitted],
+    tasks: Sequence[str],
+    working: Path | None,
+    map: Map,
+    progress: Progress,
+) -> dict[str, Fitted]:
+    """Fitted criteria by name; those that are fitted already stay as they are."""
+    wanted = {name: c for name, c in criteria.items() if not isinstance(c, Fitted)}
+    for name, criterion in wanted.items():
+        _check_fitting(data, name, criterion, tasks)
+    fitted: dict[str, Any] = dict(criteria)
+    if wanted:
+        fitted |= _summed(data, wanted, tasks, working, map, progress)
+    for name, criterion in wanted.items():
+        if isinstance(criterion, Summable):
+            fitted[name] = criterion.finish(fitted[name], data.classes, tasks)
+    return fitted
+
+
+def _check_fitting(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
+    if data.n_parts > 1 and not isinstance(criterion, Summable):
+        raise ParameterError(
+            f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
+            allowed="ce, gist, attribute, scores, a fitted criterion, one with these three methods",
+            remedy="fit it on a dataset of one part, and give that suite with `fitted`",
+        )
+    cues = getattr(criterion, "cues", {})
+    # cues by hand need no training image; A(C, Y) is then unknown
+    if data.fitting_split not in data.splits and not all(task in cues for task in tasks):
+        training_part(data, name)
+
+
+def training_part(data: Dataset, name: str) -> Dataset:
+    """The images that criteria are fitted on. Raises InputError, for ``name``, without any."""
+    if data.fitting_split in data.splits:
+        return data.select(data.fitting_split)
+    raise InputError(
+        f"the split train is empty, so {name} cannot be fitted",
+        allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
+        remedy="give cues by hand for every task, or a criterion fitted elsewhere (`fitted` SUITE)",
+    )
+
+
+def _summed(
+    data: Dataset,
+    criteria: Mapping[str, Any],
+    tasks: Sequence[str],
+    working: Path | None,
+    map: Map,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Statistics of all parts by criterion, added up at once: memory does not grow with parts."""
+    folder = None
+    total: dict[str, Any] = {}
+    if working is not None:
+        known = {
+            "criteria": {name: [*code_of(c), repr(c)] for name, c in criteria.items()},
+            "tasks": list(tasks),
+        }
+        folder = intermediate_folder(working, "summing", data.header, known)
+    part_sums, n_parts = partial(_part_sums, data, criteria, tuple(tasks), folder), data.n_parts
+    with contextlib.nullcontext() if folder is None else held(folder, _DOING):
+        for sums in counted(map(part_sums, range(n_parts)), n_parts, "summing parts", progress):
+            for name, state in sums.items():
+                before = [total[name]] if name in total else []
+                total[name] = criteria[name].merge([*before, state]) if before else state
+    return total
+
+
+def _part_sums(
+    data: Dataset,
+    criteria: Mapping[str, Any],
+    tasks: Sequence[str],
+    folder: Path | None,
+    number: int,
+) -> dict[str, Any]:
+    """Statistics of the training images of a part by criterion; stored ones are read.
+
+    A criterion without statistics is fitted: the part is then the only one.
+    """
+
+    @cache
+    def images() -> Dataset:
+        part = data.part(number, reads=reads_of(criteria.values()))
+        return part.select(rows=(part.images["split"] == data.fitting_split).to_numpy())
+
+    def summed(criterion: Any) -> Any:
+        add = criterion.partial if isinstance(criterion, Summable) else criterion.fit
+        return add(images(), tasks)
+
+    states = {}
+    for place, (name, criterion) in enumerate(criteria.items()):
+        if folder is None or not _can_be_stored(criterion):
+            states[name] = summed(criterion)
+        else:
+            file = folder / f"shard-{number:07d}.{place}.msgpack"
+            states[name] = kept(file, criterion.state, partial(summed, criterion))
+    return states
+
+
+def _can_be_stored(criterion: Any) -> bool:
+    """Whether statistics can be read back, and the criterion's repr has all of its parameters."""
+    return (
+        hasattr(criterion, "state")
+        and is_dataclass(criterion)
+        and type(criterion).__repr__ is not object.__repr__
+    )
+
+
 def _in_memory(search: Search, data: Dataset, progress: Progress) -> tuple[Marked, _ReadSet]:
     """Measure and mark all images in this process, one task at a time."""
     parts = {split: data.select(split) for split in search.splits}
     ids = {split: part.images["image_id"] for split, part in parts.items()}
-    measures = zip(
-        *(measured(search.fitted, part, search.tasks) for part in parts.values()), strict=True
-    )
+    measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
     marked, sets = Marked(), {}
-    progress("marking tasks", 0, len(search.tasks))
-    for done, (task, of_splits) in enumerate(zip(search.tasks, measures, strict=True), 1):
+    tasks = counted(search.tasks, len(search.tasks), "marking tasks", progress)
+    for task, of_splits in zip(tasks, measures, strict=True):
         for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
             marked.add(outcome)
             if isinstance(outcome, ChallengeSet):
                 sets[outcome.criterion, outcome.task, outcome.split] = outcome
-        progress("marking tasks", done, len(search.tasks))
     return marked, lambda *key: sets[key]
 
 
@@ -205,10 +319,13 @@ def _in_files(
     search: Search, data: Dataset, target: Path, map: Map, progress: Progress
 ) -> Iterator[tuple[Marked, _ReadSet]]:
     """Measure every part and mark every task, each a job, in a folder next to the suite."""
-    files = MeasureFiles(data, _folder(target, data, search), search)
-    with held(files.folder, "finding this suite"):
-        _all(map(files.measure, range(data.n_parts)), data.n_parts, "measuring parts", progress)
-        tasks = _all(map(files.mark, search.tasks), len(search.tasks), "marking tasks", progress)
+    folder = intermediate_folder(target, "finding", data.header, search.content())
+    files = MeasureFiles(folder, data.n_parts, search)
+    n_parts, n_tasks = data.n_parts, len(search.tasks)
+    with held(folder, _DOING):
+        parts = map(partial(_measure_part, data, files), range(n_parts))
+        list(counted(parts, n_parts, "measuring parts", progress))
+        tasks = list(counted(map(files.mark, search.tasks), n_tasks, "marking tasks", progress))
         places = {
             (record.criterion, record.task, record.split): (record, number)
             for task in tasks
@@ -220,158 +337,62 @@ def _in_files(
         yield marked, lambda *key: files.read(*places[key])
 
 
-def _all(results: Iterable[Any], total: int, what: str, progress: Progress) -> list[Any]:
-    listed = []
-    progress(what, 0, total)
-    for result in results:
-        listed.append(result)
-        progress(what, len(listed), total)
-    return listed
+def _measure_part(data: Dataset, files: MeasureFiles, number: int) -> None:
+    """Measure the images of one part, unless done."""
+    if not files.has_part(number):
+        part = data.part(number, reads=reads_of(files.search.fitted.values()))
+        searched = part.images["split"].is_in(list(files.search.splits))
+        images = part.select(rows=searched.to_numpy())
+        files.write_part(number, images.images, _measured(files.search, images))
 
 
-def _folder(target: Path, data: Dataset, search: Search) -> Path:
-    """The folder of intermediate files, named by all inputs: no other find uses them."""
-    content = {
-        "version": __version__,
-        "data": content_of(data),
-        "fitted": {
-            name: [*code_of(one), one.kind, one.to_json()] for name, one in search.fitted.items()
-        },
-        "criteria": [[name, getattr(c, "expression", None)] for name, c in search.criteria.items()],
-        "asked": [list(search.tasks), list(search.splits), search.match],
-    }
-    return work_folder(target, "finding", content)
+def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
+    """Measures of images, task after task; of no image for a task that no criterion defines."""
+    fitted, tasks = search.fitted, search.tasks
+    for start in range(0, len(tasks), _TASKS_AT_ONCE):
+        block = {
+            task: {name: one for name, one in fitted.items() if one.undefined(task) is None}
+            for task in tasks[start : start + _TASKS_AT_ONCE]
+        }
+        supports: dict[str, dict[str, NDArray[np.float64]]] = {task: {} for task in block}
+        for name, one in fitted.items():
+            wanted = [task for task, defined in block.items() if name in defined]
+            if isinstance(one, SupportFitted) and wanted:
+                for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
+                    supports[task][name] = values
+        for task, defined in block.items():
+            yield _measures(images, task, defined, supports[task]) if defined else Measures()
 
 
-def _header(search: Search, data: Dataset, asked: FindOptions, marked: Marked) -> SuiteHeader:
-    """All of the suite but its rows; sets by criterion, then by task."""
-    known, order, tasks = data.provenance, list(search.criteria), list(search.tasks)
-    area, licenses = known.get("area"), known.get("licenses", [])
-    return SuiteHeader(
-        DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses),
-        tasks,
-        list(search.splits),
-        {
-            name: _with_stability(
-                _criterion_record(criterion, search.fitted.get(name), tasks, search.match),
-                search.fitted.get(name),
-                data,
-                tasks,
-                asked.stability,
-            )
-            for name, criterion in search.criteria.items()
-        },
-        sorted(marked.records, key=lambda record: order.index(record.criterion)),
-        sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
-    )
+def _measures(
+    images: Dataset,
+    task: str,
+    fitted: Mapping[str, Fitted],
+    supports: Mapping[str, NDArray[np.float64]],
+) -> Measures:
+    labels = images.labels(task, unknown=False)
+    by_cue: dict[str, NDArray[np.uint64]] = {}
+    phi: dict[str, NDArray[np.bool_]] = {}
+    for name, one in fitted.items():
+        if isinstance(one, MarkFitted):
+            phi[name] = one.phi(images, task)
+        elif isinstance(one, SupportFitted) and one.thresholds is not None:
+            bits = one.hard_by_cue(images, task, labels)
+            by_cue |= {} if bits is None else {name: bits}
+    # columns of a matrix become contiguous one task at a time
+    support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
+    return Measures(labels, images.unknown_labels(task), support, by_cue, phi)
 
 
-def _with_stability(
-    record: CriterionRecord, fitted: Fitted | None, data: Dataset, tasks: list[str], resamples: int
-) -> CriterionRecord:
-    """The record of CE with the stability of its cues, where resamples were asked for."""
+def _stability(search: Search, data: Dataset, resamples: int) -> dict[str, Any]:
+    """Criterion -> stability of its cues, of CE and where resamples were asked for."""
     split = data.fitting_split
-    if not resamples or not isinstance(fitted, FittedCE) or split not in data.splits:
-        return record
-    parts = (data.part(number, reads={"areas"}) for number in range(data.n_parts))
-    training = (part.select(split) for part in parts if split in part.splits)
-    stable = cue_stability(fitted, training, tasks, resamples=resamples)
-    return msgspec.structs.replace(record, stability=stable)
-
-
-def resolve_tasks(data: Dataset, tasks: str | Sequence[str]) -> list[str]:
-    """Classes named by ``all``, ``nooch``, a comma-separated text or a sequence."""
-    if tasks == "all":
-        return list(data.classes)
-    if tasks == "nooch":
-        tasks = NOOCH_TASKS
-    names = [t.strip() for t in tasks.split(",")] if isinstance(tasks, str) else list(tasks)
-    for name in names:
-        check_one_of("class", name, data.classes, owner="the dataset")
-    if not names or len(set(names)) != len(names):
-        raise ParameterError(
-            "tasks are missing or named twice", allowed="all, nooch, or names separated by commas"
-        )
-    return names
-
-
-def splits_to_search(data: Dataset, splits: Sequence[str] | None) -> list[str]:
-    """The given splits, else valid and test as far as there are any, or all."""
-    if splits is None:
-        splits = [s for s in ("valid", "test", "all") if s in data.splits]
-    for split in splits:
-        check_one_of("split", split, data.splits, owner="the dataset")
-    if not splits:
-        raise InputError(
-            "the dataset has neither a valid nor a test split to find in",
-            allowed=", ".join(data.splits) or "images in some split",
-            remedy="name a split with `splits`, or import with `split`",
-        )
-    return list(splits)
-
-
-def _check_match(
-    fitted: Mapping[str, Fitted], match: str | None, criteria: Mapping[str, Any]
-) -> None:
-    """Raise a ParameterError where ``match`` cannot be matched, is missing or has no effect."""
-    if match is not None:
-        check_one_of("criterion", match, fitted, owner="`match`")
-    unbounded = [
-        name
-        for name, one in fitted.items()
-        if isinstance(one, SupportFitted) and one.thresholds is None
-    ]
-    for name in unbounded:
-        if match in (None, name):
-            raise ParameterError(
-                f"{name} has no thresholds of its own",
-                remedy="match another criterion's counts (`match` ce), or give `tau`",
-            )
-    if match is not None and not unbounded:
-        raise ParameterError(
-            f"`match` {match} has no effect: no criterion measures support without thresholds",
-            allowed="a criterion without thresholds, such as gist without `tau`",
-            remedy="leave out `match`",
-        )
-    for name, criterion in criteria.items():
-        if isinstance(criterion, Combination):
-            for part in criterion.names:
-                check_one_of("criterion", part, fitted, owner=f"the combination {name}")
-
-
-def check_thresholds(
-    tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]
-) -> None:
-    """Raise ParameterError for thresholds by task of an unknown class, or without some task."""
-    for name, table in tables.items():
-        if not isinstance(table, Mapping):
-            continue
-        for task in table:
-            check_one_of(
-                "class", task, classes, owner=f"the dataset, but {name} has a threshold for it"
-            )
-        if missing := [task for task in tasks if task not in table]:
-            raise ParameterError(
-                f"{name} has no threshold for {some_of(missing, 12)}",
-                allowed=f"tasks with thresholds: {some_of(table, 12)}",
-                remedy="give thresholds for them, or name in tasks only those that have some",
-            )
-
-
-def _criterion_record(
-    criterion: Criterion | Fitted | Combination,
-    fitted: Fitted | None,
-    tasks: list[str],
-    match: str | None,
-) -> CriterionRecord:
-    """What a suite keeps of a criterion."""
-    if isinstance(criterion, Combination) or fitted is None:
-        expression = criterion.expression if isinstance(criterion, Combination) else ""
-        return CriterionRecord("combination", {}, expression=expression)
-    cues: dict[str, list[tuple[str, float | None]]] = {}
-    if isinstance(fitted, FittedCE):
-        for task in tasks:
-            strengths = [(cue, fitted.strength(cue, task)) for cue in fitted.cues(task)]
-            cues[task] = [(cue, a if np.isfinite(a) else None) for cue, a in strengths]
-    matched = match if isinstance(fitted, SupportFitted) and fitted.thresholds is None else None
-    return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, matched)
+    if not resamples or split not in data.splits:
+        return {}
+    stable = {}
+    for name, fitted in search.fitted.items():
+        if isinstance(fitted, FittedCE):
+            parts = (data.part(number, reads={"areas"}) for number in range(data.n_parts))
+            training = (part.select(split) for part in parts if split in part.splits)
+            stable[name] = cue_stability(fitted, training, search.tasks, resamples=resamples)
+    return stable

@@ -146,8 +146,8 @@ def explain(
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.
     """
-    if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError("the dataset is not the one that the suite was found in")
+    if data is not None:
+        suite.require_dataset(data)
     verdicts, place = [], None
     for criterion in criteria or suite.criteria:
         located = _locate(suite, criterion, task, image_id)

@@ -18,8 +18,8 @@ from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset
 from nooch.errors import ParameterError, check_one_of
 from nooch.finding.annotation_coverage import check_counted, check_fit
-from nooch.finding.criterion_fits import training_part
-from nooch.finding.suite_builder import resolve_tasks, splits_to_search
+from nooch.finding.search import resolve_tasks, splits_to_search
+from nooch.finding.suite_builder import training_part
 from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
 
@@ -112,8 +112,8 @@ def sweep_thresholds(
     """
     asked = options_from(SweepOptions, options, named)
     alphas, betas, taus = asked.grids(data)
-    names = resolve_tasks(data, "all" if asked.tasks is None else asked.tasks)
-    parts = {split: data.select(split) for split in splits_to_search(data, splits)}
+    names = resolve_tasks(data.classes, "all" if asked.tasks is None else asked.tasks)
+    parts = {split: data.select(split) for split in splits_to_search(data.splits, splits)}
     train = training_part(data, "the criteria")
     strict = not asked.allow_unannotated
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})

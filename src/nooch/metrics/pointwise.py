@@ -1,23 +1,20 @@
-"""Metrics that are means over images: negative log-likelihood and classification error."""
+"""Values of single images: probabilities, answers, losses; the mean loss."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
+from scipy.special import entr, logit
 
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 
 __all__ = [
     "SCALES",
     "constant_nll",
-    "error",
     "losses",
-    "mean",
     "nll",
     "probabilities",
     "said_positive",
-    "total_weight",
 ]
 
 Floats = NDArray[np.float64]
@@ -37,56 +34,21 @@ def constant_nll(n_positive: int, n: int) -> float:
     return float(entr([n_positive / n, 1 - n_positive / n]).sum())
 
 
-def nll(
-    labels: NDArray[np.bool_],
-    values: Floats,
-    weights: Floats | None = None,
-    *,
-    scale: str = "logit",
-) -> float:
+def nll(labels: NDArray[np.bool_], values: Floats, *, scale: str = "logit") -> float:
     """Mean negative log-likelihood, natural logarithm.
 
     Args:
         labels: bool (n,).
         values: float64 (n,), logits, or probabilities of being positive.
-        weights: float64 (n,), 0 and more; each image counts once by default.
         scale: ``logit`` or ``probability``. Probabilities are kept 2.2e-16 away from 0 and 1, as
             scikit-learn does; logits need no such bound.
 
     Raises:
         UndefinedError: no image.
     """
-    return mean(losses(labels, values, scale), weights)
-
-
-def error(
-    labels: NDArray[np.bool_],
-    values: Floats,
-    weights: Floats | None = None,
-    *,
-    scale: str = "logit",
-) -> float:
-    """Share of wrong answers; positive where the logit is above 0 (the probability above 0.5).
-
-    Arguments and errors are those of ``nll``.
-    """
-    return mean((said_positive(values, scale) != labels).astype(np.float64), weights)
-
-
-def mean(values: Floats, weights: Floats | None) -> float:
-    """Weighted mean of float64 (n,). Raises UndefinedError where nothing has weight."""
-    weighted = values if weights is None else values * weights
-    return float(weighted.sum() / total_weight(len(values), weights))
-
-
-def total_weight(n: int, weights: Floats | None) -> float:
-    """Sum of the weights of n images, each 1 by default. Raises UndefinedError where it is 0."""
-    total = n if weights is None else float(weights.sum())
-    if not total:
-        raise UndefinedError(
-            "a mean over no image", allowed="at least one image of positive weight"
-        )
-    return total
+    if not len(labels):
+        raise UndefinedError("a mean over no image", allowed="at least one image")
+    return float(losses(labels, values, scale).sum() / len(labels))
 
 
 def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
@@ -99,10 +61,10 @@ def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
     return np.asarray(np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0))
 
 
-def said_positive(values: Floats, scale: str) -> NDArray[np.bool_]:
-    """Where the answer is positive, bool (n,)."""
-    bound = 0.5 if check_one_of("scale", scale, SCALES) == "probability" else 0.0
-    return np.asarray(values > bound)
+def said_positive(values: Floats, scale: str, threshold: float = 0.5) -> NDArray[np.bool_]:
+    """Where the probability is above the threshold (by default, the logit above 0), bool (n,)."""
+    is_probability = check_one_of("scale", scale, SCALES) == "probability"
+    return np.asarray(values > (threshold if is_probability else logit(threshold)))
 
 
 def probabilities(values: Floats, scale: str) -> Floats:

@@ -11,45 +11,27 @@ from scipy.sparse import csr_array
 
 from nooch.errors import UndefinedError
 
-__all__ = ["Ranking", "auc", "auprc", "stable_order"]
+__all__ = ["Ranking", "auc", "stable_order"]
 
 Floats = NDArray[np.float64]
 
 
-def auc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = None) -> float:
+def auc(labels: NDArray[np.bool_], scores: Floats) -> float:
     """Area under the ROC curve: the chance that a positive outscores a negative, ties 1/2.
 
     Args:
         labels: bool (n,).
         scores: float64 (n,), finite; larger means more likely positive. Only their order matters.
-        weights: float64 (n,), 0 and more; each image counts once by default.
 
     Raises:
         UndefinedError: only one class.
     """
-    return _one(labels, scores, weights)[0]
-
-
-def auprc(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None = None) -> float:
-    """Average precision: the sum over thresholds of precision x gain in recall.
-
-    Arguments and errors are those of ``auc``.
-    """
-    return _one(labels, scores, weights)[1]
-
-
-def _one(labels: NDArray[np.bool_], scores: Floats, weights: Floats | None) -> tuple[float, float]:
-    ranking = Ranking.of(labels, scores)
-    if weights is None:
-        area, precision = ranking.areas(None)
-    else:
-        column, average = ranking.weighted_areas(None, weights[:, None])
-        area, precision = float(column[0]), float(average[0])
+    area = Ranking.of(labels, scores).areas(None)[0]
     if np.isnan(area):
         raise UndefinedError(
             "a ranking of one class has no area", allowed="at least one positive and one negative"
         )
-    return area, precision
+    return area
 
 
 def stable_order(values: Floats) -> NDArray[np.intp]:

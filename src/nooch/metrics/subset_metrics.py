@@ -2,30 +2,102 @@
 
 Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean
 or a histogram is summed over atoms once; AUC and average precision come from one ranking.
+
+``ece`` (Guo et al., 2017) is of the probability of being positive: the sum over bins of |share of
+positives - mean probability| x the bin's share of images; ``ece_top`` is of the answer, whose
+confidence is max(p, 1 - p) (paper, section 5). ``ece_paper`` is ``ece_top`` times the subset's
+share of all images: the paper's Tables 17 and 18 say only "ECE", and fit this quantity and no other
+(docs/results.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
+from scipy.special import ndtri
 
-from nooch.metrics.calibration import N_BINS, bins_of, top_gaps
 from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking
 
-__all__ = ["METRICS", "Graded", "Parts"]
+__all__ = ["ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "Graded", "Parts"]
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
+"""Those that are computed by default."""
+
+N_BINS = 15
+"""Bins of equal width over [0, 1] of the expected calibration errors."""
 
 Floats = NDArray[np.float64]
 _RANKED = METRICS[:2]
-_SUMS = {"error": "error", "nll": "nll", "ece": "ece", "ece_top": "ece_top", "ece_paper": "ece_top"}
-"""Metric -> the sums over images that it is made of."""
+
+
+def _of_both(sums: Mapping[str, Floats], value: Floats) -> Floats:
+    """The value where there are positives and negatives, else NaN."""
+    return np.where((sums["positive"] > 0) & (sums["negative"] > 0), value, np.nan)
+
+
+def _balanced(sums: Mapping[str, Floats]) -> Floats:
+    hits, rejections = sums["hit"] / sums["positive"], 1 - sums["false"] / sums["negative"]
+    return (hits + rejections) / 2
+
+
+def _z_scores(sums: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995), so that rates of 0
+    and 1 have one, too; NaN without positives or negatives.
+    """
+    unit = sums["size"] / sums["weight"]
+    hits = _of_both(sums, (sums["hit"] * unit + 0.5) / (sums["positive"] * unit + 1))
+    claims = _of_both(sums, (sums["false"] * unit + 0.5) / (sums["negative"] * unit + 1))
+    return ndtri(hits), ndtri(claims)
+
+
+def _dprime(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return hits - claims
+
+
+def _response_criterion(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return -(hits + claims) / 2
+
+
+_CONFUSION = ("positive", "negative", "hit", "false")
+_FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
+    "error": (("error",), lambda s: s["error"] / s["weight"]),
+    "nll": (("nll",), lambda s: s["nll"] / s["weight"]),
+    "ece": (("ece",), lambda s: s["ece"] / s["weight"]),
+    "ece_top": (("ece_top",), lambda s: s["ece_top"] / s["weight"]),
+    "ece_paper": (("ece_top",), lambda s: s["ece_top"] / s["images"]),
+    "accuracy": (("error",), lambda s: 1 - s["error"] / s["weight"]),
+    "balanced_accuracy": (_CONFUSION, _balanced),
+    "precision": (_CONFUSION, lambda s: _of_both(s, s["hit"] / (s["hit"] + s["false"]))),
+    "recall": (("positive", "hit"), lambda s: s["hit"] / s["positive"]),
+    "fpr": (("negative", "false"), lambda s: s["false"] / s["negative"]),
+    "f1": (
+        _CONFUSION,
+        lambda s: _of_both(s, 2 * s["hit"] / (s["hit"] + s["false"] + s["positive"])),
+    ),
+    "brier": (("brier",), lambda s: s["brier"] / s["weight"]),
+    "yes_rate": (("hit", "false"), lambda s: (s["hit"] + s["false"]) / s["weight"]),
+    "dprime": (_CONFUSION, _dprime),
+    "response_criterion": (_CONFUSION, _response_criterion),
+}
+"""Metric -> the sums over images that it is made of, and its value from them: from those, from
+``weight``, the weight of the subset, ``images``, that of the whole set, and ``size``, the images
+of the subset or mixture. 0 / 0 is undefined.
+"""
+ALL_METRICS = (*_RANKED, *_FORMULAS)
+"""Names of all metrics."""
+ANSWER_METRICS = (
+    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
+    "response_criterion", "error",
+)  # fmt: skip
+"""Those that need a yes or no alone, no probability."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +148,11 @@ class Graded:
 
     Args:
         labels: bool (n,).
-        values: float64 (n,), finite; logits, or probabilities of being positive.
+        values: float64 (n,), finite; logits, or probabilities of being positive. NaN is an answer
+            that is neither positive nor negative, which is wrong; ``ANSWER_METRICS`` alone know it.
         scale: ``logit`` or ``probability``.
-        metrics: names out of ``METRICS``.
+        metrics: names out of ``ALL_METRICS``.
+        threshold: probability above which the answer is positive.
     """
 
     def __init__(
@@ -87,10 +161,12 @@ class Graded:
         values: Floats,
         scale: str,
         metrics: Sequence[str] = METRICS,
+        threshold: float = 0.5,
     ) -> None:
         self.metrics = tuple(metrics)
         self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
-        self._summed = _summands(labels, values, scale, metrics)
+        wanted = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
+        self._summed = _summands(labels, values, scale, wanted, threshold)
 
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
@@ -128,19 +204,18 @@ class Graded:
         if sums:
             for row, scale in enumerate(self._scales(parts, counts)):
                 total, wide = (scale * counts).sum(axis=0), np.broadcast_to(scale, counts.shape)
-                of_bins = {
+                totals = {
                     name: np.abs(np.einsum("ak,abk->bk", wide, of_atoms)).sum(axis=0)
                     for name, of_atoms in sums.items()
                 }
                 # a mixture is over all images
-                images = np.where(
-                    total > 0, counts.sum(axis=0) if row < n_subsets else total, np.nan
-                )
-                for column, name in enumerate(self.metrics):
-                    if name in _SUMS:
-                        with np.errstate(invalid="ignore", divide="ignore"):
-                            over = images if name == "ece_paper" else total
-                            result[row, column] = of_bins[_SUMS[name]] / over
+                images = counts.sum(axis=0) if row < n_subsets else total
+                totals |= {"weight": total, "images": np.where(total > 0, images, np.nan)}
+                totals["size"] = total if row < n_subsets else counts.sum(axis=0)
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    for column, name in enumerate(self.metrics):
+                        if name in _FORMULAS:
+                            result[row, column] = _FORMULAS[name][1](totals)
         return result
 
     @staticmethod
@@ -199,19 +274,38 @@ class _Summand:
 
 
 def _summands(
-    labels: NDArray[np.bool_], values: Floats, scale: str, metrics: Sequence[str]
+    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str], threshold: float
 ) -> dict[str, _Summand]:
+    """The summands wanted, by name."""
     summands = {}
-    wanted = {_SUMS[name] for name in metrics if name in _SUMS}
-    positive = said_positive(values, scale)
-    p = probabilities(values, scale) if {"ece", "ece_top"} & wanted else np.empty(0)
-    if "error" in wanted:
-        summands["error"] = _Summand((positive != labels).astype(np.float64), None)
+    positive = said_positive(values, scale, threshold)
+    counted = {
+        "error": (positive != labels) | np.isnan(values),
+        "positive": labels,
+        "negative": ~labels,
+        "hit": positive & labels,
+        "false": positive & ~labels,
+    }
+    for name in [name for name in counted if name in wanted]:
+        summands[name] = _Summand(counted[name].astype(np.float64), None)
+    p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & wanted else np.empty(0)
     if "nll" in wanted:
         summands["nll"] = _Summand(losses(labels, values, scale), None)
+    if "brier" in wanted:
+        summands["brier"] = _Summand((p - labels) ** 2, None)
     if "ece" in wanted:
-        summands["ece"] = _Summand(np.asarray(labels - p), bins_of(p))
+        summands["ece"] = _Summand(np.asarray(labels - p), _bins_of(p))
     if "ece_top" in wanted:
-        confidence, difference = top_gaps(labels, p, positive)
-        summands["ece_top"] = _Summand(difference, bins_of(confidence))
+        confidence = np.maximum(p, 1 - p)
+        right = said_positive(values, scale) == labels
+        summands["ece_top"] = _Summand(right - confidence, _bins_of(confidence))
     return summands
+
+
+def _bins_of(p: Floats) -> NDArray[np.int64]:
+    """Bin of each probability, int64 (n,): each has its lower bound, and the last one 1."""
+    bounds = np.linspace(0, 1, N_BINS + 1)
+    guess = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
+    # the product may be rounded over a bound
+    guess -= p < bounds[guess]
+    return np.asarray(np.minimum(guess + (p >= bounds[guess + 1]), N_BINS - 1))

@@ -69,8 +69,8 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     """
     import torch
 
-    found = blocks_of(backbone.module)
-    shapes = _shapes(backbone, found)
+    blocks = blocks_of(backbone.module)
+    shapes = _shapes(backbone, blocks)
     if not shapes:
         raise InputError(
             "no blocks were found in it, so there is no place for affine parameters",
@@ -78,14 +78,14 @@ def with_affine(backbone: Backbone) -> ParameterDict:
             allowed="networks with a list of blocks, such as ResNet, MobileNet, ViT, ConvNeXt",
             remedy="train all weights (train: all) or the head alone (train: head)",
         )
-    made = torch.nn.ParameterDict()
+    parameters = torch.nn.ParameterDict()
     for name, (channels, n_axes) in shapes.items():
         start = torch.stack([torch.ones(channels), torch.zeros(channels)]).to(backbone.device)
         # names of parameters have no dots
         key = name.replace(".", "-")
-        made[key] = torch.nn.Parameter(start)
-        found[name].register_forward_hook(_Affine(made[key], n_axes))
-    return made
+        parameters[key] = torch.nn.Parameter(start)
+        blocks[name].register_forward_hook(_Affine(parameters[key], n_axes))
+    return parameters
 
 
 class _Affine:
@@ -95,8 +95,8 @@ class _Affine:
         # (channels,) for tokens, (channels, 1, 1) for maps
         self.parameter, self.shape = parameter, (2, -1, *(() if n_axes < 4 else (1, 1)))
 
-    def __call__(self, module: Module, given: Any, output: Any) -> Any:
-        del module, given
+    def __call__(self, module: Module, inputs: Any, output: Any) -> Any:
+        del module, inputs
         first, rest = _first(output)
         factor, shift = self.parameter.to(first.dtype).view(self.shape)
         changed = first * factor + shift
@@ -108,7 +108,7 @@ def _first(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
     return (output[0], tuple(output[1:])) if isinstance(output, tuple) else (output, None)
 
 
-def _shapes(backbone: Backbone, found: dict[str, Module]) -> dict[str, tuple[int, int]]:
+def _shapes(backbone: Backbone, blocks: dict[str, Module]) -> dict[str, tuple[int, int]]:
     """Channels and number of axes of what each block gives, by running one black image."""
     import torch
 
@@ -128,7 +128,7 @@ def _shapes(backbone: Backbone, found: dict[str, Module]) -> dict[str, tuple[int
 
         return hook
 
-    hooks = [block.register_forward_hook(note(name)) for name, block in found.items()]
+    hooks = [block.register_forward_hook(note(name)) for name, block in blocks.items()]
     try:
         with torch.inference_mode():
             backbone.features(backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8)))

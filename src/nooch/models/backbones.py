@@ -162,8 +162,8 @@ def load_backbone(
         identity = resolved.identity
     module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
     rest = preprocessing, pooling or "pooler", device, *layout
-    made = Backbone(resolved.name, identity, module, 0, *rest)
-    return _probed(made, source, asked=pooling is not None)
+    backbone = Backbone(resolved.name, identity, module, 0, *rest)
+    return _probed(backbone, source, asked=pooling is not None)
 
 
 def _random(resolved: ModelSource, seed: int) -> Any:
@@ -201,23 +201,24 @@ def _pooled(output: Any, pooling: str) -> Tensor:
     return states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
 
 
-def _probed(made: Backbone, source: str, *, asked: bool) -> Backbone:
+def _probed(backbone: Backbone, source: str, *, asked: bool) -> Backbone:
     """With pooling and the number of features, found by running one black image."""
     import torch
 
-    black = made.prepare(np.zeros((1, *made.size, 3), np.uint8))
+    black = backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8))
     try:
-        with torch.inference_mode(), torch.autocast(torch.device(made.device).type, enabled=False):
-            output = made.module(black)
+        kind = torch.device(backbone.device).type
+        with torch.inference_mode(), torch.autocast(kind, enabled=False):
+            output = backbone.module(black)
             pooled = asked or getattr(output, "pooler_output", None) is not None
-            pooling = made.pooling if pooled else "mean"
+            pooling = backbone.pooling if pooled else "mean"
             n_features = _pooled(output, pooling).shape[1]
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
-            f"gives no features of images of {made.size[0]} x {made.size[1]}: {reason}",
+            f"gives no features of images of {backbone.size[0]} x {backbone.size[1]}: {reason}",
             where=source,
             allowed="models of images with a last_hidden_state",
             remedy="give the size that it was trained with (`size`), or another backbone",
         ) from error
-    return replace(made, n_features=n_features, pooling=pooling)
+    return replace(backbone, n_features=n_features, pooling=pooling)

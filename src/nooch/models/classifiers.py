@@ -20,14 +20,8 @@ __all__ = ["ANSWERS", "any_class", "is_classifier", "load_classifier", "one_clas
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """For a softmax: the classes exclude each other, p = sum of their probabilities.
 
-    log p - log(1 - p) = logsumexp over these - logsumexp over the others, exact near 0 and 1.
-
-    Args:
-        outputs: float (m, n_classes), before the softmax.
-        inside: the classes; not all of them.
-
-    Returns:
-        Logits, float64 (m,).
+    log p - log(1 - p) = logsumexp over these - logsumexp over the others, exact near 0 and 1. From
+    outputs before the softmax (m, n_classes): float64 (m,).
     """
     import torch
 
@@ -41,13 +35,7 @@ def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """For several sigmoids: p = 1 - product of (1 - probability), classes taken as independent.
 
     With S = sum of softplus(output), 1 - p is exp(-S), so that the logit is S + log(1 - exp(-S)).
-
-    Args:
-        outputs: float (m, n_classes), before the sigmoids.
-        inside: the classes.
-
-    Returns:
-        Logits, float64 (m,).
+    From outputs before the sigmoids (m, n_classes): float64 (m,).
     """
     import torch
 
@@ -72,10 +60,8 @@ def is_classifier(asked: Asked) -> bool:
 
 
 def load_classifier(asked: Asked) -> TaskModel:
-    """A classifier that gives the tasks' logits.
-
-    Raises:
-        InputError: tasks without labels, missing weights, a ``problem_type`` of no classification.
+    """A classifier that gives the tasks' logits. Raises InputError: tasks without labels, missing
+    weights, a ``problem_type`` of no classification.
     """
     resolved, labels = asked.resolved, _labels(asked)
     kind = resolved.config.get("problem_type") or "single_label_classification"

@@ -17,12 +17,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 @contextmanager
 def memory_limits(batch: int, what: str, smaller: str = "`batch` {}") -> Iterator[None]:
-    """Turn errors of exhausted memory into a NoochError that suggests a smaller batch.
-
-    Args:
-        batch: images in a batch.
-        what: what was being done, such as ``extracting features``.
-        smaller: how the user asks for a batch of ``{}`` images there.
+    """Turn errors of exhausted memory while doing ``what`` into a NoochError that suggests a
+    smaller batch, in the words of ``smaller``.
     """
     try:
         yield

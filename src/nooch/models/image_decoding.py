@@ -80,12 +80,9 @@ def check_size(size: int | tuple[int, int]) -> tuple[int, int]:
 def decode_images(
     paths: Sequence[str | Path], size: tuple[int, int], codec: str
 ) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels of some images, uint8 (n, height, width, 3), and a ``path: reason`` for each failure.
+    """Pixels of image files, uint8 (n, height, width, 3), and a ``path: reason`` for each failure.
 
-    Args:
-        paths: image files.
-        size: height and width in pixels.
-        codec: ``fast`` or ``pil``, from ``choose_codec``.
+    ``codec`` is ``fast`` or ``pil``, from ``choose_codec``.
     """
     pixels, broken = np.empty((len(paths), *size, 3), np.uint8), []
     for path, out in zip(paths, pixels, strict=True):
@@ -96,13 +93,13 @@ def decode_images(
     return pixels, broken
 
 
-def refuse_broken(broken: Sequence[str], kept: str = "") -> None:
+def refuse_broken(broken: Sequence[str], hint: str = "") -> None:
     """Raise an InputError that names the images that could not be read, if there are any."""
     if broken:
         raise InputError(
             f"{len(broken)} images cannot be read: {some_of(broken)}",
             allowed=f"whole image files ({', '.join(PHOTOGRAPHS)}) that are not too large",
-            remedy=f"fix the files, or import the dataset without them{kept}",
+            remedy=f"fix the files, or import the dataset without them{hint}",
         )
 
 
@@ -150,7 +147,7 @@ def _resize(pixels: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
     """Resize (h, w, 3) into ``out`` by Pillow's filter, with the CPU's vector instructions."""
     import torch
 
-    given, wanted = (torch.from_numpy(a).permute(2, 0, 1)[None] for a in (pixels, out))
+    source, target = (torch.from_numpy(a).permute(2, 0, 1)[None] for a in (pixels, out))
     # interpolate calls this operation too, but cannot write into an array
     operation: Any = torch.ops.aten._upsample_bilinear2d_aa.out  # noqa: SLF001
-    operation(given, list(out.shape[:2]), align_corners=False, out=wanted)
+    operation(source, list(out.shape[:2]), align_corners=False, out=target)

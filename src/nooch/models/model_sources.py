@@ -56,10 +56,8 @@ class ModelSource:
 
 
 def find_source(source: str) -> ModelSource:
-    """Find a backbone and make sure that it can be loaded without running code of others.
-
-    Raises:
-        InputError: no such source; no weights, or none that are safetensors.
+    """Find a backbone and make sure that it can be loaded without running code of others. Raises
+    InputError: no such source; no weights, or none that are safetensors.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)
@@ -103,8 +101,8 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 
 def _check_weights(folder: Path) -> None:
-    found = sorted(f.name for f in folder.glob(f"*{_WEIGHTS}"))
-    named = _shards(folder / _INDEX) if (folder / _INDEX).is_file() else found[:1]
+    stored = sorted(f.name for f in folder.glob(f"*{_WEIGHTS}"))
+    named = _shards(folder / _INDEX) if (folder / _INDEX).is_file() else stored[:1]
     if not named:
         raise InputError(
             f"holds no weights as {_WEIGHTS}",
@@ -113,7 +111,7 @@ def _check_weights(folder: Path) -> None:
             remedy="save the model again with model.save_pretrained(folder), or train from"
             f" scratch: {SCRATCH}{folder}",
         )
-    if missing := [name for name in named if name not in found]:
+    if missing := [name for name in named if name not in stored]:
         problem = f"lacks weights that {_INDEX} names: {some_of(missing)}"
         raise InputError(problem, where=folder, remedy="copy them here")
 

@@ -166,17 +166,9 @@ def backbones(
 def build_network(
     backbone: Backbone, options: NetworkOptions, n_outputs: int, *, auxiliary: int, seed: int
 ) -> Network:
-    """A network around a backbone of its own.
-
-    Args:
-        backbone: what it is built on; it is changed.
-        options: what is learned.
-        n_outputs: predictions, K.
-        auxiliary: further outputs.
-        seed: of the head (``initial_heads``); further outputs follow.
-
-    Raises:
-        InputError: affine parameters for a network in which no blocks are found.
+    """A network around a backbone of its own, which is changed; ``auxiliary`` outputs follow the K
+    predictions. The head starts as ``initial_heads`` makes it from the seed. Raises InputError:
+    affine parameters for a network in which no blocks are found.
     """
     import torch
 
@@ -217,13 +209,8 @@ def _head(backbone: Backbone, n_outputs: int, seed: int) -> Linear:
 def read_logits(
     networks: Sequence[Network], pixels: Pixels, rows: NDArray[np.intp], batch: int
 ) -> list[NDArray[np.float32]]:
-    """Predictions of several networks for some images, float32 (m, K) each, read once.
-
-    Args:
-        networks: whose backbones take the same input.
-        pixels: of the backbones' size.
-        rows: positions of images, (m,).
-        batch: images at a time.
+    """Predictions of several networks that take the same input for images at ``rows``, float32 (m,
+    K) each; images are read once, ``batch`` at a time.
 
     Raises:
         ParameterError: pixels of another size, or no rows.

@@ -1,4 +1,4 @@
-"""Batches of images for a network: read ahead by threads, computed in parts that fit the device."""
+"""Batches of images for a network: read ahead by threads, computed as the device fits them."""
 
 from __future__ import annotations
 
@@ -74,12 +74,8 @@ def parts(length: int, batch: int) -> list[slice]:
 def read_ahead(
     pixels: Pixels, batches: Sequence[NDArray[np.intp]], *, pin: bool
 ) -> Iterator[Tensor]:
-    """Pixels of each batch of rows in order, uint8 tensors (m, height, width, 3) in main memory.
-
-    Args:
-        pixels: where they come from.
-        batches: positions of images.
-        pin: put them where a GPU can fetch them while it computes.
+    """Pixels of each batch of rows in order, uint8 tensors (m, height, width, 3) in main memory:
+    pinned, so that a GPU can fetch them while it computes, if asked.
     """
     import torch
 
@@ -114,15 +110,8 @@ def read_in_order(read: Callable[[T], R], items: Sequence[T], readers: int) -> I
 def forward(
     function: Callable[[NDArray[np.uint8]], Tensor], pixels: NDArray[np.uint8], device: str
 ) -> NDArray[np.floating]:
-    """Apply a function to a batch without gradients: on a CPU a few images at a time.
-
-    Args:
-        function: pixels, uint8 (m, height, width, 3) -> tensor (m, d).
-        pixels: uint8 (n, height, width, 3).
-        device: where the function computes.
-
-    Returns:
-        Its values, (n, d).
+    """Values (n, d) of a function of pixels, uint8 (m, height, width, 3) -> tensor (m, d), without
+    gradients: on a CPU a few images at a time.
     """
     import torch
 

@@ -56,12 +56,9 @@ IMAGENET = Preprocessing()
 
 @dataclass(frozen=True)
 class Inputs:
-    """How pixels are made ready.
-
-    Attributes:
-        preprocessing: what the network expects; its ``size`` is the one asked for.
-        device: ``cpu``, ``cuda`` or ``cuda:1``.
-        channels_last: whether the result lies in memory with the channels innermost.
+    """How pixels are made ready for a network on a device (``cpu``, ``cuda`` or ``cuda:1``), with
+    the channels innermost in memory or not; the ``size`` of ``preprocessing`` is the one asked
+    for.
     """
 
     preprocessing: Preprocessing
@@ -72,21 +69,21 @@ class Inputs:
         """Input from pixels: uint8 (m, height, width, 3) -> float32 (m, 3, height, width)."""
         import torch
 
-        given = torch.as_tensor(pixels).to(self.device, non_blocking=True)
+        tensor = torch.as_tensor(pixels).to(self.device, non_blocking=True)
         if self.preprocessing.flip:
-            given = given.flip(-1)
+            tensor = tensor.flip(-1)
         factor, mean, std = self._scaling
         # step by step as image processors do it: equal to the last bits
-        scaled = given.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
+        scaled = tensor.float().mul_(factor).sub_(mean).div_(std).permute(0, 3, 1, 2)
         return scaled if self.channels_last else scaled.contiguous()
 
     @cached_property
     def _scaling(self) -> tuple[float, Tensor, Tensor]:
         import torch
 
-        made = self.preprocessing
-        mean = torch.tensor([value + made.offset for value in made.mean], device=self.device)
-        return made.factor, mean, torch.tensor(made.std, device=self.device)
+        own = self.preprocessing
+        mean = torch.tensor([value + own.offset for value in own.mean], device=self.device)
+        return own.factor, mean, torch.tensor(own.std, device=self.device)
 
 
 class _Config(msgspec.Struct):
@@ -106,10 +103,8 @@ class _Config(msgspec.Struct):
 
 
 def read_preprocessing(folder: Path) -> Preprocessing | None:
-    """Read ``preprocessor_config.json`` of a folder; None where there is no such file.
-
-    Raises:
-        InputError: the file cannot be read, or its numbers cannot be used.
+    """Read ``preprocessor_config.json`` of a folder; None where there is no such file. Raises
+    InputError: the file cannot be read, or its numbers cannot be used.
     """
     file = folder / PREPROCESSOR
     if not file.is_file():
@@ -122,7 +117,7 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
     crop = _size(config.crop_size) if config.do_center_crop else None
     size = crop or _size(config.size) or IMAGENET.size
     mean, std = config.image_mean or IMAGENET.mean, config.image_std or IMAGENET.std
-    made = Preprocessing(
+    preprocessing = Preprocessing(
         size,
         config.rescale_factor if config.do_rescale else 1.0,
         float(config.do_rescale and config.rescale_offset),
@@ -130,25 +125,25 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
         tuple(std) if config.do_normalize else (1.0, 1.0, 1.0),
         config.do_flip_channel_order,
     )
-    _check(made, file)
-    return made
+    _check(preprocessing, file)
+    return preprocessing
 
 
-def _size(given: int | dict[str, Any] | None) -> tuple[int, int] | None:
+def _size(size: int | dict[str, Any] | None) -> tuple[int, int] | None:
     """Height and width from one of the ways in which image processors write a size."""
-    if isinstance(given, int):
-        return given, given
-    edge = (given or {}).get("shortest_edge")
-    height, width = (given or {}).get("height", edge), (given or {}).get("width", edge)
+    if isinstance(size, int):
+        return size, size
+    edge = (size or {}).get("shortest_edge")
+    height, width = (size or {}).get("height", edge), (size or {}).get("width", edge)
     return (height, width) if isinstance(height, int) and isinstance(width, int) else None
 
 
-def _check(made: Preprocessing, file: Path) -> None:
-    numbers = (made.factor, *made.mean, *made.std)
-    usable = len(made.mean) == len(made.std) == 3 and all(map(math.isfinite, numbers))
-    if not usable or min(made.std) <= 0 or min(made.size) < 1:
+def _check(loaded: Preprocessing, file: Path) -> None:
+    numbers = (loaded.factor, *loaded.mean, *loaded.std)
+    usable = len(loaded.mean) == len(loaded.std) == 3 and all(map(math.isfinite, numbers))
+    if not usable or min(loaded.std) <= 0 or min(loaded.size) < 1:
         raise InputError(
-            f"size {made.size}, mean {made.mean}, standard deviation {made.std}",
+            f"size {loaded.size}, mean {loaded.mean}, standard deviation {loaded.std}",
             where=file,
             allowed="a size in pixels, three means, three standard deviations above 0",
         )

@@ -42,25 +42,20 @@ def preprocessing_of(
         InputError: weights without a ``preprocessor_config.json``.
         ParameterError: a size that is not allowed.
     """
-    made = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
-    if made is None:
+    recorded = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
+    if recorded is None:
         raise InputError(
             f"has no {PREPROCESSOR}, so its input is unknown",
             where=resolved.folder,
             remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
         )
-    return made if size is None else replace(made, size=check_size(size))
+    return recorded if size is None else replace(recorded, size=check_size(size))
 
 
 def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
-    """A module with its weights, and the names of missing weights, which transformers initialized.
-
-    Args:
-        auto: a class of transformers such as ``AutoModel``.
-        resolved: where the weights are.
-
-    Raises:
-        InputError: the folder does not hold what that class can load.
+    """A module of a class such as ``AutoModel`` with its weights, and the names of missing weights,
+    which transformers initialized. Raises InputError: the folder does not hold what that class can
+    load.
     """
     with quietly(resolved):
         module, info = auto.from_pretrained(

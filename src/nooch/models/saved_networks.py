@@ -28,14 +28,9 @@ _AGAIN = "save it again with save_network"
 
 
 class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """``network.json``.
-
-    Attributes:
-        outputs: a name for each prediction, such as a task.
-        auxiliary: outputs after them that are no predictions.
-        train: what was learned: ``all``, ``head`` or ``affine``.
-        head: SHA-256 of ``head.safetensors``.
-        about: what the caller stored with it, JSON-like.
+    """``network.json``: a name for each prediction, such as a task, and how many ``auxiliary``
+    outputs follow; what was learned (``all``, ``head`` or ``affine``), the SHA-256 of
+    ``head.safetensors``, and what the caller stored with it.
     """
 
     format: str = "nooch-network"
@@ -56,20 +51,13 @@ def save_network(
     overwrite: bool = False,
 ) -> Path:
     """Save a network: the backbone as ``save_pretrained`` does it, ``head.safetensors``,
-    ``preprocessor_config.json``, ``network.json``.
+    ``preprocessor_config.json``, ``network.json`` with a name for each output and ``about``.
 
     The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
     parameters; those are in ``head.safetensors``.
 
-    Args:
-        network: such as ``NetworkPass.network(0)``.
-        folder: to write, atomically.
-        outputs: a name for each prediction.
-        about: JSON-like, kept in ``network.json``.
-        overwrite: replace a network that is there.
-
     Raises:
-        OutputError: the folder exists, or cannot be written.
+        OutputError: the folder exists (and ``overwrite`` is false), or cannot be written.
         ParameterError: other than K names.
     """
     from safetensors.torch import save_file
@@ -98,11 +86,6 @@ def load_network(
     folder: str | Path, *, device: str = "auto", bf16: bool = False
 ) -> tuple[Network, NetworkHeader]:
     """A saved network and its header; ``read_logits`` gives its predictions.
-
-    Args:
-        folder: from ``save_network``.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        bf16: compute in bfloat16.
 
     Raises:
         FormatError: no network, of a newer version, incomplete or altered.
@@ -150,20 +133,20 @@ def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
     return tensors
 
 
-def _processor(made: Preprocessing) -> bytes:
+def _processor(preprocessing: Preprocessing) -> bytes:
     """``preprocessor_config.json``, as image processors have it."""
-    height, width = made.size
+    height, width = preprocessing.size
     content = {
         "do_resize": True,
         "size": {"height": height, "width": width},
         "resample": 2,
         "do_center_crop": False,
         "do_rescale": True,
-        "rescale_factor": made.factor,
-        "rescale_offset": bool(made.offset),
+        "rescale_factor": preprocessing.factor,
+        "rescale_offset": bool(preprocessing.offset),
         "do_normalize": True,
-        "image_mean": list(made.mean),
-        "image_std": list(made.std),
-        "do_flip_channel_order": made.flip,
+        "image_mean": list(preprocessing.mean),
+        "image_std": list(preprocessing.std),
+        "do_flip_channel_order": preprocessing.flip,
     }
     return encode_header(content)

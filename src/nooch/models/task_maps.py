@@ -24,11 +24,8 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class TaskWords:
-    """What stands for a task.
-
-    Attributes:
-        positive: labels of a classifier (text or number), or prompts for an image with the object.
-        negative: prompts for an image where it is not; None for the usual one.
+    """What stands for a task: labels of a classifier (text or number), or prompts for an image with
+    the object and, None for the usual one, prompts for an image where it is not.
     """
 
     positive: tuple[str | int, ...]
@@ -48,32 +45,32 @@ def read_task_map(source: str | Path | Mapping[str, Any]) -> dict[str, TaskWords
     else:
         path = READY.get(str(source), Path(source))
         content, where = read_yaml(path), str(path)
-    made: dict[str, TaskWords] = {}
+    task_map: dict[str, TaskWords] = {}
     for task, words in content.items():
         name = class_name(str(task), where)
-        if name in made:
+        if name in task_map:
             raise InputError(f"names task {name} twice", where=where, allowed="each task once")
-        made[name] = _words(name, words, where)
-    if not made:
+        task_map[name] = _words(name, words, where)
+    if not task_map:
         raise InputError("holds no task", where=where, allowed=_ALLOWED)
-    return made
+    return task_map
 
 
-def _words(task: str, given: Any, where: str) -> TaskWords:
-    if isinstance(given, TaskWords):
-        return given
-    if not isinstance(given, dict):
-        return TaskWords(_listed(task, given, where))
-    for side in given:
+def _words(task: str, content: Any, where: str) -> TaskWords:
+    if isinstance(content, TaskWords):
+        return content
+    if not isinstance(content, dict):
+        return TaskWords(_listed(task, content, where))
+    for side in content:
         check_one_of("side", str(side), ("positive", "negative"), owner=f"task {task} in {where}")
-    positive, negative = _listed(task, given.get("positive"), where), given.get("negative")
+    positive, negative = _listed(task, content.get("positive"), where), content.get("negative")
     return TaskWords(positive, None if negative is None else _listed(task, negative, where))
 
 
-def _listed(task: str, given: Any, where: str) -> tuple[str | int, ...]:
-    words = [given] if isinstance(given, str | int) else given
+def _listed(task: str, content: Any, where: str) -> tuple[str | int, ...]:
+    words = [content] if isinstance(content, str | int) else content
     if not isinstance(words, list | tuple) or not words or not all(map(_usable, words)):
-        raise InputError(f"task {task} has {given!r}", where=where, allowed=_ALLOWED)
+        raise InputError(f"task {task} has {content!r}", where=where, allowed=_ALLOWED)
     return tuple(dict.fromkeys(words))
 
 
@@ -85,25 +82,15 @@ def _usable(word: Any) -> bool:
 def find_labels(
     labels: Sequence[str], tasks: Sequence[str], words: Mapping[str, TaskWords] | None, owner: str
 ) -> dict[str, list[int]]:
-    """Which classes of a classifier stand for each task.
+    """Which classes of a classifier (``owner``) stand for each task: task -> positions, ascending.
 
     A label is found by its number; by its text; by one of the names that stand between its commas;
     or by either written with other capitals or with underscores. Without words, a task is looked
     for by its own name.
 
-    Args:
-        labels: the classifier's, in the order of its outputs.
-        tasks: the tasks.
-        words: the map; other tasks in it have no effect.
-        owner: the classifier, for errors.
-
-    Returns:
-        Task -> positions, ascending.
-
     Raises:
         InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
-            several labels; a task that all labels stand for. All tasks that are concerned are named
-            at once.
+            several labels; a task that all labels stand for. All of them are named at once.
     """
     if words is None:
         return _by_name(labels, tasks, owner)
@@ -207,8 +194,8 @@ def prompts_of(
     if words is not None:
         _check_complete(tasks, words)
     for task in tasks:
-        given = TaskWords((_prompt(task),)) if words is None else words[task]
-        sides = given.positive, given.negative or ("a photo",)
+        chosen = TaskWords((_prompt(task),)) if words is None else words[task]
+        sides = chosen.positive, chosen.negative or ("a photo",)
         positive, negative = (tuple(map(str, side)) for side in sides)
         if both := set(positive) & set(negative):
             problem = f"prompt {min(both)!r} is positive and negative for {task}"

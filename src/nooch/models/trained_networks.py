@@ -27,7 +27,7 @@ def load_trained(asked: Asked) -> TaskModel:
         ParameterError: a task or a size that it was not trained for, words for its tasks.
     """
     network, header = load_network(asked.folder, device=asked.device)
-    made = network.backbone
+    backbone = network.backbone
     for task in asked.tasks:
         check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")
     if asked.words is not None:
@@ -36,9 +36,9 @@ def load_trained(asked: Asked) -> TaskModel:
             where=asked.folder,
             remedy="leave `task_map` out",
         )
-    if asked.size not in {None, made.size} and (asked.size, asked.size) != made.size:
+    if asked.size not in {None, backbone.size} and (asked.size, asked.size) != backbone.size:
         raise InputError(
-            f"was trained on images of {made.size[0]} x {made.size[1]}",
+            f"was trained on images of {backbone.size[0]} x {backbone.size[1]}",
             where=asked.folder,
             remedy="leave `size` out",
         )
@@ -48,4 +48,4 @@ def load_trained(asked: Asked) -> TaskModel:
         return network.logits(batch)[:, places].double()
 
     name, meaning = asked.folder.name, dict.fromkeys(asked.tasks, "output")
-    return TaskModel(name, header.head, "trained", asked.tasks, made.inputs, outputs, meaning)
+    return TaskModel(name, header.head, "trained", asked.tasks, backbone.inputs, outputs, meaning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite
-from nooch.data import Dataset, parquet_bytes
+from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import union_of
@@ -20,24 +20,17 @@ from nooch.models.image_decoding import choose_codec, decode_images, refuse_brok
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.readers.image_files import ImageIndex
-from nooch.report import write_file
+from nooch.report.score_files import TABLE_FILES, write_file
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
 __all__ = [
-    "PREDICTION_FILES",
     "check_ending",
     "find_images",
     "predict",
     "save_predictions",
     "tasks_to_predict",
 ]
-
-PREDICTION_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
-    ".parquet": parquet_bytes,
-    ".csv": lambda table: table.write_csv().encode(),
-}
-"""Endings of files of predictions."""
 
 
 def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[str]:
@@ -164,7 +157,7 @@ def predict(
 
 def check_ending(path: Path) -> Path:
     """The path of a file of predictions. Raises ParameterError for another ending."""
-    check_one_of("ending of a file of predictions", path.suffix, PREDICTION_FILES)
+    check_one_of("ending of a file of predictions", path.suffix, TABLE_FILES)
     return path
 
 
@@ -179,12 +172,10 @@ def save_predictions(
     """
     path = check_ending(Path(path))
     check_output_file(path, overwrite=overwrite)
-    scale, columns = (
-        predictions.scale,
-        dict(zip(predictions.tasks, predictions.values, strict=True)),
-    )
+    scale = predictions.scale
+    columns = dict(zip(predictions.tasks, predictions.values, strict=True))
     wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
     long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)
     long = long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(scale).is_not_nan())
-    write_file(path, PREDICTION_FILES[path.suffix](long))
+    write_file(path, TABLE_FILES[path.suffix](long))
     return path

@@ -18,10 +18,9 @@ from nooch.data import Dataset, ImageId, check_file_names
 from nooch.data.disk_tables import table_files
 from nooch.errors import InputError, check_one_of
 from nooch.plans import SplitPlan
-from nooch.readers.area_sums import summed
 from nooch.readers.box_rows import FoundBoxes, count_notes
 from nooch.readers.image_files import list_images
-from nooch.readers.image_rows import ImageRows, row_ends
+from nooch.readers.image_rows import ImageRows, row_ends, summed
 from nooch.readers.openimages import find_openimages
 from nooch.readers.reader_contract import ImageListing, read
 from nooch.readers.resumable_jobs import JobRunner
@@ -141,17 +140,12 @@ def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
 
 @dataclass(frozen=True)
 class ScannedBoxes:
-    """Boxes on disk.
+    """Boxes on disk: class keys and areas of each image's boxes.
 
     Attributes:
-        reading: what was asked for.
-        rows: class keys and areas of each image's boxes.
-        classes: names of the classes.
         columns: class key -> position of its class.
         ordered: whether the boxes of every image are in the order of their classes.
-        images: where the image files lie, unless boxes name them.
-        root: folder of the images, where boxes name them.
-        notes: for the dataset.
+        images: where the image files lie, unless boxes name them; then ``root`` is their folder.
     """
 
     reading: BoxReading

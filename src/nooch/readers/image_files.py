@@ -9,9 +9,10 @@ from pathlib import Path
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, some_of
 
-__all__ = ["IMAGE_ENDINGS", "ImageIndex", "list_images"]
+__all__ = ["IMAGE_ENDINGS", "ImageIndex", "image_paths", "list_images"]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+_COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 
 class ImageIndex:
@@ -41,9 +42,7 @@ class ImageIndex:
     @classmethod
     def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
         """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
-
-        Raises:
-            InputError: neither, or no such folder.
+        Raises InputError: neither, or no such folder.
         """
         root = images or data.image_root
         if root is None:
@@ -55,9 +54,7 @@ class ImageIndex:
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:
         """Paths of images by id and file name. Links that lead out of the folder are missing.
-
-        Raises:
-            InputError: images that are not below the folder; several are named at once.
+        Raises InputError: images that are not below the folder; several are named at once.
         """
         missing = [
             f"{image_id} ({name or 'no file name'})"
@@ -85,11 +82,11 @@ class ImageIndex:
         return _only(self._by_stem.get(stem, []), stem)
 
     def by_id(self, image_id: ImageId) -> str | None:
-        """Relative path of the file called after an id, also in COCO's twelve digits."""
-        path = self.by_stem(str(image_id))
-        if path is None and isinstance(image_id, int):
-            path = self.by_stem(f"{image_id:012d}")
-        return path
+        """Relative path of the file called after an id, also by COCO's names of 2014 and 2017."""
+        stems = [str(image_id)]
+        if isinstance(image_id, int):
+            stems += [f"{prefix}{image_id:012d}" for prefix in _COCO_PREFIXES]
+        return next((path for stem in stems if (path := self.by_stem(stem))), None)
 
 
 def list_images(root: str | Path) -> Iterator[str]:
@@ -124,3 +121,14 @@ def _walk(root: Path, below: str) -> Iterator[str]:
                     yield from _walk(root, path)
             elif entry.name.lower().endswith(IMAGE_ENDINGS):
                 yield path
+
+
+def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
+    """The image files of a dataset's rows, below ``images`` or the folder that it records.
+
+    Raises InputError for no image or folder, and as ``ImageIndex.all_of``.
+    """
+    if not len(data):
+        raise InputError("the dataset has no images")
+    ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
+    return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")

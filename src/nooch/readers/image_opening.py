@@ -10,7 +10,9 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
-__all__ = ["LABEL_MAPS", "PHOTOGRAPHS", "UNREADABLE", "opened_image"]
+from nooch.errors import InputError
+
+__all__ = ["LABEL_MAPS", "PHOTOGRAPHS", "UNREADABLE", "opened_image", "thumbnail"]
 
 PHOTOGRAPHS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
 """Formats of images, as Pillow calls them; those of ``IMAGE_ENDINGS``."""
@@ -54,3 +56,20 @@ def opened_image(
                 " decoded"
             )
         yield opened
+
+
+def thumbnail(path: Path, longest: int) -> Image.Image:
+    """The image in RGB with sides of at most ``longest`` pixels.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with opened_image(path) as image:
+            # JPEG files are decoded at a fraction of their size where that is enough
+            image.draft("RGB", (longest, longest))
+            picture = image.convert("RGB")
+    except UNREADABLE as error:
+        raise InputError(f"is no image that can be read: {error}", where=path) from error
+    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    return picture

@@ -1,4 +1,7 @@
-"""Files that describe one image each -> a table of images, parsed in batches and kept on disk."""
+"""Files that describe one image each -> a table of images, parsed in batches and kept on disk.
+
+``summed`` adds up areas of the same image and class the same way whatever else is read.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from nooch.data import ImageId
 from nooch.errors import InputError
@@ -19,12 +23,14 @@ from nooch.readers.reader_contract import NumberedJob, in_range
 from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
+    "Entries",
     "ImageRows",
     "Parse",
     "files_below",
     "listed_digest",
     "parse_files",
     "row_ends",
+    "summed",
     "write_rows",
 ]
 
@@ -35,12 +41,7 @@ Parse = Callable[[Path, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class ImageRows:
-    """A table on disk, a file for each batch of rows.
-
-    Attributes:
-        folder: where the batches lie.
-        batches: number of batches.
-    """
+    """A table on disk, a file in ``folder`` for each batch of rows."""
 
     folder: Path
     batches: int
@@ -76,15 +77,8 @@ def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
 def parse_files(
     listed: pl.DataFrame, parse: Parse, schema: Mapping[str, Any], folder: Path, runner: JobRunner
 ) -> ImageRows:
-    """Parse files into a table whose rows keep the order of ``listed``.
-
-    Args:
-        listed: ``image_id``, ``file`` (its path; null: the image has none, and its lists are
-            empty), and other columns.
-        parse: parses one file.
-        schema: columns that ``parse`` gives.
-        folder: where the table is written.
-        runner: does the jobs.
+    """Parse files into a table whose rows keep the order of ``listed``: ``image_id``, ``file``
+    (null: the image has none, and its lists are empty), and other columns.
     """
     here = Path.cwd()
     jobs = [
@@ -110,14 +104,7 @@ def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 @dataclass(frozen=True)
 class _ParseJob(NumberedJob):
-    """A batch of files; the result is the number of rows.
-
-    Attributes:
-        listed: the files.
-        parse: parses one file.
-        schema: columns that ``parse`` gives.
-        here: folder that relative paths start from.
-    """
+    """A batch of files, relative to ``here``; the result is the number of rows."""
 
     name: ClassVar[str] = "rows"
     result_type: ClassVar[type] = int
@@ -159,3 +146,22 @@ def listed_digest(listed: pl.DataFrame) -> str:
 def row_ends(lists: pl.Series) -> NDArray[np.int64]:
     """Offsets of each row's entries among the values of all rows: int64 (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])
+
+
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
+"""Positions of rows, of columns, and values."""
+
+
+def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
+    """Sum entries of the same place as CSR, in an order that depends on their row alone;
+    ``ordered``: in their own order, since the columns of every row ascend already.
+    """
+    rows, columns, values = entries
+    listed = coo_array((values, (rows, columns)), shape=shape)
+    # unless asked otherwise, entries are put in order also where all are: sums must not depend on
+    # what other rows hold
+    listed.has_canonical_format = True
+    sums = listed.tocsr()
+    sums.has_sorted_indices, sums.has_canonical_format = ordered, False
+    sums.sum_duplicates()
+    return csr_array(sums)

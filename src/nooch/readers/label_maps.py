@@ -108,13 +108,7 @@ class MapReading:
 
 @dataclass(frozen=True)
 class MapClasses:
-    """What the values of maps mean.
-
-    Attributes:
-        listed: name of the list of classes.
-        names: value -> class.
-        ignored: values that are none.
-    """
+    """What the values of maps mean: classes, or nothing (``ignored``); ``listed`` is their list."""
 
     listed: str
     names: dict[int, str]
@@ -142,12 +136,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
 
 @dataclass(frozen=True)
 class ScannedMaps:
-    """Counted maps on disk.
-
-    Attributes:
-        values: what pixel values mean.
-        rows: size and counts of each map.
-    """
+    """Counted maps on disk: size and counts of each."""
 
     values: MapClasses
     rows: ImageRows

@@ -20,9 +20,9 @@ from nooch.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.readers.image_rows import ImageRows, files_below, parse_files, row_ends
 from nooch.readers.resumable_jobs import JobRunner
 
-__all__ = ["CountedMaps", "count_maps", "counted_maps", "list_maps"]
+__all__ = ["MAP_ENDINGS", "CountedMaps", "count_maps", "counted_maps", "list_maps"]
 
-_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
+MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
 _SIZE = {"width": pl.Int64, "height": pl.Int64}
@@ -49,18 +49,16 @@ class CountedMaps:
 
 def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
     """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (no suffix), ``file``.
-
-    Raises:
-        InputError: there is none, or there are two for an image.
+    Raises InputError: there is none, or there are two for an image.
     """
 
     def is_map(name: str) -> bool:
         stem, ending = os.path.splitext(name)  # noqa: PTH122 - a Path for each is slow
-        return ending.lower() in _ENDINGS and stem.endswith(suffix)
+        return ending.lower() in MAP_ENDINGS and stem.endswith(suffix)
 
     files = files_below(folder, is_map)
     if not files:
-        allowed = f"files ending in {', '.join(_ENDINGS)}"
+        allowed = f"files ending in {', '.join(MAP_ENDINGS)}"
         raise InputError("holds no label maps", where=folder, allowed=allowed)
     stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
     ids = identifiers(stems)
@@ -76,14 +74,8 @@ def count_maps(
     folder: Path,
     runner: JobRunner,
 ) -> ImageRows:
-    """Count the pixels of every class in every map; ``counted_maps`` gives the rows as arrays.
-
-    Args:
-        listed: the maps, as ``list_maps`` gives them.
-        names: pixel value -> class name, in the order of columns.
-        ignored: values that mean no class (void, unlabeled).
-        folder: where counts are kept.
-        runner: does the jobs.
+    """Count the pixels of every class in maps of ``list_maps``; ``counted_maps`` gives the rows as
+    arrays. ``names`` are of values in the order of columns, ``ignored`` values mean no class.
 
     Raises:
         InputError: a file that is no single-channel image, or a value that means nothing.

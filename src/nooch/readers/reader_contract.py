@@ -42,9 +42,8 @@ _BLOCK = 1 << 22
 class ImageListing:
     """Image files listed in a file: a worker indexes those of its part, and holds no others.
 
-    Attributes:
-        root: the folder, absolute.
-        file: relative paths of the image files, each ended by a zero byte, which no path holds.
+    In ``file`` the path of each, relative to ``root``, is ended by a zero byte, which no path
+    holds.
     """
 
     root: Path
@@ -87,21 +86,14 @@ class Scanned(Protocol):
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high`` without provenance, and counts that add up.
 
-        Args:
-            low: first id of the range; None: the range has no lower end.
-            high: end of the range, exclusive; None: the range has no upper end.
-            images: where the image files lie.
+        None is no end of the range; ``images`` says where the image files lie.
         """
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
-        """Where the dataset comes from, with notes on what was counted.
-
-        Args:
-            counts: sums of the counts of all parts.
-            n_images: number of images in all parts.
-            images: folder of the image files, as the user named it.
+        """Where the dataset comes from, with notes on the sums of the counts of all parts;
+        ``images`` is the folder as the user named it.
         """
 
 
@@ -125,25 +117,15 @@ class Reading(Protocol):
     ) -> Scanned:
         """Read the files into rows below a folder, except those that an earlier scan wrote.
 
-        Args:
-            folder: where rows are written.
-            map: where the work is done.
-            progress: called with how much is done, and of how much.
-            part_size: number of images that are going to be read at once, for a reader that stores
-                rows by part; None: all.
+        ``part_size``: images that are going to be read at once, for a reader that stores rows by
+        part; None: all.
         """
 
 
 def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
-    """All images as one Dataset without splits.
+    """All images as one Dataset without splits; raises what the reading says.
 
-    Args:
-        reading: what is read.
-        images: folder below which the image files lie.
-        map: where the files are read. Its workers must see the temporary folder of this process.
-
-    Raises:
-        InputError, ParameterError: as the reading says.
+    The workers of ``map`` must see the temporary folder of this process.
     """
     reading.check(None)
     with tempfile.TemporaryDirectory(prefix="nooch-") as folder:
@@ -157,13 +139,7 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
 
 @dataclass(frozen=True)
 class NumberedJob(ResumableJob):
-    """A job of a kind.
-
-    Attributes:
-        name: of the kind, in the names of files.
-        folder: where the file of the result lies.
-        number: among the jobs of its kind.
-    """
+    """A job of a kind (``name``); the file of its result lies in ``folder``."""
 
     name: ClassVar[str]
     folder: Path
@@ -181,11 +157,11 @@ def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        given = dict(files).get(str(error.where))
-        if given is None:
+        name = dict(files).get(str(error.where))
+        if name is None:
             raise
         raise InputError(
-            error.problem, where=given, allowed=error.allowed, remedy=error.remedy
+            error.problem, where=name, allowed=error.allowed, remedy=error.remedy
         ) from error
 
 

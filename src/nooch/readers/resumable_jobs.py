@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,28 +33,23 @@ class ResumableJob(ABC):
         return kept(self.result_file, self.result_type, self.make)
 
 
-def _do(job: ResumableJob) -> None:
-    job.result()
-
-
 class JobRunner:
-    """Runs jobs step by step, with the progress over all steps; their number is not known before.
-
-    Args:
-        map: where jobs are done.
-        progress: called with how many are done, and of how many.
-    """
+    """Runs jobs step by step, with progress over all steps; their number is not known before."""
 
     def __init__(self, map: Map, progress: StepProgress) -> None:
         self._map, self._progress, self._done, self._total = map, progress, 0, 0
 
-    def run(self, jobs: Sequence[ResumableJob]) -> None:
-        """Do the jobs that were not done before."""
-        waiting = [job for job in jobs if not job.result_file.is_file()]
-        self._total += len(jobs)
-        self._tick(len(jobs) - len(waiting))
-        for _ in self._map(_do, waiting):
+    def run(self, *batches: Iterable[ResumableJob]) -> None:
+        """Do the jobs that were not done before; a batch is listed while those before it run."""
+        for _ in self._map(methodcaller("result"), self._waiting(batches)):
             self._tick(1)
+
+    def _waiting(self, batches: Iterable[Iterable[ResumableJob]]) -> Iterator[ResumableJob]:
+        for jobs in map(list, batches):
+            waiting = [job for job in jobs if not job.result_file.is_file()]
+            self._total += len(jobs)
+            self._tick(len(jobs) - len(waiting))
+            yield from waiting
 
     def results(self, jobs: Sequence[ResumableJob]) -> list[Any]:
         """The results of jobs, in their order."""

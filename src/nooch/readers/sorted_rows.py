@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,8 @@ def write_rows(
     columns: Sequence[NDArray[Any]],
     texts: Sequence[str | None] | None = None,
 ) -> None:
-    """Write rows; rows with the same id keep their order.
-
-    Args:
-        stem: path without ending.
-        kind: names and types of the columns, first ``id``.
-        columns: values (n,).
-        texts: one for each row, or None where it has none; or None for rows without texts.
+    """Write rows of columns (n,), first ``id``, as ``stem`` with endings; rows with the same id
+    keep their order. Texts are one for each row, or None; without any there are no texts.
     """
     order = np.argsort(columns[0], kind="stable")
     rows = np.empty(len(order), kind)
@@ -75,9 +71,7 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
     begins = (ends[block : last + 1] + ends.nbytes).tolist()
     with file.open("rb") as content:
         content.seek(begins[0])
-        decoded = [
-            text
-            for k in range(last - block)
-            for text in _TEXTS.decode(content.read(begins[k + 1] - begins[k]))
-        ]
-    return decoded[first - block * _BLOCK :][:count]
+        sizes = (end - begin for begin, end in pairwise(begins))
+        decoded = [*chain.from_iterable(_TEXTS.decode(content.read(size)) for size in sizes)]
+    skipped = first - block * _BLOCK
+    return decoded[skipped : skipped + count]

@@ -28,12 +28,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Files of the same columns, which make up one table.
-
-    Attributes:
-        files: at least one, absolute, since workers may run in other folders.
-        given: the files as errors name them.
-        schema: columns and types.
+    """Files of the same columns, which make up one table; absolute, since workers may run in other
+    folders, and ``given`` as errors name them.
     """
 
     files: Sequence[Path]

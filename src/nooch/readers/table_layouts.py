@@ -15,7 +15,7 @@ from nooch.data import class_name
 from nooch.data.disk_tables import are_exact_integers
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.limits import MOST_AREA
-from nooch.readers.area_sums import Entries
+from nooch.readers.image_rows import Entries
 from nooch.readers.table_rows import Seen, TableLayout, TableRows
 
 __all__ = ["LongTable", "TableOfImages"]

@@ -51,13 +51,7 @@ _SLICE = 1 << 20
 
 @dataclass(frozen=True)
 class TableReading:
-    """The reading of a table.
-
-    Attributes:
-        path: CSV, TSV, Parquet or JSON lines; a file, or a folder of part files.
-        columns: what the columns are.
-        layout: what a row says.
-    """
+    """The reading of a table: CSV, TSV, Parquet or JSON lines; a file, or a folder of parts."""
 
     path: Path
     columns: Columns
@@ -206,7 +200,7 @@ class ScannedTable:
         return rows.with_row_index(_ROW).select(_ROW, image, *used)
 
     def divided(self, ids: pl.Series, part_size: int, runner: JobRunner) -> ScannedTable:
-        """The table with its rows on disk, in parts of at most so many images."""
+        """The table with its rows on disk by part, each of at most so many images."""
         lows = ids.gather(part_edges(len(ids), part_size)[1:-1])
         runner.results([_DivideJob(self.folder, 0, self, lows)])
         return replace(self, lows=lows.to_list())
@@ -279,12 +273,8 @@ class _HashJob(NumberedJob):
 
 @dataclass(frozen=True)
 class _LookJob(NumberedJob):
-    """Look at all rows once, and write the ids of the images, ascending.
-
-    Attributes:
-        table: the files.
-        id: column of ids.
-        watched: columns whose distinct values are wanted.
+    """Look at all rows once, and write the ids of the images, ascending; ``watched`` are columns
+    whose distinct values are wanted.
     """
 
     name: ClassVar[str] = "look"
@@ -352,11 +342,8 @@ def _are_numbers(ids: pl.Series) -> bool:
 
 @dataclass(frozen=True)
 class _DivideJob(NumberedJob):
-    """Write all rows, those of each part into a folder.
-
-    Attributes:
-        scanned: the table.
-        lows: first id of each part but the first.
+    """Write all rows, those of each part into a folder; ``lows``: first ids of the parts but the
+    first.
     """
 
     name: ClassVar[str] = "divide"

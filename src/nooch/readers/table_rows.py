@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nooch.data import ANNOTATED, CORE_COLUMNS, Dataset, check_file_names, named_splits
 from nooch.errors import InputError, check_one_of
-from nooch.readers.area_sums import Entries, summed
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_rows import Entries, summed
 
 __all__ = [
     "Columns",
@@ -79,11 +79,8 @@ class Columns:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of all rows before any is put together.
-
-    Attributes:
-        values: column -> its distinct values, in any order.
-        nulls: column -> how many rows have no value.
+    """What is known of all rows before any is put together: the distinct values of columns, in any
+    order, and how many rows have none.
     """
 
     values: dict[str, pl.Series]
@@ -92,13 +89,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class TableRows:
-    """All rows of some images, in the order of the whole table.
-
-    Attributes:
-        table: the columns that a dataset is made from.
-        ids: image of each row, Int64 or String.
-        numbers: of the rows in the whole table, from 0.
-        images: the images, ascending.
+    """All rows of some images, in the order of the whole table, in which they have the ``numbers``
+    from 0: ``ids`` are Int64 or String by row, ``images`` ascending.
     """
 
     table: pl.DataFrame
@@ -168,15 +160,8 @@ def put_together(
     index: ImageIndex | None,
     classes: Any,
 ) -> tuple[Dataset, dict[str, int]]:
-    """Rows as a Dataset without provenance, and counts for ``table_provenance``.
-
-    Args:
-        rows: all rows of some images.
-        columns: what the columns are.
-        layout: what rows say.
-        path: of the table, for errors.
-        index: the image files, or None.
-        classes: of the whole table.
+    """All rows of some images as a Dataset without provenance, and counts for ``table_provenance``;
+    ``path`` is for errors, ``classes`` are those of the whole table.
     """
     positions = rows.positions
     first = np.empty(len(rows.images), np.int64)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from nooch.display import printable
 from nooch.errors import check_one_of
-from nooch.report.score_tables import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

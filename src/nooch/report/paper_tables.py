@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.display import printable
 from nooch.errors import check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
 from nooch.report.score_files import TABLE_FILES, differences_file, write_file
-from nooch.report.score_tables import Shown, average_label, latex, markdown, mean_sd, printable
+from nooch.report.score_tables import Shown, average_label, latex, markdown, mean_sd
 from nooch.report.set_count_tables import SetsShown
 
 __all__ = [

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from nooch.display import printable
 from nooch.evaluation import AVERAGE, Scores
-from nooch.evaluation.task_averages import named_tasks
+from nooch.evaluation.task_scores import named_tasks
 
 __all__ = [
-    "Shown", "average_label", "is_average", "latex", "markdown", "mean_sd", "printable",
-    "printable_table", "tables_of",
+    "Shown", "average_label", "is_average", "latex", "markdown", "mean_sd", "printable_table",
+    "tables_of",
 ]  # fmt: skip
 
 _RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
@@ -28,6 +29,13 @@ _COLUMNS = {
     "ece": ("ECE", _SIDED),
     "ece_top": ("ECE top", _SIDED),
     "ece_paper": ("paper's ECE", _SIDED),
+    "accuracy": ("accuracy", _LOSSES),
+    "balanced_accuracy": ("balanced accuracy", _RANKED),
+    "precision": ("precision", _RANKED),
+    "recall": ("recall", ("hard_positive", "easy_positive")),
+    "fpr": ("FPR", ("hard_negative", "easy_negative")),
+    "f1": ("F1", _RANKED),
+    "brier": ("Brier", _LOSSES),
 }
 """Metric -> its name in tables, and the subsets that are shown."""
 _WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()
@@ -37,10 +45,6 @@ _SHORT = {
     "hard_negative": "hard neg", "easy_negative": "easy neg",
 }  # fmt: skip
 _AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
-
-# what moves a terminal's cursor, ends a line, or turns the direction of text
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
 
 Row = dict[str, Any]
 
@@ -60,11 +64,6 @@ class Shown:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int
-
-
-def printable(text: str) -> str:
-    """The text on one line: control characters, which a name may hold, are spelled out."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[Shown]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nooch.report.score_tables import Shown, printable
+from nooch.display import printable
+from nooch.report.score_tables import Shown
 
 __all__ = ["SetsShown"]
 

@@ -1,4 +1,4 @@
-"""Folders of runs -> methods with their chosen settings against each other, image by image."""
+"""Methods against each other, image by image: which two, and runs with their chosen settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,46 @@ from nooch.results.run_results import Results, roles_of, suite_of
 from nooch.results.score_collection import runs_predictions
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-__all__ = ["paired_results"]
+__all__ = ["baseline_of", "checked_pair", "paired_results", "rival_of"]
+
+
+def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[str, str] | None:
+    """The two methods to compare, the baseline first, or None where none are named. Raises
+    ParameterError: not two different methods that have losses of images.
+    """
+    if pair is None:
+        return None
+    if len(pair) != 2 or pair[0] == pair[1]:
+        text = f"methods are {', '.join(pair) or 'none'}"
+        raise ParameterError(text, allowed="two different methods")
+    baseline, rival = (check_one_of("method with losses of images", m, methods) for m in pair)
+    return baseline, rival
+
+
+def baseline_of(methods: Sequence[str], pair: tuple[str, str] | None = None) -> str | None:
+    """The baseline: the first of a pair; else ERM; else the first method."""
+    if pair is not None:
+        return pair[0]
+    return "erm" if "erm" in methods else methods[0] if methods else None
+
+
+def rival_of(
+    results: Results | None,
+    criterion: str,
+    methods: Sequence[str],
+    pair: tuple[str, str] | None = None,
+) -> str | None:
+    """The second of a pair; else the method with the best average AUC on hard images."""
+    if pair is not None:
+        return pair[1]
+    baseline = baseline_of(methods)
+    others = [method for method in methods if method != baseline]
+    if results is None or not others:
+        return others[0] if others else None
+    place = {"criterion": criterion, "metric": "auc", "subset": "hard", "task": AVERAGE}
+    rows = results.cells.filter(pl.col("method").is_in(others), **place).drop_nulls("mean")
+    best = rows.sort("mean", descending=True, maintain_order=True)["method"]
+    return str(best[0]) if len(best) else others[0]
 
 
 def paired_results(
@@ -38,13 +77,8 @@ def paired_results(
         results: settings, tasks and methods.
         criteria: as they are called in the results; of each folder those that its suite has.
         baseline: a method that the others are compared with; ``all`` for every pair.
-        roles: kind of criterion -> name of the criterion that stands for it, as for
-            ``read_results``.
-        options: metrics, split, bootstrap, seed, strict and progress, as for
-            ``nooch.evaluation.method_differences.paired``.
-
-    Returns:
-        Scores for each folder and criterion.
+        roles: as for ``read_results``.
+        options: as for ``nooch.evaluation.method_differences.paired``.
 
     Raises:
         ParameterError: a source that is no folder of runs, no results under a criterion, or none of

@@ -58,9 +58,7 @@ class SheetOptions:
         over: a setting in which the folders differ, side by side.
         compare: put the paper's numbers next to each.
         by_sight: group methods by the information that they use.
-        paired: paired bootstrap against this method; ``all`` for every pair.
-        bootstrap: resamples of ``paired``.
-        seed: of the resamples.
+        paired: paired bootstrap against this method (``all``: every pair), ``bootstrap`` times.
     """
 
     over: str | None = None
@@ -78,13 +76,8 @@ def read_sources(
     progress: Progress = no_progress,
     **named: Any,
 ) -> Results:
-    """Results of several folders, or of ``paper``, under different criteria.
-
-    Args:
-        sources: folders of ``nooch bench`` or ``nooch collect``, or ``paper``.
-        options: which results.
-        progress: called with what is being done, and how much of how much is done.
-        **named: single fields of the options.
+    """Results of several folders of ``nooch bench`` or ``nooch collect``, or of ``paper``, under
+    different criteria; fields of the options can be given by name.
 
     Raises:
         InputError: as ``nooch.read_results``; or two sources have results under one criterion.
@@ -117,14 +110,7 @@ def paper_sheet(
     *,
     progress: Progress = no_progress,
 ) -> ResultSheet:
-    """The paper's tables of these names.
-
-    Args:
-        sources: folders of runs or of scores, suites, or ``paper``.
-        names: of tables, as ``nooch.results.table_contents.table_names`` gives them.
-        results: which results.
-        sheet: how they are shown.
-        progress: called with what is being done, and how much of how much is done.
+    """The paper's tables of these names, from folders of runs or of scores, suites, or ``paper``.
 
     Raises:
         ParameterError: options that do not fit the tables, or sources that do not.

@@ -12,9 +12,9 @@ from nooch.benching.bench_plan import identity_of
 from nooch.challenge import Suite
 from nooch.data import read_table
 from nooch.data.table_schema import Column, Schema, check_columns
+from nooch.display import DisplayTable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import AVERAGE
-from nooch.html import html_table
 from nooch.published.published_results import PAPER_NAMES, paper_results
 from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import (
@@ -93,7 +93,8 @@ class Results:
         columns = [*index, *in_order(wide.columns[2:])]
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         title = f"AUC on hard images, mean (sd over seeds): {self.about}"
-        return html_table(title, columns, rows, left=2, notes=[*self.notes, *self.averages])
+        notes = [*self.notes, *self.averages]
+        return DisplayTable(title, columns, rows, left=2, notes=notes).html()
 
     @property
     def averages(self) -> list[str]:
@@ -103,10 +104,8 @@ class Results:
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
     ) -> Results:
-        """Some tasks and methods alone; averages are over these tasks.
-
-        Raises:
-            ParameterError: a task or method without results.
+        """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
+        task or method without results.
         """
         if tasks is None and methods is None:
             return self
@@ -191,11 +190,8 @@ def paper_cells() -> Results:
 
 
 def merge(results: Sequence[Results]) -> Results:
-    """Results of several folders, each of other criteria.
-
-    Raises:
-        InputError: two of them have results under the same criterion: they would be averaged over
-            tasks together.
+    """Results of several folders, each of other criteria. Raises InputError: two of them have
+    results under the same criterion: they would be averaged over tasks together.
     """
     seen: dict[str, str] = {}
     for part in results:
@@ -214,11 +210,8 @@ def merge(results: Sequence[Results]) -> Results:
 
 
 def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
-    """The suite that runs were trained for, out of several.
-
-    Raises:
-        ParameterError: none of them is; the message says whether it is another suite or another
-            version of the dataset.
+    """The suite that runs were trained for, out of several. Raises ParameterError: none of them is;
+    the message says whether it is another suite or another version of the dataset.
     """
     for suite in suites:
         if identity_of(suite) == runs.header.data["suite"]:
@@ -305,17 +298,9 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 def roles_of(
     criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables.
-
-    That is its kind, where one criterion alone is of that kind.
-
-    Args:
-        criteria: their names; each may occur several times.
-        suites: the kinds of criteria.
-        named: kind -> name of the criterion that stands for it.
-
-    Raises:
-        ParameterError: an unknown kind or criterion.
+    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is
+    of that kind; ``named``: kind -> name of the criterion that stands for it. Raises
+    ParameterError for an unknown kind or criterion.
     """
     names = list(dict.fromkeys(criteria))
     for kind, name in named.items():

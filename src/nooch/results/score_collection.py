@@ -100,8 +100,7 @@ def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> l
 def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
     """A note on the runs that are worse than a constant answer, by method and setting, if any are.
 
-    Args:
-        runs: (method, setting, whether it is worse or None where that is not recorded) of each job.
+    Runs are (method, setting, whether it is worse or None where that is not recorded).
     """
     of_setting: dict[str, list[bool]] = {}
     unknown = 0
@@ -135,17 +134,8 @@ def runs_predictions(
     name: Callable[[Job], str] = lambda job: job.run,
     progress: Progress = no_progress,
 ) -> list[Predictions]:
-    """Jobs of one method and seed as one run over their tasks.
-
-    Args:
-        runs: the folder.
-        records: of jobs that have predictions.
-        name: of a job's run; by default method, setting and seed. Jobs of the same name are one
-            run.
-        progress: called with what is being done, and how many of how many runs are done.
-
-    Raises:
-        InputError: jobs of a run have different images.
+    """Jobs of one method and seed as one run over their tasks: those with the same ``name``, by
+    default method, setting and seed. Raises InputError where they have different images.
     """
     of_run: dict[str, list[JobRecord]] = {}
     for record in records:

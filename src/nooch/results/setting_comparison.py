@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from nooch.display import printable
 from nooch.errors import ParameterError, check_one_of
 from nooch.report.paper_tables import ResultTable
-from nooch.report.score_tables import Shown, printable
+from nooch.report.score_tables import Shown
 from nooch.results.paper_statements import Finding
 from nooch.results.run_results import Results
 from nooch.results.table_contents import like
@@ -23,11 +24,7 @@ __all__ = ["also_differ", "survives", "tables_over", "values_over", "verdicts_ov
 
 
 def values_over(sources: Sequence[str | Path], name: str) -> list[str]:
-    """The value of a setting in each of several folders of runs, in words.
-
-    Args:
-        sources: folders of ``nooch bench``, two or more.
-        name: of a setting of the configuration, such as ``lr``, ``stop_on`` or ``within``.
+    """The value of a setting, such as ``lr`` or ``within``, in each of several folders, in words.
 
     Raises:
         FormatError: a source is no folder of runs.
@@ -54,13 +51,8 @@ def _in_all(recorded: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def also_differ(sources: Sequence[str | Path], name: str) -> list[str]:
-    """A note on what else several folders of runs differ in, if in anything.
-
-    A verdict may depend on that as well.
-
-    Args:
-        sources: as ``values_over`` takes them.
-        name: of the setting that they are compared over.
+    """A note on what else several folders of runs differ in, if in anything but ``name``: a verdict
+    may depend on that as well.
     """
     folders = [RunsFolder.open(source) for source in sources]
     recorded = [_recorded(runs) for runs in folders]
@@ -99,13 +91,8 @@ def _in_words(value: Any) -> str:
 def tables_over(
     results: Mapping[str, Results], names: Sequence[str], setting: str, **options: Any
 ) -> tuple[list[ResultTable], list[str]]:
-    """The paper's tables of each value, one below the other, with a column for the setting.
-
-    Args:
-        results: value -> results.
-        names: of tables, as ``nooch.results.table_contents.like`` takes them.
-        setting: its name.
-        options: further ones of ``like``.
+    """The paper's tables of each value's results, one below the other, with a column for the
+    setting; ``options`` are those of ``like``.
     """
     tables: list[ResultTable] = []
     notes: list[str] = []

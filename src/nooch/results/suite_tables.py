@@ -95,15 +95,7 @@ def _shown(
 
 
 def paper_set_tables(names: Sequence[str], tasks: Sequence[str] | None = None) -> list[SetsShown]:
-    """The paper's own tables.
-
-    Args:
-        names: out of ``SET_TABLES``.
-        tasks: some of the paper's; all by default.
-
-    Raises:
-        ParameterError: a task that the paper does not have.
-    """
+    """The paper's own tables, by default of all its tasks. Raises ParameterError for another."""
     tables = []
     for name in names:
         spec, rows = SET_TABLES[name], paper_rows(name)

@@ -30,10 +30,8 @@ _SUBSETS = {
 
 def table_names(texts: Sequence[str]) -> list[str]:
     """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each
-    once.
-
-    Raises:
-        ParameterError: a table that the paper does not have, or that has neither results nor sets.
+    once. Raises ParameterError: a table that the paper does not have, or that has neither results
+    nor sets.
     """
     names: list[str] = []
     known = [*SET_TABLES, *PAPER_TABLES]

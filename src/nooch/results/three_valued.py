@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.score_summaries import LARGER_IS_BETTER
-from nooch.evaluation.task_averages import named_tasks
+from nooch.evaluation.task_scores import named_tasks
 from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import with_averages
 
@@ -64,12 +64,8 @@ def _root(deviations: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of a statement.
-
-    Attributes:
-        what: the comparison in words.
-        verdict: out of ``VERDICTS``.
-        numbers: the numbers behind it, or what is missing.
+    """One comparison of a statement, in words; its verdict out of ``VERDICTS``, and the numbers
+    behind it, or what is missing.
     """
 
     what: str
@@ -126,12 +122,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 class Numbers:
-    """Results looked up by what they are of.
-
-    Args:
-        cells: ``criterion, metric, subset, task, method, mean, std`` and the other columns of
-            results; task ``average`` is the mean over tasks.
-    """
+    """Results looked up by what they are of; task ``average`` is the mean over tasks."""
 
     def __init__(self, cells: pl.DataFrame) -> None:
         self._cells = cells

@@ -23,14 +23,9 @@ class Item:
 
 @dataclass
 class Canvas:
-    """Layers painted over each other, the farthest first.
-
-    Attributes:
-        size: side in pixels.
-        paint: float32 (size, size, 3), 0 to 255.
-        owner: int16 (size, size), position in ``items`` of what a pixel shows: the last layer that
-            covers half of it.
-        items: what was laid down.
+    """Layers painted over each other, the farthest first: ``paint`` is float32 (size, size, 3), 0
+    to 255, ``owner`` int16 (size, size), position in ``items`` of the last layer that covers
+    half of a pixel.
     """
 
     size: int
@@ -45,13 +40,9 @@ class Canvas:
     def band(
         self, name: str, texture: NDArray[np.float32], edge: NDArray[np.float32], top: int
     ) -> None:
-        """Lay a stretch of stuff from its upper edge to the bottom.
-
-        Args:
-            name: class; several bands of one class are one item.
-            texture: float32 (size - top, size, 3).
-            edge: float32 (size,), the upper edge in pixels for each column.
-            top: the first row that the texture is for; no edge lies above it.
+        """Lay a stretch of stuff from its upper edge, float32 (size,) in pixels for each column, to
+        the bottom; several bands of one class are one item. The texture is float32 (size - top,
+        size, 3): no edge lies above ``top``.
         """
         rows = np.arange(top, self.size, dtype=np.float32)[:, None]
         cover = np.clip(rows + np.float32(0.5) - edge[None, :], 0, 1)

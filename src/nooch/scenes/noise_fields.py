@@ -25,11 +25,7 @@ _SEED = 171
 
 
 class Noise:
-    """Fields of zero mean and unit variance that repeat, so that a crop may start anywhere.
-
-    Args:
-        size: side of the images in pixels.
-    """
+    """Fields of zero mean and unit variance that repeat, so that a crop may start anywhere."""
 
     def __init__(self, size: int) -> None:
         self.size = size

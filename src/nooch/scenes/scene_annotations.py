@@ -23,13 +23,8 @@ ID_STEP = 1000
 
 @dataclass(frozen=True)
 class Visible:
-    """The visible part of one item.
-
-    Attributes:
-        item: the item.
-        pixels: how many pixels show it.
-        box: first and last row, first and last column, as slices.
-        mask: bool, within the box.
+    """The visible part of one item: how many pixels show it, their first and last row and column as
+    slices, and its mask within that box, bool.
     """
 
     item: Item

@@ -73,13 +73,9 @@ def describe(
 ) -> list[str]:
     """Sentences of different forms.
 
-    Args:
-        scene: phrases for the type of scene. As writers differ, a random share of an image's
-            sentences, from none to all, names it; the others mention a picture or a place.
-        things: visible objects, the largest first, without the one that the scene is about.
-        stuff: classes of visible stuff, the largest first.
-        random: the image's own stream.
-        many: how many sentences.
+    As writers differ, a random share of an image's sentences, from none to all, names the
+    ``scene``; the others mention a picture or a place. ``things`` are the visible objects, the
+    largest first, without the one that the scene is about; ``stuff`` likewise.
     """
     objects = _objects(things)
     around = [phrase for name in stuff[:2] for phrase in _STUFF[name]] or ["nothing else"]

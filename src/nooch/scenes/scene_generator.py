@@ -104,13 +104,6 @@ def generate(
     against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a random stream
     of its own, so that the bytes do not depend on where it is drawn.
 
-    Args:
-        plan: what to draw.
-        out: folder to write.
-        overwrite: replace a folder of scenes that exists.
-        map: draws blocks of images; an engine's map draws them in parallel processes.
-        progress: called with the step, images done, and all images.
-
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """

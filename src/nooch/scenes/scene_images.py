@@ -38,13 +38,8 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """A finished image.
-
-    Attributes:
-        scene: its type.
-        pixels: uint8 (size, size, 3).
-        owner: int16 (size, size), position in ``items`` of what each pixel shows.
-        items: all drawn items, some of them perhaps hidden.
+    """A finished image of a type of scene: uint8 (size, size, 3), and of each pixel the position in
+    ``items`` of what it shows, int16 (size, size). Some items may be hidden.
     """
 
     scene: str
@@ -65,15 +60,7 @@ def draw_presence(
 
 
 def draw_image(world: World, size: int, context_strength: float, seed: int, image: int) -> Picture:
-    """Draw and paint one image.
-
-    Args:
-        world: the world.
-        size: side in pixels.
-        context_strength: s, 0 to 1.
-        seed: of the collection.
-        image: its number in it.
-    """
+    """Draw and paint one image, number ``image`` of a collection, of ``size`` pixels a side."""
     random = np.random.default_rng([seed, image])
     name, wanted = draw_presence(world, context_strength, random)
     scene = world.scenes[name]

@@ -44,11 +44,7 @@ ColoredSprite = tuple[Sprite, str]
 
 
 class Pen:
-    """Draws in a box whose corners are (0, 0), top left, and (1, 1).
-
-    Args:
-        width: of the box in pixels of the picture; ``height`` likewise.
-    """
+    """Draws in a box of so many pixels, whose corners are (0, 0), top left, and (1, 1)."""
 
     def __init__(self, width: int, height: int) -> None:
         self._scale = 4 if max(width, height) <= _SMALL else 2

@@ -76,11 +76,9 @@ class TruthScores:
 
 
 def load_truth(path: str | Path) -> pl.DataFrame:
-    """The columns ``image_id, task, present, against`` of the truth of generated scenes.
-
-    Raises:
-        InputError: no such file, no table, columns that are missing or of another type, an image
-            listed twice for a task.
+    """The columns ``image_id, task, present, against`` of the truth of generated scenes. Raises
+    InputError: no such file, no table, columns that are missing or of another type, an image listed
+    twice for a task.
     """
     frame = read_table(path)
     if missing := [name for name in _COLUMNS if name not in frame.columns]:

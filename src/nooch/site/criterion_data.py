@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.site.data_scripts import packed, sparse
 
-__all__ = ["MOST_CUES", "PageCues", "criterion_parts", "page_cues", "shown_criteria"]
+__all__ = ["MOST_CUES", "PageCues", "criterion_parts", "fitted_of", "page_cues", "shown_criteria"]
+
+T = TypeVar("T")
 
 MOST_CUES = 8
 """Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
@@ -25,13 +27,9 @@ _BY_HAND = "the cues of this task were given by hand"
 
 @dataclass(frozen=True)
 class PageCues:
-    """Classes whose areas the page gets, strongest first.
-
-    Attributes:
-        names: classes.
-        strengths: A(C, Y) of each; None where it is unknown.
-        bound: cues are complete for every alpha of at least this.
-        fixed: why alpha chooses no cues, or None where it does.
+    """Classes whose areas the page gets, strongest first, with A(C, Y) of each (None where
+    unknown). Cues are complete for every alpha of at least ``bound``; ``fixed`` says why alpha
+    chooses none.
     """
 
     names: tuple[str, ...]
@@ -56,6 +54,15 @@ def page_cues(fitted: FittedCE, task: str) -> PageCues:
     most = max(MOST_CUES, len(fitted.cues(task)))
     bound = row[ordered[most]] if len(ordered) > most else 0.0
     return PageCues(tuple(ordered[:most]), tuple(row[name] for name in ordered[:most]), bound)
+
+
+def fitted_of(suite: Suite, criterion: str, kind: type[T]) -> T | None:
+    """A criterion of the suite with its statistics, if it is of this kind and has them."""
+    record = suite.header.criteria[criterion]
+    if record.fitted is None:
+        return None
+    fitted = fitted_from_json(record.kind, record.fitted)
+    return fitted if isinstance(fitted, kind) else None
 
 
 def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
@@ -117,23 +124,17 @@ def _gist(
     """Support of a task without a set, because the criterion that it matches has none: with another
     alpha it has.
     """
-    record = suite.header.criteria[criterion]
-    if record.kind != "gist" or record.fitted is None or data is None:
-        return None
-    fitted = fitted_from_json(record.kind, record.fitted)
-    if not isinstance(fitted, FittedGist) or fitted.criterion.embedding not in data.embeddings:
+    fitted = fitted_of(suite, criterion, FittedGist)
+    if fitted is None or data is None or fitted.criterion.embedding not in data.embeddings:
         return None
     return None if fitted.undefined(task) is not None else fitted.support(data, task)
 
 
 def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageCues | None:
     """The page's cues, if the areas give exactly the supports of the suite."""
-    record, data = suite.header.criteria[criterion], images.data
+    fitted, data = fitted_of(suite, criterion, FittedCE), images.data
     # where areas are unknown (gaps), the supports themselves are sent
-    if record.kind != "ce" or record.fitted is None or data is None or data.gaps is not None:
-        return None
-    fitted = fitted_from_json(record.kind, record.fitted)
-    if not isinstance(fitted, FittedCE) or not data.has_areas:
+    if fitted is None or data is None or data.gaps is not None or not data.has_areas:
         return None
     if not set(fitted.classes) <= set(data.classes):
         return None

@@ -25,11 +25,8 @@ def script(name: str, content: Any) -> bytes:
 
 
 def packed(values: NDArray[Any] | Sequence[Any], kind: str) -> dict[str, str]:
-    """Numbers as the little-endian bytes of an array in base64, so that float64 stays exact.
-
-    Args:
-        values: (n,).
-        kind: ``u1``, ``u4``, ``f4`` or ``f8``.
+    """Numbers (n,) as the little-endian bytes of an array of kind ``u1``, ``u4``, ``f4`` or ``f8``
+    in base64, so that float64 stays exact.
     """
     array = np.ascontiguousarray(values, dtype=f"<{kind}")
     return {kind: b64encode(array.tobytes()).decode()}

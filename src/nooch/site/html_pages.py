@@ -8,8 +8,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
+from nooch.display import printable
 from nooch.examples.thumbnails import picture_name
-from nooch.report.score_tables import printable
 from nooch.site.results_page import BEST
 from nooch.site.site_content import Card, Site
 from nooch.version import __version__
@@ -30,13 +30,7 @@ MOST_TASKS = 24
 
 
 def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
-    """File name -> HTML.
-
-    Args:
-        site: the site.
-        pictures: split -> which pictures of each image there are, as ``draw_pictures`` numbers
-            them.
-    """
+    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it."""
     environment = Environment(
         loader=PackageLoader("nooch.site"),
         autoescape=True,

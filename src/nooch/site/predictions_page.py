@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -20,15 +20,10 @@ __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of predictions, as far as they can be scored.
-
-    Attributes:
-        scores: of the runs that can be scored, or None.
-        problems: why others cannot, a sentence for each.
-    """
+    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot."""
 
     scores: Scores | None = None
-    problems: Sequence[str] = field(default_factory=tuple)
+    problems: Sequence[str] = ()
 
     @property
     def tables(self) -> list[Shown]:
@@ -44,14 +39,8 @@ def score_predictions(
     bootstrap: int,
     progress: Progress,
 ) -> PredictionScores:
-    """Score each run that has a value for every image of the split.
-
-    Args:
-        suite: the suite.
-        predictions: runs; images and tasks that the suite does not have are left out.
-        split: whose images.
-        bootstrap: resamples of the intervals; 0 for none.
-        progress: called with the step, and how much of how much is done.
+    """Score each run that has a value for every image of the split; images and tasks that the suite
+    does not have are left out.
     """
     known, problems = [], []
     for done, run in enumerate(predictions, 1):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nooch.challenge import Suite
-from nooch.criteria import FittedCE, FittedGist, fitted_from_json
+from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
+from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
 from nooch.examples.image_losses import ImageLosses
@@ -23,9 +24,10 @@ from nooch.files import check_output
 from nooch.finding.suite_summary import summary
 from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
-from nooch.results.compared_methods import baseline_of, checked_pair, rival_of
+from nooch.results.paired_runs import baseline_of, checked_pair, rival_of
 from nooch.results.run_results import Results, merge, read_results
 from nooch.shared_types import Progress, no_progress
+from nooch.site.criterion_data import fitted_of
 from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted
 from nooch.site.html_pages import PAGES
 from nooch.site.predictions_page import score_predictions, scored_view
@@ -82,7 +84,7 @@ class ReportOptions:
         images: folder of images; by default the one that the dataset records, where it exists.
         annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
-        split: whose results and examples; ``test``, or the first there is.
+        split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
@@ -140,14 +142,9 @@ def write_report(
     """
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
-    if data is not None and data.fingerprint != suite.header.dataset.fingerprint:
-        raise ParameterError(
-            "the dataset is not the one that the suite was found in",
-            remedy="give the one that it was found in, or none",
-        )
-    first = "test" if "test" in suite.splits else suite.splits[0]
-    asked = first if options.split is None else options.split
-    split = check_one_of("split", asked, suite.splits, owner="the suite")
+    if data is not None:
+        suite.require_dataset(data)
+    split = splits_to_score(options.split, suite)[0]
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
@@ -322,20 +319,16 @@ class _ReportContent:
     @cached_property
     def ce(self) -> tuple[str, FittedCE] | None:
         """The suite's first CE criterion with its statistics."""
-        return self._first("ce", FittedCE)
+        return self._first(FittedCE)
 
     @cached_property
     def gist(self) -> tuple[str, FittedGist] | None:
         """The suite's first gist criterion with its statistics."""
-        return self._first("gist", FittedGist)
+        return self._first(FittedGist)
 
-    def _first(self, kind: str, fitted_kind: type[T]) -> tuple[str, T] | None:
-        for name, record in self.suite.header.criteria.items():
-            if record.kind == kind and record.fitted is not None:
-                fitted = fitted_from_json(kind, record.fitted)
-                if isinstance(fitted, fitted_kind):
-                    return name, fitted
-        return None
+    def _first(self, kind: type[T]) -> tuple[str, T] | None:
+        every = ((name, fitted_of(self.suite, name, kind)) for name in self.suite.criteria)
+        return next(((name, fitted) for name, fitted in every if fitted is not None), None)
 
     def missing(
         self, index: ImageIndex | None, absent: int, problems: Sequence[str]

@@ -16,8 +16,7 @@ from nooch.published.published_results import PAPER_TABLES
 from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
 from nooch.report.score_tables import Shown, average_label, tables_of
-from nooch.results.compared_methods import baseline_of
-from nooch.results.paired_runs import paired_results
+from nooch.results.paired_runs import baseline_of, paired_results
 from nooch.results.paper_statements import judge_statements
 from nooch.results.result_cells import in_order
 from nooch.results.run_results import Results, paper_cells, roles_of
@@ -80,15 +79,8 @@ def results_view(
     bootstrap: int,
     progress: Progress = no_progress,
 ) -> ResultsView:
-    """Everything of the page of results.
-
-    Args:
-        results: of all sources together.
-        suite: the suite.
-        sources: folders of runs or of collected scores.
-        split: whose images.
-        bootstrap: resamples of the paired bootstrap; 0 for none.
-        progress: called with the step, and how much of how much is done.
+    """Everything of the page of results of runs or collected scores; no resamples (``bootstrap``
+    0), no paired differences.
     """
     tables, compared, notes = _tables(results)
     if not set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
@@ -159,14 +151,14 @@ def _statements(results: Results) -> list[dict[str, Any]]:
     paper = {finding.statement.name: finding.verdict for finding in judge_statements(paper_cells())}
     return [
         {
-            "sentence": found.statement.sentence,
-            "rule": found.statement.rule,
-            "verdict": found.verdict,
-            "scope": found.scope,
-            "paper": paper[found.statement.name],
-            "checks": found.checks,
+            "sentence": finding.statement.sentence,
+            "rule": finding.statement.rule,
+            "verdict": finding.verdict,
+            "scope": finding.scope,
+            "paper": paper[finding.statement.name],
+            "checks": finding.checks,
         }
-        for found in judge_statements(results)
+        for finding in judge_statements(results)
     ]
 
 

@@ -16,9 +16,8 @@ from nooch.site.criterion_data import shown_criteria
 from nooch.site.cue_overlays import draw_shades
 from nooch.site.data_scripts import script
 from nooch.site.html_pages import render_pages
-from nooch.site.image_data import BLOCK, about_images, split_file
 from nooch.site.site_content import Site
-from nooch.site.task_data import task_file
+from nooch.site.task_data import BLOCK, about_images, split_file, task_file
 from nooch.version import __version__
 
 __all__ = ["SITE_MARKER", "write_site"]
@@ -28,10 +27,8 @@ _MOST_PROBLEMS = 5
 
 
 def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progress) -> list[str]:
-    """Write the site atomically; return notes on pictures that could not be drawn.
-
-    Raises:
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """Write the site atomically; return notes on pictures that could not be drawn. Raises
+    OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     with atomic_folder(out, overwrite=overwrite, marker=SITE_MARKER) as folder:
         (folder / "data").mkdir()

@@ -1,8 +1,8 @@
-"""One task in one split as the page Explore needs it: labels, criteria, losses."""
+"""A split as scripts that the page Explore loads: its images, and labels and losses by task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,33 @@ from nooch.examples.task_views import labels_of
 from nooch.site.criterion_data import criterion_parts
 from nooch.site.data_scripts import packed, script
 
-__all__ = ["task_file"]
+__all__ = ["BLOCK", "about_images", "split_file", "task_file"]
+
+BLOCK = 500
+"""Images whose names and captions are in one file."""
+_EXACT = 2**53 - 1
+"""Larger integers are no numbers to a browser."""
+
+
+def split_file(images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
+    """Ids of a split's images, and which pictures of each there are."""
+    ids: Sequence[Any] = images.ids.to_list()
+    if any(isinstance(i, int) and abs(i) > _EXACT for i in ids):
+        ids = [str(i) for i in ids]
+    content = {"ids": ids, "pictures": packed(pictures, "u1"), "block": BLOCK}
+    return script(f"split-{images.split}", content)
+
+
+def about_images(images: SplitImages, block: int, shades: Mapping[int, Sequence[str]]) -> bytes:
+    """File names, sizes and captions of a block of images, and their classes with shades."""
+    part = slice(block * BLOCK, (block + 1) * BLOCK)
+    content: dict[str, Any] = {"names": images.file_names[part], "captions": images.captions[part]}
+    rows = range(part.start, part.stop)
+    content["shades"] = {str(row): shades[row] for row in rows if row in shades}
+    if images.data is not None:
+        sizes = images.data.images.select("width", "height")[part]
+        content |= {"widths": sizes["width"].to_list(), "heights": sizes["height"].to_list()}
+    return script(f"images-{images.split}-{block}", content)
 
 
 def task_file(

@@ -23,12 +23,8 @@ Floats = NDArray[np.float64]
 
 
 def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
-    """Figs. 10 to 12: tasks by number of cues, shares over alpha and beta, counts over tau.
-
-    Args:
-        suite: its tasks and splits are swept.
-        data: the dataset it was found in.
-        embedding: of the gist criterion, or None.
+    """Figs. 10 to 12: tasks by number of cues, shares over alpha and beta, counts over tau (of the
+    gist criterion's embedding, if there is one), for the suite's tasks and splits.
     """
     grids: dict[str, Any] = {}
     if data.has_areas:

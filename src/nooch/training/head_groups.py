@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from nooch.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.block_sgd import Gradient
-from nooch.training.early_stopping import validation_value
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.mixtures import Mixture
 from nooch.training.network_state import Arrays, array_of, tensor_of
-from nooch.training.samplers import row_weights
+from nooch.training.samplers import Mixture, row_weights
 from nooch.training.training_data import Outputs, TrainingData, counts_of, expected_of, objective_of
+from nooch.training.training_pass import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,14 +46,8 @@ class HeadGroup:
 
 @dataclass(eq=False)
 class HeadGroups:
-    """The heads that still train in a pass: their objectives, labels and environments.
-
-    Attributes:
-        data: what they are trained on.
-        jobs: a job for each head, in the order of ``order_of``.
-        settings: of the training.
-        device: where it is computed.
-        first: outputs of the first stages of the jobs that have one.
+    """The heads that still train in a pass, a job for each, in the order of ``order_of``: their
+    objectives, labels and environments. ``first`` has the outputs of first stages.
     """
 
     data: TrainingData
@@ -184,10 +177,8 @@ class HeadGroups:
         return of_batch
 
     def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The value that decides when to stop, and the plain loss, of outputs (n_valid, H).
-
-        Returns:
-            Both of each head, float64 (H,).
+        """Of each head the value that decides when to stop, and the plain loss, float64 (H,), for
+        outputs (n_valid, H).
         """
         import torch
 

@@ -15,9 +15,8 @@ from nooch.models.linear_head import save_head
 from nooch.training.block_sgd import HeadState, run_epoch
 from nooch.training.head_groups import HeadGroups, order_of
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.mixtures import MixedRows
 from nooch.training.network_state import Arrays, array_of, tensor_of
-from nooch.training.samplers import in_order
+from nooch.training.samplers import MixedRows, in_order
 from nooch.training.standardization import Conditioned, Scaling, scaling_of
 from nooch.training.training_data import Outputs, TrainingData, mixture_of, refitted
 from nooch.training.training_pass import TrainingPass
@@ -33,13 +32,8 @@ _BLOCK = 4096
 class HeadPass(TrainingPass):
     """Trains jobs on frozen features that share an order of rows, see ``TrainingPass``.
 
-    Args:
-        data: its inputs are frozen features, as they are.
-        jobs: in any order; what they share (``Job.shares``) must be the same.
-        settings: of the training.
-        device: where it is computed.
-        scaling: of the features, where it has been computed before; else that of the training rows.
-            Not used where ``settings.condition`` is ``none``.
+    What jobs share (``Job.shares``) must be the same. A ``scaling`` of the features that is known
+    is not computed again; none is used where ``settings.condition`` is ``none``.
 
     Raises:
         ParameterError: no job, or jobs that cannot share a pass.

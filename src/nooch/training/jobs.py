@@ -10,9 +10,8 @@ import msgspec
 
 from nooch.errors import ParameterError, check_one_of
 from nooch.training.block_sgd import Descent
-from nooch.training.early_stopping import stop_rule
 from nooch.training.methods import METHODS, Method
-from nooch.training.network_settings import TuneSettings
+from nooch.training.network_settings import TuneSettings, stop_rule
 from nooch.training.samplers import RandomStreams
 from nooch.training.standardization import CONDITIONS
 
@@ -34,9 +33,7 @@ class ProbeSettings:
         batch: rows in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a head stops.
-        stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
-            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else
-            ``objective``.
+        stop_on: which validation value, out of ``STOP_ON``; see ``stop_rule`` for the default.
         variant: of the objectives: ``paper`` or ``released``.
         block: steps that are computed together; changes results by rounding only.
     """

@@ -14,8 +14,16 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported
 from nooch.objectives import OBJECTIVES, Objective, Ranges
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
-from nooch.training.mixtures import Lisa, Mixing, Mixup
-from nooch.training.samplers import Balance, FixedShare, Parameters, Redraw, Sampler
+from nooch.training.samplers import (
+    Balance,
+    FixedShare,
+    Lisa,
+    Mixing,
+    Mixup,
+    Parameters,
+    Redraw,
+    Sampler,
+)
 
 __all__ = [
     "INFORMATION",
@@ -184,9 +192,7 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 
 def add_method(name: str) -> Method:
     """Register a custom method in this process under its whole name, ``package.module:Name``.
-
-    Raises:
-        ParameterError: there is no such method, or it is none.
+    Raises ParameterError: there is no such method, or it is none.
     """
     method = imported(name, "a method")
     if not isinstance(method, Method):
@@ -216,20 +222,20 @@ def grid_of_methods(
     return settings
 
 
-def _settings(method: Method, given: Any) -> list[dict[str, float]]:
-    given = {} if given is None else given
-    if not isinstance(given, Mapping):
+def _settings(method: Method, values: Any) -> list[dict[str, float]]:
+    values = {} if values is None else values
+    if not isinstance(values, Mapping):
         allowed = "hyperparameter: value, or a list of values"
-        raise ParameterError(f"method {method.name} has {given!r}", allowed=allowed)
+        raise ParameterError(f"method {method.name} has {values!r}", allowed=allowed)
     usual = dict(method.parameters)
-    for name in given:
+    for name in values:
         check_one_of("hyperparameter", str(name), usual, owner=method.name)
-    listed = {name: _values(method, name, given.get(name, usual[name])) for name in usual}
+    listed = {name: _values(method, name, values.get(name, usual[name])) for name in usual}
     return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
 
 
-def _values(method: Method, name: str, given: Any) -> list[float]:
-    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+def _values(method: Method, name: str, asked: Any) -> list[float]:
+    listed = asked if isinstance(asked, Sequence) and not isinstance(asked, str) else [asked]
     values = [_number(method, name, value) for value in listed]
     if not values or len(set(values)) != len(values):
         raise ParameterError(

@@ -37,14 +37,8 @@ __all__ = ["NetworkJobs"]
 class NetworkJobs(NetworkPass):
     """Trains jobs on whole networks, on the same batches; see ``TrainingPass``.
 
-    Where the method has a first stage, the first steps are epochs of that and are not counted.
-
-    Args:
-        data: its inputs are pixels (``PixelCache``).
-        jobs: what they take (``Job.takes``) must be the same.
-        settings: of the training.
-        backbones: seed -> a backbone of its own.
-        device: where these are.
+    ``data`` has pixels for inputs. What the jobs take (``Job.takes``) must be the same. Where the
+    method has a first stage, the first steps are epochs of that and are not counted.
 
     Raises:
         ParameterError: no job, jobs that take other rows, or what ``NetworkPass`` refuses.

@@ -91,10 +91,8 @@ class NetworkPass(TrainingPass):
         return read_logits(networks, self.pixels, self.rows[split], self.settings.batch)
 
     def network(self, number: int) -> Network:
-        """A network of its best epoch.
-
-        Raises:
-            ParameterError: it has not stopped yet; after the last epoch all have.
+        """A network of its best epoch. Raises ParameterError: it has not stopped yet; after the
+        last epoch all have.
         """
         trainer = self.trainers[number]
         if number in self.active:

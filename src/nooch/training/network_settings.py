@@ -11,16 +11,26 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.models.networks import NetworkOptions
 from nooch.objectives import VARIANTS
 from nooch.training.block_sgd import Descent
-from nooch.training.early_stopping import stop_rule
 
 if TYPE_CHECKING:
     from torch.nn import Parameter
     from torch.optim import Optimizer
 
-__all__ = ["ALL_CLASSES", "AUGMENTATIONS", "OPTIMISERS", "SCHEDULES", "TuneSettings"]
+__all__ = [
+    "ALL_CLASSES",
+    "AUGMENTATIONS",
+    "OPTIMISERS",
+    "SCHEDULES",
+    "STOP_ON",
+    "TuneSettings",
+    "stop_rule",
+]
 
 AUGMENTATIONS = ("affine", "crop", "flip")
 """Random changes of training images (paper, Appendix A)."""
+
+STOP_ON = ("objective", "batches", "nll")
+"""Rules of early stopping, see ``nooch.training.training_pass.validation_value``."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,7 @@ class TuneSettings:
         batch: images in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a network stops.
-        stop_on: which validation value: ``objective``, ``batches`` or ``nll``, see
-            ``nooch.training.early_stopping``; by default ``batches`` for ``released``, else
-            ``objective``.
+        stop_on: which validation value, out of ``STOP_ON``; see ``stop_rule`` for the default.
         variant: of the objectives, ``paper`` or ``released``.
         schedule: ``constant``; ``step``, times ``decay`` after every ``decay_epochs``; ``cosine``,
             down to ``decay`` times the rate in ``decay_epochs``, and constant from there.
@@ -120,8 +128,15 @@ class TuneSettings:
         return self.lr * SCHEDULES[self.schedule](self, epoch)
 
 
-def _kinds(given: Iterable[str]) -> tuple[str, ...]:
-    named = tuple(given.split(",")) if isinstance(given, str) else tuple(given)
+def stop_rule(stop_on: str | None, variant: str) -> str:
+    """The rule that is asked for; by default ``batches`` for ``released``, else ``objective``."""
+    if stop_on is None:
+        return "batches" if variant == "released" else "objective"
+    return check_one_of("stop_on", stop_on, STOP_ON, owner="training")
+
+
+def _kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    named = tuple(kinds.split(",")) if isinstance(kinds, str) else tuple(kinds)
     for name in named:
         check_one_of("augmentation", name, AUGMENTATIONS)
     # their order has no effect: one way to write it

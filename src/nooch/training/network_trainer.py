@@ -14,11 +14,11 @@ from nooch.errors import FormatError
 from nooch.models.backbones import Backbone
 from nooch.models.networks import Network, build_network
 from nooch.objectives import ERM, Objective, losses
-from nooch.training.early_stopping import validation_value
 from nooch.training.epoch_batches import Batch
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
 from nooch.training.targets import Target
+from nooch.training.training_pass import validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,15 +32,12 @@ class NetworkTrainer:
     """A network in training.
 
     Attributes:
-        target: what it learns.
-        network: what learns it.
-        settings: how.
+        target, network, settings: what it learns, what learns it, and how.
         objective: its own copy.
         optimiser: None once it has stopped.
         random: the stream of what it draws itself, such as dropout.
         best: what its moving tensors were at the best epoch; empty before there is one.
-        labels: float32 (n_images, K + A) on the device.
-        environments: uint8 (n_images, K) on the device.
+        labels: float32 (n_images, K + A) on the device; ``environments``: uint8 (n_images, K).
     """
 
     target: Target

@@ -113,12 +113,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RunsFolder:
-    """A folder of runs.
-
-    Args:
-        path: the folder.
-        header: what it is of.
-    """
+    """A folder of runs, and what it is of."""
 
     def __init__(self, path: Path, header: RunsHeader) -> None:
         self.path, self.header = path, header
@@ -140,10 +135,8 @@ class RunsFolder:
 
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
-        """A new folder, or the one that was started with the same configuration.
-
-        Raises:
-            OutputError: the folder holds something else, or runs of another configuration.
+        """A new folder, or the one that was started with the same configuration. Raises
+        OutputError: the folder holds something else, or runs of another configuration.
         """
         path = local_path(path)
         # as it will be read: JSON knows no tuples
@@ -247,10 +240,8 @@ class RunsFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Held by the one process that has passes trained, however many workers it has.
-
-        Raises:
-            OutputError: another process holds it, or it cannot be written.
+        """Held by the one process that has passes trained, however many workers it has. Raises
+        OutputError: another process holds it, or it cannot be written.
         """
         lock = self.path / "passes" / "held.lock"
         with locked(lock, "training these runs", self.path, remedy="wait for it; see nooch status"):
@@ -260,9 +251,7 @@ class RunsFolder:
     def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
         """Held by the process that trains a pass; others wait, then find its checkpoint or end.
 
-        Args:
-            names: the pass.
-            tell: called with a message if this process waits.
+        ``tell`` is called with a message if this process waits.
         """
         lock = FileLock(self._state(names).with_suffix(".lock"))
         try:
@@ -295,13 +284,13 @@ class RunsFolder:
 def passes_of(
     jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
 ) -> list[list[str]]:
-    """Jobs that can train together, in passes of at most ``most``.
+    """Jobs (by name) that can train together, in passes of at most ``most``.
 
     Args:
         jobs: name -> job.
         most: jobs in a pass.
-        weighted: whether rows that are taken more or less often have weights, so that jobs with
-            other draws share an order; else jobs share a pass that take the very same rows.
+        weighted: whether rows have weights, so that jobs with other draws share an order; else jobs
+            share a pass that take the very same rows.
         by_task: whether tasks have training images of their own, so that a pass has one task.
     """
     shared: dict[Any, list[str]] = {}

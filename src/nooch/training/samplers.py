@@ -1,8 +1,9 @@
-"""Samplers: how often each training row is taken in an epoch.
+"""Samplers, how often each training row is taken in an epoch, and what rows are mixed with.
 
 Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of
 rows, a row keeps its place and its loss is multiplied by that number (divided by the mean): the
-expected step is the same, the batch is not.
+expected step is the same, the batch is not. Mixup and LISA mix pixels or features and labels: they
+become w x + (1 - w) x', y likewise.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from nooch.objectives import Ranges
@@ -22,6 +24,11 @@ __all__ = [
     "Balance",
     "FixedShare",
     "Groups",
+    "Lisa",
+    "MixedRows",
+    "Mixing",
+    "Mixture",
+    "Mixup",
     "Parameters",
     "RandomStreams",
     "Redraw",
@@ -38,12 +45,8 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Random streams of a job. They belong to the order of rows: other ones for each job, not seed.
-
-    Attributes:
-        order: seed of the order of rows.
-        name: what draws.
-        epoch: from 0.
+    """What a job (``name``) draws. Streams belong to the order of rows: other ones for each job,
+    not seed.
     """
 
     order: int
@@ -81,10 +84,8 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class Redraw(Sampler):
-    """n draws with replacement, chances ~ (1 / w)^alpha, w the frequency of the group (Eq. 3).
-
-    Attributes:
-        by: ``labels`` or ``environments``.
+    """n draws with replacement by label or environment, chances ~ (1 / w)^alpha, w the frequency of
+    the group (Eq. 3).
     """
 
     by: str  # type: ignore[misc]
@@ -110,10 +111,8 @@ class Redraw(Sampler):
 
 @dataclass(frozen=True)
 class Balance(Sampler):
-    """As many rows of each group as the rarest has, fixed (SUBY, SUBG; Idrissi et al., 2022).
-
-    Attributes:
-        by: ``labels`` or ``environments``.
+    """As many rows of each label or environment as the rarest has, fixed (SUBY, SUBG; Idrissi et
+    al., 2022).
     """
 
     by: str  # type: ignore[misc]
@@ -136,11 +135,7 @@ class Balance(Sampler):
 
 @dataclass(frozen=True)
 class FixedShare(Sampler):
-    """A share of the rows, always the same ones; the others are left for a later stage.
-
-    Attributes:
-        share: of the rows that are taken.
-    """
+    """A share of the rows, always the same ones; the others are left for a later stage."""
 
     share: float = 0.8
 
@@ -178,3 +173,96 @@ def _expected(groups: Groups, alpha: float, of: Groups) -> NDArray[np.float32]:
     chances = np.pad(chances, (0, len(counts) - len(chances)))
     weights = chances * len(groups) / np.maximum(counts, 1)
     return np.asarray(weights[of], dtype=np.float32)
+
+
+Labels = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """With which rows, int (n,), n training rows are mixed in an epoch; ``weights``: each row's own
+    share, float32 (n,), 0 to 1.
+    """
+
+    partners: NDArray[np.intp]
+    weights: NDArray[np.float32]
+
+
+class Mixing(ABC):
+    """What is mixed with what. Shares are drawn for each row, from Beta(alpha, alpha)."""
+
+    of_task: ClassVar[bool] = False
+    """Whether it looks at labels or environments; else all tasks can share what is mixed."""
+    ranges: ClassVar[Ranges] = {}
+
+    @abstractmethod
+    def __call__(
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
+    ) -> Mixture:
+        """The mixture of an epoch for training rows with labels (n,) and environments (n,)."""
+
+
+@dataclass(frozen=True)
+class Mixup(Mixing):
+    """Any row with any other (Zhang et al., 2018)."""
+
+    ranges: ClassVar[Ranges] = {"alpha": (1e-3, 1e3)}
+
+    def __call__(
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
+    ) -> Mixture:
+        """Partners are a permutation."""
+        del environments
+        n, alpha = len(labels), parameters["alpha"]
+        return Mixture(random.permutation(n), random.beta(alpha, alpha, n).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Lisa(Mixing):
+    """Selective mixing (Yao et al., 2022): with chance ``p`` rows of one label and different
+    contexts, else of one context and different labels. What has no such partner stays as it is.
+
+    Shares are from Beta(alpha, alpha).
+    """
+
+    of_task = True
+    ranges: ClassVar[Ranges] = {"p": (0.0, 1.0)}
+    alpha: float = 2.0
+
+    def __call__(
+        self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
+    ) -> Mixture:
+        """Partners are drawn with replacement."""
+        assert environments is not None  # noqa: S101 - checked when the grid was planned
+        n, y = len(labels), np.asarray(labels, dtype=np.int64)
+        # an environment is 2 x label + context
+        context = environments.astype(np.int64) - 2 * y
+        intra_label = random.random(n) < parameters["p"]
+        wanted = np.where(intra_label, 2 * y + (1 - context), 2 * (1 - y) + context)
+        weights = random.beta(self.alpha, self.alpha, n).astype(np.float32)
+        partners = np.arange(n)
+        for group in range(4):
+            asking, there = np.flatnonzero(wanted == group), np.flatnonzero(environments == group)
+            if len(there):
+                partners[asking] = there[random.integers(0, len(there), len(asking))]
+            else:
+                weights[asking] = 1
+        return Mixture(partners, weights)
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Rows, int (n,), of an array (n_images, d), mixed or as they are, read when they are asked
+    for.
+    """
+
+    whole: Any
+    rows: NDArray[np.intp]
+    mixture: Mixture | None
+
+    def __getitem__(self, places: NDArray[np.intp]) -> Any:
+        own = self.whole[self.rows[places]]
+        if self.mixture is None:
+            return own
+        share = self.mixture.weights[places][:, None]
+        return share * own + (1 - share) * self.whole[self.rows[self.mixture.partners[places]]]

@@ -21,7 +21,7 @@ __all__ = ["CONDITIONS", "Conditioned", "Scaling", "scaling_of", "shared_scaling
 CONDITIONS = ("standardize", "none")
 """What is done to frozen features, and to steps, before heads are trained."""
 
-_BLOCK = 4096
+BLOCK = 4096
 """Rows that are read at a time; sums depend on it in their last bits, so it is fixed."""
 
 _ROUNDING = 1e-6
@@ -52,12 +52,7 @@ class Scaling:
 
 
 class Conditioned:
-    """Standardized features as an array of rows: what is asked for is read, nothing else.
-
-    Args:
-        inputs: float (n, d), array, memory map or anything indexed by rows.
-        scaling: how they are standardized.
-    """
+    """Standardized features (n, d) as an array of rows: what is asked for is read, nothing else."""
 
     def __init__(self, inputs: Any, scaling: Scaling) -> None:
         self._inputs, self._scaling, self.shape = inputs, scaling, inputs.shape
@@ -67,16 +62,11 @@ class Conditioned:
 
 
 def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
-    """Mean and scale of some rows, in one pass over them, in float64.
-
-    Args:
-        inputs: float (n, d), as ``Conditioned`` takes them; never in memory as a whole.
-        rows: int (m,), the training split.
-    """
+    """Mean and scale of some rows (m,) of inputs (n, d): in one pass over them, in float64."""
     d = int(inputs.shape[1])
     count, mean, squares = 0, np.zeros(d), np.zeros(d)
-    for start in range(0, len(rows), _BLOCK):
-        block = np.asarray(inputs[rows[start : start + _BLOCK]], dtype=np.float64)
+    for start in range(0, len(rows), BLOCK):
+        block = np.asarray(inputs[rows[start : start + BLOCK]], dtype=np.float64)
         own = block.mean(axis=0)
         away = own - mean
         total = count + len(block)
@@ -91,12 +81,9 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
 
 
 def shared_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scaling:
-    """A scaling that is computed once, by the first process that asks, and kept in a file.
-
-    Args:
-        file: ``.npz`` in a folder of runs, which all workers can read; None to compute it here.
-        make: computes it.
-        d: columns; a file of another number, or one that cannot be read, is replaced.
+    """A scaling of d columns that the first process that asks makes and keeps in a file, an
+    ``.npz`` which all workers can read; None makes it here. A file of another number of columns,
+    or one that cannot be read, is replaced.
     """
     if file is None:
         return make()

@@ -116,8 +116,8 @@ def _shapes(
         "row_weights": (n_images,),
         "valid_weights": (n_valid,),
     }
-    given = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
-    shapes = [(name, np.shape(value), shape) for name, value, shape in given if value is not None]
+    present = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
+    shapes = [(name, np.shape(value), shape) for name, value, shape in present if value is not None]
     shapes.append(("weights", np.shape(target.output_weights), (k,)))
     heads = target.objective.counts.classes.shape[1]
     return [*shapes, ("the objective's heads", (heads,), (k,))]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.objectives import Objective, losses
 from nooch.training.jobs import Settings
 from nooch.training.network_state import Arrays
 
-__all__ = ["TrainingPass"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["TrainingPass", "validation_value"]
 
 _MEASURES = ("train", "valid", "nll")
 
@@ -95,10 +99,8 @@ class TrainingPass(ABC):
         }
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Resume from what ``state_dict`` gave for the same models.
-
-        Raises:
-            FormatError: it is the state of other networks.
+        """Resume from what ``state_dict`` gave for the same models. Raises FormatError: it is the
+        state of other networks.
         """
         self.epoch, self.active = int(arrays["epoch"]), arrays["active"].copy()
         self.best = {name: arrays[f"best_{name}"].copy() for name in self.best}
@@ -129,3 +131,41 @@ class TrainingPass(ABC):
     @abstractmethod
     def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore what ``_state`` gave; the attributes of every pass are restored."""
+
+
+def validation_value(
+    rule: str,
+    objective: Objective,
+    outputs: tuple[Tensor, Tensor, Tensor],
+    expected: Tensor | None,
+    batch: int,
+) -> Tensor:
+    """The validation value of each head, (H,); training stops when it no longer falls.
+
+    - ``objective``: the method's objective on all images at once; for a method that draws rows, the
+      mean loss with each image weighted by how often it would be drawn.
+    - ``batches``: the authors' released code: the objective on minibatches of ``batch`` images in
+      their order, averaged by the number of images; the plain mean loss for a method that draws
+      rows, whose sampler is for training only.
+    - ``nll``: the plain mean loss.
+
+    Args:
+        rule: out of ``STOP_ON``.
+        objective: of the heads.
+        outputs: logits, labels and environments of the m images, (m, H) each.
+        expected: float (m, H) or (m, 1), how often rows would be drawn, for a method that draws.
+        batch: images in a minibatch.
+    """
+    logits, labels, environments = outputs
+    if rule == "nll" or (rule == "batches" and expected is not None):
+        return losses(logits, labels).mean(dim=0)
+    if expected is not None:
+        return (expected * losses(logits, labels)).mean(dim=0)
+    if rule == "objective":
+        return objective.measure(logits, labels, environments)
+    total = logits.new_zeros(logits.shape[1])
+    for start in range(0, len(logits), batch):
+        part = slice(start, start + batch)
+        value = objective.measure(logits[part], labels[part], environments[part])
+        total += value * len(logits[part])
+    return total / len(logits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PIL import Image, ImageOps
@@ -64,27 +65,20 @@ def compose_all(
     map: Map = builtins.map,
     progress: StepProgress = no_progress,
 ) -> None:
-    """Make and write all images.
-
-    Args:
-        montages: what to make.
-        quality: of JPEG files, 1 to 95.
-        map: runs the jobs, such as an engine's.
-        progress: called with (images done, images).
+    """Make and write all images, JPEG files of a quality from 1 to 95.
 
     Raises:
         InputError: files that cannot be read or do not fit together; several are named at once,
             after all others are written.
     """
-    batches = [
-        _MontageBatch(montages[i : i + _BATCH], quality) for i in range(0, len(montages), _BATCH)
-    ]
+    batches = [montages[i : i + _BATCH] for i in range(0, len(montages), _BATCH)]
+    compose_batch = partial(_compose_batch, quality=quality)
     broken: list[str] = []
     done = 0
     progress(0, len(montages))
-    for batch, failed in zip(batches, map(_compose_batch, batches), strict=True):
+    for batch, failed in zip(batches, map(compose_batch, batches), strict=True):
         broken += failed
-        done += len(batch.montages)
+        done += len(batch)
         progress(done, len(montages))
     if broken:
         raise InputError(
@@ -94,16 +88,10 @@ def compose_all(
         )
 
 
-@dataclass(frozen=True)
-class _MontageBatch:
-    montages: Sequence[Montage]
-    quality: int
-
-
-def _compose_batch(batch: _MontageBatch) -> list[str]:
+def _compose_batch(montages: Sequence[Montage], *, quality: int) -> list[str]:
     """Images that could not be made, as ``path: reason``."""
     broken = []
-    for montage in batch.montages:
+    for montage in montages:
         try:
             with (
                 opened_image(montage.bird) as bird,
@@ -117,5 +105,5 @@ def _compose_batch(batch: _MontageBatch) -> list[str]:
             broken.append(f"{montage.bird}, {montage.mask} or {montage.background}: {error}")
         else:
             # colors at full resolution: a bird's edge is sharp
-            image.save(montage.out, quality=batch.quality, subsampling=0)
+            image.save(montage.out, quality=quality, subsampling=0)
     return broken

@@ -120,18 +120,11 @@ class WaterbirdsOptions:
 def draw_waterbirds(
     birds: pl.DataFrame, backgrounds: Mapping[int, Sequence[str]], recipe: Recipe
 ) -> pl.DataFrame:
-    """Sample the background of each bird.
+    """A background for each bird (``img_id, img_filename, training``: CUB's own split, bool) out of
+    files of land (0) and water (1), as a frame with ``COLUMNS``, by ``img_id``.
 
-    Args:
-        birds: ``img_id, img_filename, training`` (CUB's own split, bool).
-        backgrounds: files of land (0) and water (1); their order has no effect.
-        recipe: how to sample.
-
-    Returns:
-        A frame with ``COLUMNS``, by ``img_id``. The same arguments give the same frame.
-
-    Raises:
-        InputError: fewer backgrounds of a kind than birds that need one.
+    The same arguments give the same frame; the order of files has no effect. Raises InputError for
+    fewer backgrounds of a kind than birds that need one.
     """
     # a stream for each draw, so that none depends on how many numbers another one takes
     of_split, of_place, of_file = (

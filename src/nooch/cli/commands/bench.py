@@ -64,8 +64,7 @@ def bench_command(
     format: Format = FormatOption,
 ) -> None:
     """Train all methods of a grid: as heads on frozen features, or by fine-tuning networks."""
-    from nooch.benching.bench_run import bench, planned_for, status
-    from nooch.benching.plan_source import PlanSource, training_device
+    from nooch.benching.bench_run import PlanSource, bench, planned_for, status, training_device
 
     if [features, embedding, pixels].count(None) != 2:
         raise ParameterError(

@@ -132,7 +132,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     worse = checked.findings.table.filter(verdict="worse").height
     fired = [f"worse: {worse:,} findings"] if "worse" in conditions and worse else []
     parsed = [parse_condition(text) for text in conditions if text != "worse"]
-    judged = judge(checked.scores, parsed, checked.suite)
+    judged = judge(checked.scores.table, parsed, checked.suite)
     return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
 
 

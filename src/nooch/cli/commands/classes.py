@@ -68,7 +68,7 @@ def classes_command(
     from nooch.caches.pixels import PixelCache
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
-    from nooch.finding.suite_builder import resolve_tasks
+    from nooch.finding.search import resolve_tasks
     from nooch.models.backbones import choose_device
     from nooch.models.model_sources import DEFAULT
     from nooch.training.network_settings import ALL_CLASSES
@@ -82,7 +82,7 @@ def classes_command(
             PixelCache.load(pixels, data),
             backbone or DEFAULT,
             out,
-            options=ClassNetworkOptions(resolve_tasks(data, tasks), settings, seed, device),
+            options=ClassNetworkOptions(resolve_tasks(data.classes, tasks), settings, seed, device),
             overwrite=overwrite,
             progress=update,
         )

@@ -55,7 +55,14 @@ def evaluate_command(
     junit: Path = Option(None, help="JUnit XML of --fail-if."),
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
-    metrics: str = Option(None, help="Metrics; by default all are computed, AUC and NLL shown."),
+    metrics: str = Option(
+        None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
+    ),
+    threshold: str = Option(
+        "0.5",
+        help="Positive above this probability: a number, a file of task and threshold, or valid:"
+        " chosen there for each task.",
+    ),
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
@@ -68,15 +75,12 @@ def evaluate_command(
 ) -> None:
     """Score predictions on a suite: hard against easy, with counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
-    from nooch.evaluation import EvaluateOptions, check_names, evaluate, judge, parse_condition
+    from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
-    conditions = [parse_condition(text) for text in fail_if]
     scored, data = suite_with_dataset(suite, dataset)
-    for condition in conditions:
-        check_names(condition, scored)
     if by and data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
@@ -87,6 +91,8 @@ def evaluate_command(
         criteria=criterion or None,
         tasks=split_names(tasks) or None,
         metrics=wanted or METRICS,
+        threshold=threshold,
+        fail_if=fail_if,
         bootstrap=bootstrap,
         seed=seed,
         baseline=baseline,
@@ -100,16 +106,15 @@ def evaluate_command(
     runs = read_predictions(predictions, reading, scored, data)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
-    verdicts = judge(scores, conditions, scored)
     shown = wanted or ("auc", "nll")
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:
-        write_file(junit, junit_xml(verdicts))
-    _print(scores, verdicts, shown, format)
+        write_file(junit, junit_xml(scores.verdicts))
+    _print(scores, shown, format)
     if out is not None and format is ScoreFormat.text:
         hint(f"{out}: {len(scores):,} values")
-    if any(verdict.fired for verdict in verdicts):
+    if any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
 
 
@@ -133,12 +138,12 @@ def _check_files(
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
 
 
-def _print(
-    scores: Scores, verdicts: list[ConditionVerdict], metrics: Sequence[str], format: ScoreFormat
-) -> None:
-    from nooch.report import as_json, latex, markdown, printable, tables_of
+def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
+    from nooch.display import printable
+    from nooch.report import as_json, latex, markdown, tables_of
 
     note(*map(printable, scores.notes))
+    verdicts = scores.verdicts
     failed = [verdict for verdict in verdicts if verdict.fired]
     if format is ScoreFormat.json:
         listed = [

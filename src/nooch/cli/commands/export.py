@@ -13,6 +13,7 @@ from nooch.cli import option_parsing as shared
 from nooch.cli.option_parsing import split_names
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
+from nooch.errors import ParameterError
 from nooch.files import Place
 
 __all__ = ["register"]
@@ -27,7 +28,9 @@ def register(app: typer.Typer) -> None:
 def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
-    to: str = Option(..., help="ids, npy, coco, csv, hf, table, fiftyone, or package.module:name."),
+    to: str = Option(
+        ..., help="ids, npy, coco, csv, hf, table, fiftyone, pope, or package.module:name."
+    ),
     dataset: Place = shared.DatasetOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
@@ -51,12 +54,21 @@ def export_command(
     predictions: list[Path] = Option(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    images: Path = Option(None, help="table: folder that is put before the image paths."),
+    images: Path = Option(
+        None,
+        help="table: folder that is put before the image paths. pope: folder of the image files.",
+    ),
+    per_set: str = Option(
+        None, help="pope: images for each task, label and subset, or all; 50 by default."
+    ),
+    balance: str = Option(None, help="pope: yes-no for as many yes as no in each task."),
+    template: str = Option(None, help='pope: by default "Is there {a} {task} in the image?".'),
+    seed: int = Option(None, help="pope: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Write challenge sets in another tool's format, with the licences of the data."""
+    """Write challenge sets in another tool's format, with the licenses of the data."""
     from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 
@@ -69,7 +81,14 @@ def export_command(
         "predictions": read_predictions(predictions, reading, exported, data),
         "scale": reading.scale,
         "images": images,
+        "balance": balance,
+        "template": template,
     }
+    given = {name: value for name, value in options.items() if value}
+    if per_set is not None:
+        given["per_set"] = _per_set(per_set)
+    if seed is not None:
+        given["seed"] = seed
     done = export(
         exported,
         to,
@@ -78,10 +97,22 @@ def export_command(
         selection=ExportSelection(criterion, split_names(tasks), split_names(splits), licence),
         overwrite=overwrite,
         # what was not given is left to the format; what was given and is not its own is refused
-        **{name: value for name, value in options.items() if value},
+        **given,
     )
     note(*done.notes)
     files = f", {len(done.files)} files" if len(done.files) > 1 else ""
     names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
     contents = f"{done.sets} challenge sets as {to}{files}; licences: {names or 'not recorded'}"
     print_result(format, asdict(done), f"{out}: {contents}")
+
+
+def _per_set(text: str) -> int | None:
+    """A number of images, or None for all."""
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ParameterError(
+            f"is {text!r}", where="--per-set", allowed="1 and more, or all"
+        ) from error

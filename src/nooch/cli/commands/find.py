@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import Precision, recorded_path, split_names
+from nooch.cli.option_parsing import Precision, split_names
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
 from nooch.files import SUITE_MARKER, Place, check_output
@@ -67,7 +67,8 @@ def find_command(
     from nooch.criteria import Combination
     from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.suite_builder import FindOptions, find, resolve_tasks
+    from nooch.finding.search import FindOptions, recorded_path, resolve_tasks
+    from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
@@ -76,7 +77,7 @@ def find_command(
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data = open_dataset(dataset.absolute())
-    options.check_tau(resolve_tasks(data, tasks), data.classes)
+    options.check_tau(resolve_tasks(data.classes, tasks), data.classes)
     logs = None if engine is None else logs_of(out)
     with watched(logs) as update:
         if "gist" in base and fitted is None:

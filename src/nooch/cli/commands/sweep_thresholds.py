@@ -60,7 +60,7 @@ def sweep_command(
     from nooch.challenge import POOLED
     from nooch.data import open_dataset
     from nooch.finding.threshold_sweep import SweepOptions, grid_of, sweep_thresholds
-    from nooch.report import save_sweep
+    from nooch.report.sweep_files import save_sweep
 
     for name, values in grids.items():
         # before captions are embedded for nothing

@@ -20,7 +20,7 @@ import msgspec
 from nooch.errors import InputError
 from nooch.readers.coco.coco_structure import DECODE_ERRORS, decode, refused
 
-__all__ = ["SLICE", "Cut", "Document", "Nothing", "drop", "opened", "slice_text"]
+__all__ = ["SLICE", "Cut", "Document", "drop", "opened", "slice_text"]
 
 SLICE = 1 << 24
 """Bytes of an array that are decoded at once."""
@@ -45,7 +45,7 @@ _TRUNCATED = "Input data was truncated"
 _ANY = msgspec.json.Decoder(msgspec.Raw)
 
 
-class Nothing(msgspec.Struct, gc=False):
+class _Nothing(msgspec.Struct, gc=False):
     """An object without fields: decoding only checks that it is JSON."""
 
 
@@ -95,8 +95,16 @@ class Document(Generic[K]):
             self._refuse_whole()
         return document
 
-    def cuts(self, key: str) -> list[Cut]:
-        """Probable boundaries of the elements of this array, about a slice apart, and its end."""
+    def passed(self, key: str) -> int:
+        """Go to the end of the value here, and give it. Raises InputError."""
+        self._skip(key, _ANY)
+        return self._at
+
+    def cuts(self, end: int | None = None) -> list[Cut]:
+        """Probable boundaries of the elements of the array that begins here, about a slice apart.
+
+        The last one is the end of the array, ``end`` if it is known.
+        """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             return []
@@ -105,18 +113,16 @@ class Document(Generic[K]):
         patterns = [
             re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]
         ]
-        cuts, behind, length = list[Cut](), array.end(), len(self._content)
-        for target in range(behind + self._size, length, self._size):
-            near = (self._content, max(target, behind), target + _NEAR)
+        cuts, behind = list[Cut](), array.end()
+        most = len(self._content) if end is None else end
+        for target in range(behind + self._size, most, self._size):
+            near = (self._content, max(target, behind), min(target + _NEAR, most))
             if cut := next(filter(None, (pattern.search(*near) for pattern in patterns)), None):
                 behind = cut.end()
                 cuts.append((cut.start() + 1, behind))
-        # the likely end of the array; that of images, few and flat, is often before the first cut
-        is_images = key == "images" and bool(cuts)
-        if is_images and (end := _LAST.search(self._content, array.end(), cuts[0][0])):
-            cuts.insert(0, (end.start() + 1, end.end()))
-        elif end := _LAST.search(self._content, behind):
-            cuts.append((end.start() + 1, end.end()))
+        near_end = behind if end is None else max(behind, self._content.rfind(b"}", behind, end))
+        if last := _LAST.search(self._content, near_end, most):
+            cuts.append((last.start() + 1, last.end()))
         return cuts
 
     def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
@@ -124,13 +130,6 @@ class Document(Generic[K]):
         if array := _OBJECTS.match(self._content, self._at):
             starts = [array.end(), *(after for _, after in cuts)]
             yield from ((start, stop) for start, (stop, _) in zip(starts, cuts, strict=False))
-
-    def decoded(self, kind: type, start: int, stop: int) -> list[Any] | None:
-        """The elements of a slice; None where it does not decode."""
-        try:
-            return _array_of(kind).decode(slice_text(self._content, start, stop))
-        except DECODE_ERRORS:
-            return None
 
     def records(self, key: str) -> Iterator[tuple[Any, msgspec.Raw]]:
         """The elements of the array that begins here, each with its JSON. Raises InputError."""
@@ -145,7 +144,7 @@ class Document(Generic[K]):
             except DECODE_ERRORS:
                 return None
 
-        for _, _, records in self.elements(key, self.cuts(key), pairs):
+        for _, _, records in self.elements(key, self.cuts(), pairs):
             yield from records
 
     def elements(
@@ -153,7 +152,6 @@ class Document(Generic[K]):
         key: str,
         cuts: Sequence[Cut],
         attempt: Callable[[int, int], R | None],
-        kind: type | None = None,
     ) -> Iterator[tuple[int, Cut, R]]:
         """Go through the array that begins here in slices that are certain to be whole elements.
 
@@ -162,7 +160,6 @@ class Document(Generic[K]):
             cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
             attempt: gives the result of the slice between two positions; None where it does not
                 decode as an array.
-            kind: of elements, if not that of the document's structure.
 
         Yields:
             Where a slice starts and ends, and the result of ``attempt``.
@@ -175,7 +172,7 @@ class Document(Generic[K]):
             self.members[key] = self._value(key)
             return
         self.members[key] = b"[]"
-        decoder = self._decoders[key] if kind is None else _array_of(kind)
+        decoder = self._decoders[key]
         ends = [*cuts, (len(self._content), len(self._content))]
         start, number, turn, step = array.end(), 0, 0, 1
         while self._content[start] != ord("]"):
@@ -260,7 +257,7 @@ class Document(Generic[K]):
 
     def _refuse_whole(self) -> None:
         """Raise the error of the whole document, which is correct up to here."""
-        decode(self._content, Nothing, self._path)
+        decode(self._content, _Nothing, self._path)
 
     def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
         """A decoder's error in the piece at byte ``offset``, worded for the whole document."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["mask_area"]
+__all__ = ["mask_area", "run_lengths"]
 
 
 def mask_area(segmentation: Any, height: int, width: int) -> float:
@@ -30,13 +30,13 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
     if list(segmentation["size"]) != [height, width]:
         raise ValueError(f"size {segmentation['size']} is not the image's {[height, width]}")
     counts = segmentation["counts"]
-    runs = _run_lengths(counts) if isinstance(counts, str) else list(counts)
+    runs = run_lengths(counts) if isinstance(counts, str) else list(counts)
     if not all(isinstance(run, int) and run >= 0 for run in runs) or sum(runs) != height * width:
         raise ValueError("run lengths do not add up to the image")
     return float(sum(runs[1::2]))
 
 
-def _run_lengths(counts: str) -> list[int]:
+def run_lengths(counts: str) -> list[int]:
     """Run lengths of COCO's compressed encoding, background first.
 
     Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,10 +13,10 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, check_file_names, class_name
 from nooch.errors import InputError, some_of
-from nooch.readers.area_sums import Entries, summed
 from nooch.readers.coco.coco_structure import ParsedFile
 from nooch.readers.coco.cocostuff import OTHER
 from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_rows import Entries, summed
 
 __all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
 
@@ -229,10 +230,8 @@ class _HasCategories(Protocol):
 
 
 def class_order(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
-    """Names of things, then of stuff, by category id, without category 183 ``other``.
-
-    Raises:
-        InputError: files of one role that disagree on the names of categories.
+    """Names of things, then of stuff, by category id, without category 183 ``other``. Raises
+    InputError: files of one role that disagree on the names of categories.
     """
     order: dict[str, None] = {}
     for role in ("things", "stuff"):
@@ -276,10 +275,10 @@ def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | N
         return None
     merged.annotated["annotated_captions"] = np.concatenate([file.image_ids for file in files])
     ids = np.concatenate([file.image_ids[file.image_index] for file in files])
-    texts = [text for file in files for text in file.captions]
+    texts = [*chain.from_iterable(file.captions for file in files)]
     known = np.isin(ids, merged.ids)
     merged.counts["strays"] = int((~known).sum())
-    merged.counts["bare"] = len(merged.ids) - len(np.unique(ids[known]))
+    merged.counts["bare"] = int((~np.isin(merged.ids, ids)).sum())
     return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
 
 

@@ -150,13 +150,7 @@ class CocoReading:
 
 @dataclass(frozen=True)
 class ScannedCoco:
-    """Rows of COCO files on disk.
-
-    Attributes:
-        files: the files.
-        classes: their categories, in order, and those of maps.
-        maps: pixel maps of stuff.
-    """
+    """Rows of COCO files on disk; ``classes`` are their categories, in order, and those of maps."""
 
     files: list[ScannedFile]
     classes: list[str]
@@ -196,7 +190,7 @@ class ScannedCoco:
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
-        """Sources, licences, and notes of what was counted."""
+        """Sources, licenses, and notes of what was counted."""
         from nooch.readers.coco.coco_merge import merged_provenance, notes_of
 
         notes = notes_of(counts, n_images, images)

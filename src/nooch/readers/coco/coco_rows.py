@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
-from nooch.readers.coco.coco_decoder import Cut, Document, Nothing, drop, opened, slice_text
+from nooch.readers.coco.coco_decoder import Cut, Document, opened, slice_text
 from nooch.readers.coco.coco_structure import (
     DECODE_ERRORS,
     STRUCTURE,
@@ -151,17 +153,9 @@ class SourceJob(ResumableJob):
 def source_of(path: Path) -> dict[str, Any]:
     """Name, size and hash of a file, for the provenance."""
     # BLAKE3, because SHA-256 of a gigabyte would be a quarter of an import's work
-    digest = blake3()
-    with opened(path) as content, memoryview(content) as whole:
-        size = len(content)
-        for start in range(0, size, _HASHED):
-            # a slice of the view copies nothing
-            digest.update(whole[start : start + _HASHED])
-            drop(content, start, start + _HASHED)
-        return {"file": path.name, "bytes": size, "blake3": digest.hexdigest()}
-
-
-_HASHED = 1 << 22
+    with opened(path) as content, path.open("rb") as file:
+        digest = hashlib.file_digest(file, blake3)  # type: ignore[arg-type]
+        return {"file": path.name, "bytes": len(content), "blake3": digest.hexdigest()}
 
 
 @dataclass(frozen=True)
@@ -207,14 +201,16 @@ class ScannedFile:
         """The content for images with ``low <= id < high``. Raises InputError for bad values."""
         images = self._images(low, high)
         slices = [self._annotations(part, images, low, high) for part in self.annotations]
-        rows = np.concatenate([np.empty(0, self._kind), *(rows for rows, _ in slices)])
-        ids, numbers = rows["id"].copy(), rows["number"].copy()
+        rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
+        ids, numbers, *others = (
+            np.concatenate([some[name] for some in rows]) for name in self._kind.names or ()
+        )
         if self.role == "captions":
-            texts = [text for _, texts in slices for text in texts]
+            texts = [*chain.from_iterable(texts for _, texts in slices)]
             return captions_of(self.path, images, ids, texts, numbers)
-        categories, areas = rows["category"].copy(), rows["area"].copy()
+        category_ids, areas = others
         return instances_of(
-            self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
+            self.path, images, ids, category_ids, areas, self.categories, self.licenses, numbers
         )
 
     @property
@@ -224,7 +220,7 @@ class ScannedFile:
     def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
         parts = [read_rows(part.stem, _IMAGE, low, high) for part in self.images]
         rows = np.concatenate([rows for rows, _ in parts])
-        names = [name for _, texts in parts for name in texts]
+        names = [*chain.from_iterable(texts for _, texts in parts)]
         order = np.argsort(rows["id"], kind="stable")
         ids, widths, heights = (rows[name][order] for name in ("id", "width", "height"))
         return checked_images(ids, widths, heights, [names[k] for k in order.tolist()], self.path)
@@ -254,24 +250,21 @@ def scan_files(
     map: Map,
     progress: StepProgress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated.
-
-    Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or lists no
-            image.
+    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated. Raises
+    InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
     """
     scans = [
         _Scan(role, path, folder / f"file-{number}", slice_size)
         for number, (role, path) in enumerate(files)
     ]
     walks = [scan.walk() for scan in scans]
-    jobs: list[ResumableJob] = [*(scan.source for scan in scans), *_next(walks)]
     # starting processes would take longer
     is_small = sum(path.stat().st_size for _, path in files) <= slice_size
     runner = JobRunner(builtins.map if is_small else _importing(map), progress)
-    while jobs:
+    # files are hashed while they are cut
+    runner.run((scan.source for scan in scans), _next(walks))
+    while jobs := [*_next(walks)]:
         runner.run(jobs)
-        jobs = [*_next(walks)]
     return [scan.file() for scan in scans]
 
 
@@ -292,17 +285,12 @@ def _importing(map: Map) -> Map:
 
 
 class _Scan:
-    """The scan of one file.
-
-    Args:
-        role: things, stuff or captions.
-        path: of the file, as it was given.
-        stem: how the paths of what is written begin.
-        size: bytes of a slice.
-    """
+    """The scan of one file; ``stem``: how the paths of what is written begin."""
 
     def __init__(self, role: str, path: Path, stem: Path, size: int) -> None:
-        self.source = SourceJob(path.absolute(), stem)
+        with opened(path):
+            # a file that is no JSON is refused before jobs start
+            self.source = SourceJob(path.absolute(), stem)
         self._role, self._path, self._stem, self._size = role, path, stem, size
         self._kind: type[Instances | Captions] = Captions if role == "captions" else Instances
         self._slices: dict[str, list[tuple[SliceJob, SliceResult]]] = {}
@@ -313,16 +301,11 @@ class _Scan:
         with opened(self._path) as content:
             document = Document(content, self._path, self._kind, self._size)
             for key in document.arrays():
-                cuts = document.cuts(key)
-                if key == "images":
-                    # find its end here, so that workers read images and annotations together
-                    self._waiting.append((key, copy(document), cuts))
-                    skipped = document.elements(
-                        key, cuts, partial(document.decoded, Nothing), Nothing
-                    )
-                    self._waiting[-1][2][:] = [cut for _, cut, _ in skipped]
-                else:
-                    self._waiting.append((key, document, cuts))
+                here = copy(document)
+                # find the end of images, so that workers read images and annotations together
+                end = document.passed(key) if key == "images" else None
+                self._waiting.append((key, document if end is None else here, here.cuts(end)))
+                if end is None:
                     yield from self._read()
             yield from self._read()
             self._rest = document.rest()

@@ -159,10 +159,8 @@ def instances_of(
     licenses: list[dict[str, Any]],
     numbers: NDArray[np.int64],
 ) -> ParsedFile:
-    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0.
-
-    Raises:
-        InputError: ids that the file does not list, or areas that are not allowed.
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0. Raises
+    InputError: ids that the file does not list, or areas that are not allowed.
     """
     index = index_of(image_ids, images["image_ids"], "image", path, numbers)
     known = integers(categories, len(categories), path)
@@ -225,12 +223,13 @@ def checked_images(
     names: list[str | None],
     path: Path,
 ) -> dict[str, Any]:
-    """Images as fields of a ``ParsedFile``. Raises InputError for repeated ids or no extent."""
-    if len(set(ids.tolist())) != len(ids):
-        values, counts = np.unique(ids, return_counts=True)
-        raise InputError(
-            f"image ids occur more than once: {some_of(values[counts > 1])}", where=path
-        )
+    """Images, by id, as fields of a ``ParsedFile``.
+
+    Raises:
+        InputError: repeated ids, or images without extent.
+    """
+    if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
+        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
         raise InputError(

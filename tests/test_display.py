@@ -11,7 +11,7 @@ from scored import logits, small_data, small_suite
 import nooch
 from nooch.challenge import Suite
 from nooch.data import Dataset
-from nooch.html import MOST_ROWS, html_table, parameters_text
+from nooch.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.results.run_results import paper_cells, read_results
 
 HOSTILE = [
@@ -59,19 +59,19 @@ def read(text):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whatever_a_cell_holds_is_text(name):
-    rows = read(html_table(name, [name, "n"], [[name, 1]], notes=[name]))
+    rows = read(DisplayTable(name, [name, "n"], [[name, 1]], notes=[name]).html())
     shown = name if len(name) <= 200 else name[:200] + "…"
     assert rows == [[shown, "n"], [shown, "1"]]
 
 
 def test_numbers_dashes_and_what_is_cut():
-    (_, shown) = read(html_table("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]))
+    (_, shown) = read(DisplayTable("t", ["a", "b", "c"], [[None, 1234567, 0.123456]]).html())
     assert shown == ["–", "1,234,567", "0.123"]
     rows = [[i] for i in range(MOST_ROWS + 3)]
-    text = html_table("t", ["a"], rows)
+    text = DisplayTable("t", ["a"], rows).html()
     assert len(read(text)) == 1 + MOST_ROWS
     assert "and 3 more rows" in text
-    assert "more rows" not in html_table("t", ["a"], rows[:MOST_ROWS])
+    assert "more rows" not in DisplayTable("t", ["a"], rows[:MOST_ROWS]).html()
 
 
 def test_parameters_in_words():

@@ -1,15 +1,15 @@
-"""Licences of the data behind an export: recorded ones and those that the user states."""
+"""Licenses of the data behind an export: recorded ones and those that the user states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["LICENCES", "Licence", "all_licences", "licences_text", "one_line"]
+__all__ = ["LICENCES", "License", "all_licenses", "licenses_text", "one_line"]
 
 LICENCES = "LICENCES.txt"
 
-Licence = dict[str, str]
+License = dict[str, str]
 """Known ``name`` and ``url``, and ``source``: ``recorded`` (annotations) or ``stated`` (export)."""
 
 
@@ -18,15 +18,15 @@ def one_line(text: object) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
 
-def all_licences(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -> list[Licence]:
-    """Recorded licences, then stated ones, each once."""
+def all_licenses(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -> list[License]:
+    """Recorded licenses, then stated ones, each once."""
     known = [{k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded]
     licences = [{**entry, "source": "recorded"} for entry in known if entry]
     licences += [{"name": one_line(text), "source": "stated"} for text in stated]
     return [licence for number, licence in enumerate(licences) if licence not in licences[:number]]
 
 
-def licences_text(licences: Sequence[Licence]) -> str:
+def licenses_text(licences: Sequence[License]) -> str:
     """``LICENCES.txt``."""
     if not licences:
         return (

@@ -1,0 +1,9 @@
+"""Answers of vision-language models in words: files, rules that read yes or no, and the questions
+they belong to.
+"""
+
+from nooch.answers.answer_files import FORMATS
+from nooch.answers.answer_rules import RULES
+from nooch.answers.answer_table import Answers, read_answers
+
+__all__ = ["FORMATS", "RULES", "Answers", "read_answers"]

@@ -1,0 +1,62 @@
+"""Records of a JSON file: an array, one per line, or one after the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nooch.errors import InputError
+from nooch.files import read_bytes
+
+__all__ = ["json_records"]
+
+
+def json_records(path: str | Path) -> list[dict[str, Any]]:
+    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or holds anything but objects; the
+            message names the record.
+    """
+    content = read_bytes(Path(path))
+    records: list[Any]
+    try:
+        whole = msgspec.json.decode(content)
+        records = whole if isinstance(whole, list) else [whole]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        records = _one_by_one(content, path)
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict):
+            raise InputError(
+                f"record {number} is {type(record).__name__}",
+                where=path,
+                allowed="JSON objects: in an array, one per line, or one after the other",
+            )
+    return records
+
+
+def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
+    records: list[Any] = []
+    decoder, at = json.JSONDecoder(), 0
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("is not text", where=path, allowed="JSON in UTF-8") from error
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        try:
+            record, at = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError) as error:
+            line = text.count("\n", 0, at) + 1
+            raise InputError(
+                f"record {len(records) + 1}, which starts in line {line}, is not JSON: {error}",
+                where=path,
+                allowed="JSON objects: in an array, one per line, or one after the other",
+            ) from error
+        records.append(record)
+    return records

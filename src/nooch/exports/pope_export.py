@@ -1,0 +1,51 @@
+"""Yes/no questions as POPE's JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from nooch.exports.export_contract import Content, Exported, write_folder
+from nooch.exports.question_content import asked, write_questions
+from nooch.questions import QuestionOptions
+
+__all__ = ["export_pope"]
+
+
+def export_pope(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    questions: QuestionOptions | None = None,
+    images: str | Path | None = None,
+) -> Exported:
+    """Write ``questions.json``, an object per line with ``question_id, image, text, label`` as
+    POPE's files have them (Li et al., EMNLP 2023), and ``questions.parquet``.
+
+    Args:
+        content: what is exported.
+        out: the folder to write.
+        overwrite: replace a folder, but only one that an export wrote.
+        questions: how many, which wording, which seed.
+        images: folder of images, whose files are matched by the dataset's names, else by ids.
+
+    Raises:
+        InputError: the file of an image is not known.
+        UndefinedError: the chosen sets are empty.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    table = asked(content, questions, images)
+
+    def fill(folder: Path) -> list[str]:
+        encode = msgspec.json.Encoder().encode
+        with (folder / "questions.json").open("wb") as file:
+            rows = table.frame.select("question_id", "image", "text", "label")
+            for question_id, image, text, label in rows.iter_rows():
+                answer = "yes" if label else "no"
+                line = {"question_id": question_id, "image": image, "text": text, "label": answer}
+                file.write(encode(line) + b"\n")
+        return write_questions(content, table, folder)
+
+    return write_folder(content, "pope", out, fill, overwrite=overwrite)

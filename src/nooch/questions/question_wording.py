@@ -1,0 +1,49 @@
+"""A template and a class name -> a yes/no question."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+from nooch.english import is_plural, readable, with_article
+from nooch.errors import ParameterError
+
+__all__ = ["TEMPLATE", "check_template", "question_text"]
+
+TEMPLATE = "Is there {a} {task} in the image?"
+"""POPE's wording (Li et al., EMNLP 2023)."""
+
+
+def check_template(template: str) -> str:
+    """The template.
+
+    Raises:
+        ParameterError: it lacks ``{task}``, or has another field than ``{a}`` and ``{task}``.
+    """
+    allowed = "text with {task}, and {a} where the article belongs, such as " + TEMPLATE
+    try:
+        fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise ParameterError(str(error), where="`template`", allowed=allowed) from error
+    if "task" not in fields or not set(fields) <= {"a", "task"}:
+        raise ParameterError(f"{template!r} is no template", where="`template`", allowed=allowed)
+    return template
+
+
+def question_text(template: str, task: str) -> str:
+    """The question about a class: ``airplane`` takes "an", ``skis`` "are there", grass no article.
+
+    Args:
+        template: see ``check_template``.
+        task: a class name, which is made readable: ``wall-brick`` is a brick wall.
+    """
+    if is_plural(task):
+        template = re.sub(r"\b([Ii])s there \{a\}", _are, template)
+    noun = readable(task)
+    article = with_article(task)[: -len(noun)].strip()
+    text = template.format(a=article, task=noun)
+    return " ".join(text.split()) if not article else text
+
+
+def _are(match: re.Match[str]) -> str:
+    return f"{'A' if match[1] == 'I' else 'a'}re there {{a}}"

@@ -1,0 +1,268 @@
+"""Files of answers joined with the questions that they belong to."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from refusals import fails, refused
+
+from nooch.answers import read_answers
+from nooch.answers.answer_files import FORMATS
+from nooch.challenge import load_suite
+from nooch.questions import QuestionOptions, draw_questions
+
+TASKS = ["car", "tie", "sports_ball"]
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return load_suite("nooch-coco").only(TASKS)
+
+
+@pytest.fixture(scope="module")
+def questions(suite):
+    keys = [key for key in suite.keys if key[2] == "test"]
+    return draw_questions(suite, keys, QuestionOptions()).frame
+
+
+@pytest.fixture(scope="module")
+def said(questions):
+    """What a made-up model says to each question: yes for every third."""
+    return ["Yes" if number % 3 == 0 else "No" for number in questions["question_id"]]
+
+
+def _lines(path, records):
+    path.write_text("\n".join(json.dumps(record) for record in records))
+    return path
+
+
+def _rows(questions, said):
+    return zip(questions.iter_rows(named=True), said, strict=True)
+
+
+def _pope(rows):
+    return [{"question": q["text"], "answer": a} for q, a in rows]
+
+
+def _pope_by_id(rows):
+    return [{"question_id": q["question_id"], "answer": a} for q, a in rows][::-1]
+
+
+def _llava(rows):
+    return [
+        {"question_id": q["question_id"], "prompt": f"{q['text']}\nAnswer briefly.", "text": a}
+        for q, a in rows
+    ]
+
+
+def _lmms_eval(rows):
+    return [
+        {
+            "doc_id": n,
+            "target": "yes",
+            "filtered_resps": [a],
+            "nooch_accuracy": {"question_id": q["question_id"], "score": 1.0},
+        }
+        for n, (q, a) in enumerate(rows)
+    ][::-1]
+
+
+def _lmms_eval_by_document(rows):
+    return [{"doc_id": n, "resps": [[a]]} for n, (_, a) in enumerate(rows)][::-1]
+
+
+def _amber(rows):
+    return [{"id": q["question_id"], "response": a} for q, a in rows]
+
+
+def _dash(rows):
+    # ids of images are part of file names
+    return [
+        {"img_id": f"x/{q['image_id']:012d}.png", "object_name": q["task"], "response": a}
+        for q, a in rows
+    ]
+
+
+def _nooch(rows):
+    return [
+        {name: q[name] for name in ("image_id", "task", "weight")} | {"answer": a} for q, a in rows
+    ]
+
+
+WAYS = {
+    _pope: "pope",
+    _pope_by_id: "pope",
+    _llava: "llava",
+    _lmms_eval: "lmms-eval",
+    _lmms_eval_by_document: "lmms-eval",
+    _amber: "amber",
+    _dash: "dash-b",
+    _nooch: "nooch",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_format_gives_the_same_answers(way, suite, questions, said, tmp_path):
+    file = _lines(tmp_path / "answers.json", way(_rows(questions, said)))
+    read = read_answers(file, suite)
+    expected = questions.with_columns(yes=pl.Series(said) == "Yes").sort("image_id", "task")
+    assert read.frame["image_id"].equals(expected["image_id"])
+    assert read.frame["task"].equals(expected["task"])
+    assert (read.frame["yes"] == 1).equals(expected["yes"])
+    assert read.rule == FORMATS[WAYS[way]].rule
+    if WAYS[way] != "dash-b":
+        assert read.frame["weight"].equals(expected["weight"])
+    by_default = [note for note in read.notes if "drawn by default" in note]
+    assert bool(by_default) == (WAYS[way] not in {"dash-b", "nooch"})
+
+
+def test_every_format_has_a_way():
+    assert set(WAYS.values()) | {"vlmevalkit"} == set(FORMATS)
+
+
+def test_vlmevalkit_tables(suite, questions, said, tmp_path):
+    frame = questions.select(index="question_id", question="text").with_columns(
+        A=pl.lit("Yes"),
+        B=pl.lit("No"),
+        prediction=pl.Series(["A" if answer == "Yes" else "B. No" for answer in said]),
+    )
+    frame.write_csv(tmp_path / "model_nooch.tsv", separator="\t")
+    read = read_answers(tmp_path / "model_nooch.tsv", suite)
+    assert (read.run, read.rule) == ("model_nooch", "vlmevalkit")
+    assert read.frame["yes"].sum() == said.count("Yes")
+
+
+def test_questions_beside_the_answers_come_before_drawn_ones(suite, questions, said, tmp_path):
+    questions.with_columns(question_id=pl.col("question_id") + 5000).write_parquet(
+        tmp_path / "questions.parquet"
+    )
+    file = _lines(tmp_path / "a.jsonl", _pope(_rows(questions, said)))
+    assert read_answers(file, suite).notes == []
+
+
+def test_questions_in_popes_format_and_names_of_files(suite, questions, said, tmp_path):
+    asked = [
+        {
+            "question_id": 1,
+            "image": f"COCO_val2014_{q['image_id']:012d}.jpg",
+            "text": q["text"].replace("a tie in the image", "a tie in the imange"),
+            "category": str(number),
+            "label": "yes" if q["label"] else "no",
+        }
+        for number, q in enumerate(questions.iter_rows(named=True))
+    ]
+    other = {"question_id": 1, "category": "x", "label": "no"}
+    asked.append({**other, "image": "7.jpg", "text": "Is there a zebra in the image?"})
+    asked.append({**other, "image": asked[0]["image"], "text": "Is there a zebra in the image?"})
+    file = _lines(tmp_path / "q.json", asked)
+    answers = [{"question_id": 1, "text": answer} for answer in [*said, "No", "No"]]
+    read = read_answers(_lines(tmp_path / "a.jsonl", answers), suite, questions=file)
+    assert read.frame.height == len(said)
+    assert read.frame["label"].sum() == questions["label"].sum()
+    outside = "the suite does not have their image or object"
+    assert read.notes == [f"2 of 1,202 answers are left out: {outside}"]
+
+
+def test_several_phrasings_are_averaged_and_unknown_answers_counted(suite, tmp_path):
+    ids = suite.set("ce", "car", "test").ids("hard")[:3]
+    rows = [
+        {"image_id": image, "task": "car", "answer": text, "probability": p}
+        for image, text, p in [
+            (ids[0], "yes", 0.9),
+            (ids[0], "no", 0.4),
+            (ids[1], "perhaps", None),
+            (ids[2], "Yes.", None),
+        ]
+    ]
+    read = read_answers(_lines(tmp_path / "a.jsonl", rows), suite)
+    assert read.frame["yes"].to_list() == [0.5, None, 1.0]
+    assert read.frame["probability"].to_list() == [pytest.approx(0.65), None, None]
+    assert read.notes == [
+        "4 answers are about 3 images and tasks",
+        "1 of 3 have answers of both kinds",
+        "1 of 3 answers are neither yes nor no (word)",
+    ]
+
+
+class TestRefusals:
+    @pytest.fixture
+    def read(self, suite, tmp_path):
+        def read(records, **options):
+            return read_answers(_lines(tmp_path / "a.jsonl", records), suite, **options)
+
+        return read
+
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [
+            (lambda rows: [{"question_id": 99999, "answer": "no"}, *rows], "99999"),
+            (lambda rows: [rows[0], *rows], "1 questions are answered twice"),
+            (lambda rows: [{"no": 1}], "no answers that are recognized"),
+            (lambda rows: [], "no answers that are recognized"),
+            (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
+            (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
+            (lambda rows: [{"question_id": "x", "answer": "no"}], "fit no question: x"),
+        ],
+    )
+    def test_answers_that_do_not_fit(self, read, questions, said, change, part):
+        rows = _pope_by_id(_rows(questions, said))
+        fails(lambda: read(change(rows)), part, "a.jsonl")
+
+    def test_answers_to_other_questions(self, read, questions, said):
+        rows = _pope(_rows(questions, said))
+        rows[4]["question"] = "Is there a zebra in the image?"
+        fails(lambda: read(rows), "1 answers are to other questions", "zebra")
+
+    def test_fewer_answers_without_ids(self, read, questions, said):
+        rows = _pope(_rows(questions, said))[1:]
+        fails(lambda: read(rows), "do not fit", "`questions`")
+
+    def test_missing_answers_are_named(self, read, questions, said):
+        rows = _pope_by_id(_rows(questions, said))[:-2]
+        assert "2 of 1,200 questions have no answer: 1, 2" in read(rows).notes
+
+    def test_an_unknown_rule(self, read):
+        refused(
+            lambda: read([{"question_id": 1, "answer": "no"}], rule="popes"), "did you mean pope"
+        )
+
+    @pytest.mark.parametrize(
+        "content", [b"{", b"[1]", b"\xff\xfe\x00", b'{"a": 1} oops', b"", b"[" * 5000]
+    )
+    def test_files_that_are_not_json_records(self, suite, tmp_path, content):
+        (tmp_path / "a.json").write_bytes(content)
+        fails(lambda: read_answers(tmp_path / "a.json", suite), "a.json")
+
+
+def test_objects_one_after_the_other(suite, questions, said, tmp_path):
+    rows = _pope_by_id(_rows(questions, said))
+    (tmp_path / "a.json").write_text("\n".join(json.dumps(row, indent=4) for row in rows))
+    (tmp_path / "b.json").write_text(json.dumps(rows))
+    first, second = (read_answers(tmp_path / name, suite).frame for name in ("a.json", "b.json"))
+    assert first.equals(second)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "rates"),
+    [
+        ("ce", [(0.167, 48), (0.052, 211), (0.636, 22), (0.8, 30)]),
+        ("gist", [(0.167, 66), (0.041, 193), (0.652, 23), (0.793, 29)]),
+    ],
+)
+def test_answers_of_llava_on_the_published_sets(shared_data, criterion, rates):
+    """Rates of yes, computed elsewhere from the same files."""
+    vlm, suite = shared_data / "vlm", load_suite("nooch-coco")
+    asked = vlm / "pope" / "llava_pope_test.jsonl"
+    read = read_answers(vlm / "answers" / "llava-1.5-7b.jsonl", suite, questions=asked)
+    assert read.notes[-1] == "528 answers are about 311 images and tasks"
+    said = {(i, task): yes for i, task, yes in read.frame["image_id", "task", "yes"].iter_rows()}
+    names = ["hard_negative", "easy_negative", "hard_positive", "easy_positive"]
+    of = {name: [] for name in names}
+    for key in suite.keys:
+        if key[0] == criterion:
+            challenge = suite.set(*key)
+            for name in names:
+                pairs = ((image, key[1]) for image in challenge.ids(name))
+                of[name] += [said[pair] for pair in pairs if pair in said]
+    assert [(round(np.mean(of[name]), 3), len(of[name])) for name in names] == rates
