@@ -140,8 +140,6 @@ def evaluate(
     runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
-        if not suite.header.hard_only:
-            KnownImages(suite).check(run)
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
@@ -152,6 +150,8 @@ def evaluate(
         suite.record(criteria[0], tasks[0], splits[0])
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
     notes += sample.notes
+    for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
+        KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
     if str(asked.threshold) != "0.5":
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
