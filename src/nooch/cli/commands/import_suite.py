@@ -39,12 +39,10 @@ def published(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as
-    the suite nooch-coco.
-    """
+    """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
-    from nooch.cli.terminal_tables import print_suite
+    from nooch.cli.terminal_tables import print_found
     from nooch.published import published_suite, read_labels, read_published, unlabeled
 
     sets, known = read_published(folder), read_labels(labels) if labels else None
@@ -58,4 +56,4 @@ def published(
                 " no labels: those that are not hard are left out (add --labels, as"
                 " instances_train2017.json and instances_val2017.json)"
             )
-    print_suite(suite, out, f"nooch evaluate {out} PREDICTIONS", as_json=format is Format.json)
+    print_found(suite, out, format, f"evaluate {out} PREDICTIONS")
