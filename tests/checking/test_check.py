@@ -75,6 +75,9 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
     assert refused.code == 2
     assert "20 and more" in refused.err
+    run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
+        "alpha is 5", "did you mean 0.05?"
+    )
 
 
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):

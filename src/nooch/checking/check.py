@@ -19,7 +19,7 @@ from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.display import Displayed
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, check_fraction, some_of
 from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.evaluation.prediction_files import as_runs
 from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address
@@ -73,6 +73,10 @@ class CheckOptions:
     images: str | Path | None = None
     group: str | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fraction("alpha", self.alpha, "check")
+        check_fraction("beta", self.beta, "check")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nooch.challenge import Suite
     from nooch.evaluation import ConditionVerdict, Scores
 
-__all__ = ["register"]
+__all__ = ["evaluate_command"]
 
 
 class ScoreFormat(StrEnum):
@@ -34,11 +34,6 @@ class ScoreFormat(StrEnum):
     markdown = "markdown"
     latex = "latex"
     csv = "csv"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate")(evaluate_command)
 
 
 def evaluate_command(
@@ -73,7 +68,7 @@ def evaluate_command(
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
 ) -> None:
-    """Score predictions on a suite: hard against easy, with counts and intervals."""
+    """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
@@ -81,11 +76,11 @@ def evaluate_command(
     from nooch.report import junit_xml, save_scores, write_file
 
     scored = load_suite(suite)
-    wanted = list(dict.fromkeys(split_names(metrics)))
+    wanted = list(dict.fromkeys(shared.split_names(metrics)))
     options = EvaluateOptions(
-        split=list(dict.fromkeys(split_names(split))) or None,
+        split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
+        tasks=shared.split_names(tasks) or None,
         metrics=wanted or METRICS,
         threshold=threshold,
         fail_if=fail_if,
@@ -93,7 +88,7 @@ def evaluate_command(
         seed=seed,
         baseline=baseline,
         averages=average,
-        by=split_names(by),
+        by=shared.split_names(by),
         attributes=_attributes(scored, dataset) if by else None,
         scale=scale,
         ignore_unknown=ignore_unknown,
@@ -109,7 +104,7 @@ def evaluate_command(
         write_file(junit, junit_xml(scores.verdicts))
     _print(scores, shown, format)
     if out is not None and format is ScoreFormat.text:
-        hint(f"{out}: {len(scores):,} values")
+        hint(f"{out}: {counted(len(scores), 'value')}")
     if any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
 

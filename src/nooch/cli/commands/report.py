@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report_command)
+__all__ = ["report_command"]
 
 
 def report_command(
@@ -52,7 +45,7 @@ def report_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk."""
+    """Write a site of a suite, its images and results. Its pages open from disk."""
     from nooch.challenge import load_suite
     from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset
@@ -68,13 +61,13 @@ def report_command(
     options = ReportOptions(
         runs=runs,
         predictions=outputs,
-        methods=None if methods is None else split_names(methods),
+        methods=None if methods is None else shared.split_names(methods),
         images=images,
         annotations=annotations,
         rule=rule,
         split=split,
         bootstrap=bootstrap,
-        metrics=split_names(metrics),
+        metrics=shared.split_names(metrics),
         threshold=threshold,
         thumbnails=None if all_thumbnails else thumbnails,
         examples=examples,
