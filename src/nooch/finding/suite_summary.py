@@ -14,8 +14,8 @@ from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
 from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation import Predictions
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
 from nooch.metrics.pointwise import probabilities, said_positive
@@ -122,7 +122,6 @@ def explain(
     data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
     predictions: PredictionSource = (),
-    scale: str | None = None,
 ) -> dict[str, Any]:
     """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
 
@@ -133,7 +132,6 @@ def explain(
         data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default.
         predictions: as for ``nooch.evaluate``; none by default.
-        scale: of predictions that do not name theirs.
 
     Returns:
         ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
@@ -161,7 +159,7 @@ def explain(
             problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
         raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
     split, label, known_id = place or (None, _label(data, task, image_id), image_id)
-    runs = as_runs(predictions, suite.tasks, scale) if predictions else []
+    runs = load_predictions(predictions, suite, data) if predictions else []
     answers = [_answer(run, task, image_id, label) for run in runs]
     return {
         "image_id": known_id,
