@@ -22,8 +22,8 @@ __all__ = [
     "WrongTypeError",
     "check_fraction",
     "check_one_of",
-    "check_type",
     "some_of",
+    "wrong_type",
 ]
 
 
@@ -132,20 +132,9 @@ def check_fraction(name: str, value: float, where: str) -> None:
         )
 
 
-def check_type(
-    name: str, value: object, kinds: type | tuple[type, ...], allowed: str, example: str
-) -> None:
-    """Raise WrongTypeError where an argument is of none of these types.
-
-    Args:
-        name: of the parameter.
-        value: what was given.
-        kinds: the types.
-        allowed: the types in words.
-        example: a line of Python that works.
-    """
-    if not isinstance(value, kinds):
-        problem = f"is {value!r:.60}, of type {type(value).__name__}"
-        raise WrongTypeError(
-            problem, where=f"`{name}`", allowed=allowed, remedy=f"for example {example}"
-        )
+def wrong_type(name: str, value: object, allowed: str, example: str) -> WrongTypeError:
+    """The error of a parameter that was given a value of another type; ``example`` is Python."""
+    kind = type(value).__name__
+    shown = f"{value!r:.60}, " if isinstance(value, str | int | float | type) else ""
+    problem = f"is {shown}of type {kind}"
+    return WrongTypeError(problem, where=f"`{name}`", allowed=allowed, remedy=f"write {example}")

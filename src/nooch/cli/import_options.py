@@ -110,14 +110,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     own = dict(inspect.signature(command, eval_str=True).parameters)
     del own["options"]
-    kinds = get_type_hints(ImportOptions)
-    shared = {
-        f.name: inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]
-        )
-        for f in fields(ImportOptions)
-        if f.name not in own
-    }
+    shared = {name: option for name, option in _shared_options().items() if name not in own}
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -131,6 +124,16 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+@functools.cache
+def _shared_options() -> dict[str, inspect.Parameter]:
+    kinds = get_type_hints(ImportOptions, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return {
+        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
+        for f in fields(ImportOptions)
+    }
 
 
 def run_import(

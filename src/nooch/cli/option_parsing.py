@@ -18,8 +18,8 @@ __all__ = [
     "DpiOption", "EncoderOption", "EngineOption", "ImagesOption", "MethodsOption",
     "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
     "RuleOption", "ScaleOption", "SettingsOption", "SplitsOption", "StrictOption",
-    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "complete_tasks",
-    "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
+    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption",
+    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
     "split_names",
 ]  # fmt: skip
 
@@ -127,6 +127,11 @@ CriterionOption: Any = Option(
 RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
 ScaleOption: Any = Option(
     None, help="logit or probability: what a wide table of predictions holds."
+)
+ThresholdOption: Any = Option(
+    "0.5",
+    help="Positive above this probability: a number, a file of task and threshold, or valid"
+    " (chosen there for each task).",
 )
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
+from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_known, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
@@ -112,7 +113,7 @@ class EvaluateOptions:
 
 
 def evaluate(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: PredictionSource,
     *,
     options: EvaluateOptions | None = None,
@@ -136,6 +137,7 @@ def evaluate(
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
+    suite = as_suite(suite)
     asked = options_from(EvaluateOptions, options, named)
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:

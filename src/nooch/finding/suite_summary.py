@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite, load_suite
+from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
-from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
-from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
+from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.prediction_files import PredictionSource, as_runs
 from nooch.files import Place
@@ -26,14 +25,14 @@ __all__ = [
     "explain",
     "fit_left_out",
     "overlaps",
-    "recorded_dataset",
     "suite_with_dataset",
     "summary",
 ]
 
 
-def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
+def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
     """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
+    suite = as_suite(suite)
     header = suite.header
     criteria = {
         name: {
@@ -83,8 +82,9 @@ def annotation_facts(data: Dataset) -> dict[str, Any]:
     }
 
 
-def overlaps(suite: Suite) -> list[dict[str, Any]]:
+def overlaps(suite: Suite | str | Path) -> list[dict[str, Any]]:
     """Shared hard images and Jaccard index of each task, split, side and pair of criteria."""
+    suite = as_suite(suite)
     rows = []
     for task in suite.tasks:
         for split in suite.splits:
@@ -109,29 +109,17 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
     }
 
 
-def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
-    """The dataset that the suite was found in, or None if it was moved or has changed."""
-    path = suite.header.dataset.path
-    if path is None:
-        return None
-    try:
-        data = load_dataset(os.path.normpath(Path(folder) / path))
-    except NoochError:
-        return None
-    return data if data.fingerprint == suite.header.dataset.fingerprint else None
-
-
 def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
-    """A suite, and its dataset: the one at ``place`` or, without it, of ``recorded_dataset``."""
+    """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
     suite = load_suite(folder)
-    return suite, recorded_dataset(suite, folder) if place is None else load_dataset(place)
+    return suite, suite.found_in() if place is None else load_dataset(place)
 
 
 def explain(
-    suite: Suite,
+    suite: Suite | str | Path,
     task: str,
     image_id: ImageId,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
     predictions: PredictionSource = (),
     scale: str | None = None,
@@ -155,6 +143,8 @@ def explain(
         ParameterError: the suite has no such task or image, or the dataset is another one.
         InputError: predictions that cannot be read.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     if data is not None:
         suite.require_dataset(data)
     verdicts, place = [], None

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from nooch.challenge import POOLED, Sweep
 from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_fraction, check_one_of
+from nooch.files import Place
 from nooch.finding.annotation_coverage import check_counted, check_fit
 from nooch.finding.search import resolve_tasks, splits_to_search
 from nooch.finding.suite_builder import training_part
@@ -87,7 +88,7 @@ class SweepOptions:
 
 
 def sweep_thresholds(
-    data: Dataset,
+    data: Dataset | Place | str,
     *,
     options: SweepOptions | None = None,
     splits: Sequence[str] | None = None,
@@ -110,6 +111,7 @@ def sweep_thresholds(
             range, tau without an embedding.
         InputError: unknown areas, an empty training split; too much that was not annotated.
     """
+    data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
     alphas, betas, taus = asked.grids(data)
     names = resolve_tasks(data.classes, "all" if asked.tasks is None else asked.tasks)

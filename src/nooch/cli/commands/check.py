@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import typer
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    print_shown,
+    progress,
+)
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
@@ -20,6 +29,10 @@ __all__ = ["check_command", "slices_command"]
 
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
+_GroupOption = typer.Option(
+    None,
+    help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
+)
 
 
 def check_command(
@@ -48,6 +61,7 @@ def check_command(
         False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
     ),
     images: Path = shared.ImagesOption,
+    group: str = _GroupOption,
     fail_if: list[str] = typer.Option(
         [],
         "--fail-if",
@@ -62,7 +76,7 @@ def check_command(
     options = CheckOptions(
         tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
         min_hard=min_hard, scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines,
-        slices=not no_slices, images=images, seed=seed,
+        slices=not no_slices, images=images, group=group, seed=seed,
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -89,19 +103,12 @@ def check_command(
 
 def _print(checked: Checked) -> None:
     screen = console()
-    for text in checked.notes:
-        note(text)
-    verdicts = dict(checked.findings.table.group_by("verdict").len().rows())
-    counts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
-    sections = [
-        (f"Contexts ({counts})", checked.findings.sentences(_MOST) or ["Nothing is worse."])
-    ]
-    if checked.slices is not None:
-        listed = checked.slices.sentences(_MOST) or ["No slice errs more often."]
-        sections.append((f"Slices ({len(checked.slices):,} tested)", listed))
-    for title, sentences in sections:
-        screen.print(title, style="bold", markup=False)
-        for sentence in sentences:
+    note(*checked.notes)
+    errors, *sections = checked.sections(_MOST)
+    print_shown([errors.table] if errors.table else [])
+    for one in sections:
+        screen.print(one.title, style="bold", markup=False)
+        for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
             screen.print(f"  {sentence}", markup=False, highlight=False)
     screen.print(f"page: {checked.page}", style="dim", markup=False)
 
@@ -135,6 +142,7 @@ def slices_command(
     ),
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
+    group: str = _GroupOption,
     scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
@@ -159,14 +167,14 @@ def slices_command(
         split=splits_to_score(split, found)[0],
         tasks=shared.split_names(tasks) or found.tasks,
         scale=scale,
-        options=SliceOptions(min_support, min_drop, against, most, seed),
+        options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
     if format is Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
-    for sentence in slices.sentences(len(slices)):
+    for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         console().print(sentence, markup=False, highlight=False)
-    confirmed = slices.table.filter("confirmed").height
-    note(f"{counted(len(slices), 'slice')} tested, {confirmed:,} confirmed")
+        console().print(f"  --phi {quote(phi)}", style="dim", markup=False, highlight=False)
+    note(f"slices: {slices.counts}")

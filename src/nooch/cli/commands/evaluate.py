@@ -55,11 +55,7 @@ def evaluate_command(
     metrics: str = Option(
         None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
     ),
-    threshold: str = Option(
-        "0.5",
-        help="Positive above this probability: a number, a file of task and threshold, or valid:"
-        " chosen there for each task.",
-    ),
+    threshold: str = shared.ThresholdOption,
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
@@ -93,7 +89,7 @@ def evaluate_command(
         baseline=baseline,
         averages=average,
         by=shared.split_names(by),
-        attributes=_attributes(scored, suite, dataset) if by else None,
+        attributes=_attributes(scored, dataset) if by else None,
         scale=scale,
         ignore_unknown=ignore_unknown,
         strict=strict,
@@ -133,12 +129,11 @@ def _check_files(
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
 
 
-def _attributes(scored: Suite, suite: Path, dataset: Place | None) -> pl.DataFrame:
+def _attributes(scored: Suite, dataset: Place | None) -> pl.DataFrame:
     """Attributes of the dataset's images."""
     from nooch.data import load_dataset
-    from nooch.finding.suite_summary import recorded_dataset
 
-    data = recorded_dataset(scored, suite) if dataset is None else load_dataset(dataset)
+    data = scored.found_in() if dataset is None else load_dataset(dataset)
     if data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"

@@ -62,14 +62,13 @@ def figure_command(
     from nooch.data import load_dataset
     from nooch.figures.paper_figures import Sources, save_figures
     from nooch.figures.sheet_presets import SHEETS
-    from nooch.finding.suite_summary import recorded_dataset
     from nooch.report.sweep_files import load_sweep
 
     with progress() as update:
         sets = None if suite is None else load_suite(suite)
         data = None if dataset is None else load_dataset(dataset)
         if sets is not None and data is None and SHEETS.keys() & set(names):
-            data = recorded_dataset(sets, suite)
+            data = sets.found_in()
         sources = Sources(
             suite=sets,
             data=data,

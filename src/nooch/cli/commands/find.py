@@ -59,9 +59,8 @@ def find_command(
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.cli.terminal_tables import print_found
     from nooch.criteria import Combination
-    from nooch.data import open_dataset
     from nooch.engines import engine as engine_of
-    from nooch.finding.search import FindOptions, recorded_path, resolve_tasks
+    from nooch.finding.search import FindOptions, recorded_path
     from nooch.finding.suite_builder import find
 
     base, combined = needed_names(criterion)
@@ -70,8 +69,9 @@ def find_command(
     options = CriterionOptions(alpha, beta, cues, thresholds, expression, scores, fitted)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
-    data = open_dataset(dataset.absolute())
-    options.check_tau(resolve_tasks(data.classes, tasks), data.classes)
+    data: Dataset | Place = dataset.absolute()
+    if tau is not None:
+        options.check_tau(dataset, tasks)
     logs = None if engine is None else logs_of(out)
     with watched(logs) as update:
         if "gist" in base and fitted is None:
@@ -100,9 +100,7 @@ def embed_command(
     engine: str = shared.EngineOption,
 ) -> None:
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
-    from nooch.data import open_dataset
-
-    data = open_dataset(dataset.absolute())
+    data = dataset.absolute()
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
         _, name = embedded(data, encoder, precision, update, engine, logs)
@@ -110,7 +108,7 @@ def embed_command(
 
 
 def embedded(
-    data: Dataset,
+    data: Dataset | Place,
     encoder: str | None,
     precision: str | None,
     update: Progress,
@@ -122,7 +120,7 @@ def embedded(
     """The dataset with the embedding asked for, kept in its folder, and the embedding's name.
 
     Args:
-        data: of ``open_dataset``.
+        data: of ``open_dataset``, or its folder.
         encoder: as for ``nooch.embed``.
         precision: as for ``nooch.embed``.
         update: progress.
@@ -130,10 +128,12 @@ def embedded(
         logs: of the engine.
         optional: a note, not an error, where the folder cannot be written.
     """
+    from nooch.data import as_dataset
     from nooch.engines import engine as engine_of
     from nooch.finding.dataset_embedding import asked_embedding, embed
 
     places: dict[str, Any] = {}
+    data = as_dataset(data)
     asked = asked_embedding(encoder, data.embedding_names, precision)
     if engine is not None and not isinstance(asked, str | Path):
         # a GPU serves one job at a time

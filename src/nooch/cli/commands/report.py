@@ -33,6 +33,8 @@ def report_command(
     rule: str = shared.RuleOption,
     split: str = Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = shared.BootstrapOption,
+    metrics: str = Option(None, help="More metrics of predictions, such as accuracy,f1."),
+    threshold: str = shared.ThresholdOption,
     thumbnails: int = Option(
         200, min=0, help="Pictures for each task and split, in addition to the examples."
     ),
@@ -65,6 +67,8 @@ def report_command(
         rule=rule,
         split=split,
         bootstrap=bootstrap,
+        metrics=shared.split_names(metrics),
+        threshold=threshold,
         thumbnails=None if all_thumbnails else thumbnails,
         examples=examples,
     )
