@@ -17,8 +17,8 @@ __all__ = [
 ]
 
 
-def print_counts(suite: Suite) -> None:
-    """Counts of every set, as the paper's Table 2."""
+def print_counts(suite: Suite, least: int = 0) -> None:
+    """Counts of every set, as the paper's Table 2; a star marks fewer than ``least`` images."""
     for split in suite.splits:
         rows = []
         for task in suite.tasks:
@@ -34,13 +34,15 @@ def print_counts(suite: Suite) -> None:
                 (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None)
                 for c in suite.criteria
             ]
+            marked = [n if n is None or n >= least else f"{n:,}*" for pair in hard for n in pair]
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
             negatives = any_record.negatives + any_record.excluded_negatives
             sizes = (None, None) if suite.header.hard_only else (positives, negatives)
-            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
+            rows.append([task, _cues(suite, task), *marked, *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
-        title = f"Challenge sets ({split})"
+        few = f"; * fewer than {least} images" if least else ""
+        title = f"Challenge sets ({split}{few})"
         print_table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
     print_skipped(suite)
 
@@ -63,7 +65,13 @@ def print_cues(suite: Suite) -> None:
         if record.stability:
             columns += ["95 % interval", "cue in"]
             rows = [
-                [task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", f"{s.share:.0%}"]
+                [
+                    task,
+                    s.cue,
+                    s.strength,
+                    f"[{s.low:.3g}, {s.high:.3g}]",
+                    f"{s.share:.0%}{' near alpha' if s.near_alpha else ''}",
+                ]
                 for task, listed in record.stability.items()
                 for s in listed
             ]

@@ -88,6 +88,7 @@ class EvaluateOptions:
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
+        min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
@@ -106,6 +107,7 @@ class EvaluateOptions:
     scale: str | None = None
     ignore_unknown: bool = False
     strict: bool = False
+    min_hard: int = 0
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -168,8 +170,12 @@ def evaluate(
             if not (asked.ignore_unknown or suite.header.hard_only):
                 check_known(runs, ids, suite, tasks)
             predicted = [run.tasks for run in runs]
-            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
-            notes += left_out(sample.suite, keys, over)
+            over = (
+                {}
+                if asked.strict
+                else averaged_tasks(sample.suite, keys, predicted, asked.min_hard)
+            )
+            notes += left_out(sample.suite, keys, over, asked.min_hard)
             averages = Averages(over, asked.strict)
             part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
             blocks += part.blocks(averages, progress)

@@ -69,6 +69,9 @@ def evaluate_command(
         False, "--ignore-unknown", help="Leave out what the suite lacks."
     ),
     strict: bool = shared.StrictOption,
+    min_hard: int = Option(
+        0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
+    ),
     threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
@@ -98,6 +101,7 @@ def evaluate_command(
         scale=scale,
         ignore_unknown=ignore_unknown,
         strict=strict,
+        min_hard=min_hard,
         threads=threads,
     )
     with progress() as update:

@@ -74,6 +74,7 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
 def show_command(suite: Path = shared.SuiteArgument, format: Format = FormatOption) -> None:
     """Counts, cues, thresholds, and the overlap of criteria."""
     from nooch.challenge import load_suite
+    from nooch.checking.findings import SMALLEST
     from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
@@ -81,7 +82,7 @@ def show_command(suite: Path = shared.SuiteArgument, format: Format = FormatOpti
     if format is Format.json:
         print_json(summary(shown))
         return
-    terminal_tables.print_counts(shown)
+    terminal_tables.print_counts(shown, least=SMALLEST)
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
