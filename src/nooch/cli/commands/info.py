@@ -84,6 +84,7 @@ def show_command(
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.challenge import load_suite
+    from nooch.checking.findings import SMALLEST
     from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
@@ -92,7 +93,7 @@ def show_command(
         print_json(summary(shown.only(named) if named else shown))
         return
     most = len(shown.tasks) if everything else terminal_tables.MOST
-    shown = terminal_tables.print_counts(shown, named, most)
+    shown = terminal_tables.print_counts(shown, named, most, SMALLEST)
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
