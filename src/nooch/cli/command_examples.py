@@ -59,6 +59,8 @@ nooch predict suite --model microsoft/resnet-50 --map imagenet --out p.csv
 nooch predict suite --model openai/clip-vit-base-patch32 --out clip.parquet
 nooch evaluate suite model.csv
 nooch evaluate suite old.csv new.csv --bootstrap 1000 --out scores.md
+nooch captions nooch-coco captions.json
+nooch captions suite llava.json blip.json --synonyms words.yaml
 nooch slices suite model.csv
 nooch slices suite model.csv --tasks car --min-support 20 --out slices.csv
 nooch pixels data --out pixels

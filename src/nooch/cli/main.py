@@ -17,6 +17,7 @@ from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
     bench,
+    captions,
     check,
     classes,
     download,
@@ -68,6 +69,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "check": check.check_command,
         "predict": predict.predict_command,
         "evaluate": evaluate.evaluate_command,
+        "captions": captions.captions_command,
         "slices": check.slices_command,
     },
     "Train": {

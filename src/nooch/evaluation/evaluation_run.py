@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
+from nooch.evaluation.answer_predictions import context_lines
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
@@ -153,7 +154,7 @@ def evaluate(
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
-    notes += sample.notes
+    notes += _about_answers(sample, runs, wanted, asked)
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -357,6 +358,20 @@ def _images(suite: Suite, keys: Sequence[_Key], split: str) -> pl.Series:
         if record.positives + record.negatives == whole:
             return suite.set(*key).image_ids
     return union_of(suite.set(*key) for key in keys)
+
+
+def _about_answers(
+    sample: AskedSample, runs: Sequence[Predictions], keys: Sequence[_Key], asked: EvaluateOptions
+) -> list[str]:
+    """Notes on answers in words, first how often each model says yes to an absent object."""
+    keys = [key for key in keys if key in sample.suite.keys]
+    lines = [
+        line
+        for run in runs
+        if run.weights is not None
+        for line in context_lines(run, sample.suite, keys, asked.bootstrap, asked.seed)
+    ]
+    return [*lines, *sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
 
 
 def _notes(

@@ -101,7 +101,8 @@ def evaluate_command(
     runs = read_predictions(predictions, reading, scored, data)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
-    shown = wanted or ("auc", "nll")
+    in_words = any(run.in_words for run in runs)
+    shown = wanted or (("recall", "fpr", "accuracy") if in_words else ("auc", "nll"))
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:
