@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from nooch.answers import images_of
-from nooch.captions.caption_files import Captions, read_captions
+from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
 from nooch.data import ImageId
@@ -30,12 +30,12 @@ __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 POOLED = "pooled"
 """The task that stands for the answers about all tasks together."""
 _SHOWN = (
-    ("recall_% hard", "rate", "hard_positive", 100.0),
-    ("recall_% easy", "rate", "easy_positive", 100.0),
     ("absent_% hard", "rate", "hard_negative", 100.0),
     ("absent_% easy", "rate", "easy_negative", 100.0),
     ("absent ratio", "ratio", "negative", 1.0),
     ("odds ratio", "odds_ratio", "negative", 1.0),
+    ("recall_% hard", "rate", "hard_positive", 100.0),
+    ("recall_% easy", "rate", "easy_positive", 100.0),
 )
 """What is shown: title, measure, subset, factor."""
 
@@ -195,7 +195,7 @@ def _cells(suite: Suite, keys: Sequence[tuple[str, str, str]]) -> dict[str, pl.D
 
 
 def _scores(
-    run: Captions,
+    run: ModelCaptions,
     vocabulary: Vocabulary,
     cells: Mapping[str, pl.DataFrame],
     tasks: Sequence[str],
