@@ -149,9 +149,6 @@ class ChallengeSet(TabularResult):
         left_out = sum(self.excluded)
         notes = [f"{counted(left_out, 'image')} without a verdict left out"] if left_out else []
         images = counted(len(self), "image")
-            ", ".join((self.criterion, self.task, self.split)),
-            counted(len(self), "image"),
-        )
         title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {images})"
         return DisplayTable(title, columns, rows, notes=notes)
 
