@@ -282,7 +282,7 @@ class Suite(Displayed):
         return self.set(criterion, task, split).ids("easy")
 
     def require_dataset(self, data: Dataset | Place | str) -> Dataset:
-        """The dataset, or that of a folder. Raises ParameterError unless the suite was found in it."""
+        """The dataset, opened. Raises ParameterError unless the suite was found in it."""
         data = as_dataset(data)
         if data.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
