@@ -14,7 +14,7 @@ import numpy as np
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
+from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.prediction_files import PredictionSource
@@ -151,9 +151,7 @@ def explain(
         InputError: predictions that cannot be read.
     """
     suite = as_suite(suite)
-    data = None if data is None else as_dataset(data)
-    if data is not None:
-        suite.require_dataset(data)
+    data = None if data is None else suite.require_dataset(data)
     verdicts, place = [], None
     for criterion in criteria or suite.criteria:
         located = _locate(suite, criterion, task, image_id)

@@ -13,7 +13,7 @@ import polars as pl
 
 from nooch.challenge import Suite, as_suite
 from nooch.criteria import FittedCE, FittedGist
-from nooch.data import Dataset, as_dataset
+from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
@@ -149,11 +149,9 @@ def write_report(
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
     suite = as_suite(suite)
-    data = None if data is None else as_dataset(data)
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
-    if data is not None:
-        suite.require_dataset(data)
+    data = None if data is None else suite.require_dataset(data)
     split = splits_to_score(options.split, suite)[0]
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
