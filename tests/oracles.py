@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import NormalDist
 
 import hypothesis.strategies as st
 import numpy as np
@@ -164,14 +165,17 @@ def naive_metric(
     *,
     images: float | None = None,
     threshold: float = 0.5,
+    size: float | None = None,
 ) -> float:
     """Any metric, from its definition; NaN where it is undefined.
 
-    ``images`` is the weight of the whole set, of which these images are a subset.
+    ``images`` is the weight of the whole set, of which these images are a subset, and ``size`` the
+    number of images that weights of another sum stand for.
     """
     w = np.ones(len(labels)) if weights is None else weights
     said, positive, negative = logits > logit(threshold), w[labels].sum(), w[~labels].sum()
-    both = ("auc", "auprc", "precision", "f1", "balanced_accuracy")
+    signal = ("dprime", "response_criterion")
+    both = ("auc", "auprc", "precision", "f1", "balanced_accuracy", *signal)
     needs = {"recall": positive, "fpr": negative, **dict.fromkeys(both, min(positive, negative))}
     weight, hit, false = w.sum(), w[said & labels].sum(), w[said & ~labels].sum()
     if not needs.get(name, weight) or (name == "precision" and not hit + false):
@@ -193,7 +197,15 @@ def naive_metric(
         "fpr": lambda: false / negative,
         "f1": lambda: 2 * hit / (hit + false + positive),
         "brier": lambda: w @ (p - labels) ** 2 / weight,
+        "yes_rate": lambda: w[said].sum() / weight,
     }
+    if name in signal:
+        unit = (size or weight) / weight
+        hits, claims = (
+            NormalDist().inv_cdf((part * unit + 0.5) / (side * unit + 1))
+            for part, side in ((hit, positive), (false, negative))
+        )
+        return hits - claims if name == "dprime" else -(hits + claims) / 2
     return float(values[name]())
 
 

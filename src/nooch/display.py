@@ -7,12 +7,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from nooch.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = [
     "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "parameters_text", "printable",
@@ -102,15 +99,10 @@ class Displayed:
         return self.display.html()
 
 
-class _HasTable(Protocol):
-    @property
-    def table(self) -> pl.DataFrame: ...
-
-
 class TabularResult(Displayed):
     """A result whose ``table`` has everything that it knows."""
 
-    def to_pandas(self: _HasTable) -> Any:
+    def to_pandas(self: Any) -> Any:
         """The ``table`` as a pandas frame; names out of a fixed list are categories.
 
         Raises:

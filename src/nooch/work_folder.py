@@ -24,12 +24,12 @@ from nooch.files import replace_file
 __all__ = [
     "check_space",
     "held",
-    "kept",
     "key_of",
     "locked",
     "remove_folder",
     "remove_leftovers",
     "size_in_words",
+    "stored",
     "work_folder",
 ]
 
@@ -156,7 +156,7 @@ def remove_folder(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
+def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
     """A result that is made once: read from its file, or made and written there.
 
     Args:
@@ -167,9 +167,9 @@ def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
     if file.is_file():
         result: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
         return result
-    made = make()
-    replace_file(file, msgspec.msgpack.encode(made, enc_hook=_plain))
-    return made
+    result = make()
+    replace_file(file, msgspec.msgpack.encode(result, enc_hook=_plain))
+    return result
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,6 @@ from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
-from nooch.finding.suite_summary import recorded_dataset
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +46,20 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert suite.tasks == ("car",)
     again = nooch.evaluate(suite, folder / "model.csv", ignore_unknown=True, split="test")
     assert checked.scores.value("auc", "hard", run="model") == again.value("auc", "hard")
+    ((task, model, *counts),) = checked.errors.rows
+    assert (task, model) == ("car", "model")
+    said = pl.read_csv(folder / "model.csv").join(data.images, on="image_id").filter(split="test")
+    wrong = said.with_columns(car=data.select("test").labels("car")).filter(
+        (pl.col("logit") > 0) != pl.col("car")
+    )
+    n = data.select("test").labels("car").sum()
+    missed = wrong["car"].sum()
+    assert counts == [f"{missed} of {n}", f"{wrong.height - missed} of {600 - n}"]
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
-    assert checked.notes == ["split test; 1 of 1 tasks have at least 20 hard images of a side"]
+    assert checked.notes == [
+        'Predictions: 1,200 images, logits (column "logit")',
+        "split test; 1 of 1 tasks have at least 20 hard images of a side",
+    ]
     assert "page: " in repr(checked)
 
 
@@ -67,6 +78,9 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
     assert refused.code == 2
     assert "20 and more" in refused.err
+    run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
+        "alpha is 5", "did you mean 0.05?"
+    )
 
 
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
@@ -110,10 +124,11 @@ def test_annotations_are_imported(tmp_path, run_cli):
     made = nooch.load_dataset(tmp_path / "out/dataset")
     assert len(made) == 600
     suite = nooch.load_suite(tmp_path / "out/suite")
-    assert recorded_dataset(suite, tmp_path / "out/suite").fingerprint == made.fingerprint
+    assert suite.found_in().fingerprint == made.fingerprint
     page = (tmp_path / "out/report/index.html").read_text()
     assert "Errors by context" in page
-    assert "Slices with more errors" in page
+    assert "Slices (" in page
+    assert "Where noise errs" in page
 
 
 def words(text):

@@ -5,6 +5,7 @@ import json
 import string
 from dataclasses import replace
 from functools import partial
+from urllib.parse import unquote
 
 import msgspec
 import numpy as np
@@ -17,12 +18,17 @@ from refusals import fails, refused
 from nooch.criteria import CE
 from nooch.errors import OutputError
 from nooch.exports.export_suite import export
-from nooch.exports.file_names import Names, safe_name, true_name
+from nooch.exports.file_names import Names, safe_name
 from nooch.finding.suite_builder import find
 from nooch.published import read_published
 from nooch.published.sets_as_suite import published_suite, read_labels
 
 SIDES = ("hard_positive", "hard_negative")
+
+
+def true_name(safe):
+    """What ``safe_name`` made safe."""
+    return unquote(safe.replace("+", "%"))
 
 
 def test_ids_hold_the_suite(made, tmp_path):

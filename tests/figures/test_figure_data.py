@@ -297,19 +297,15 @@ def test_lines_say_what_the_data_say(suite):
 def test_what_cannot_be_plotted(suite):
     sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
     scores = nooch.evaluate(suite, logits(suite))
-    fails(
-        lambda: plot.support(suite.set("~ce", "car", "test")),
-        "gives no support",
-        kind=UndefinedError,
+    marks, few = (
+        suite.set("~ce", "car", "test"),
+        nooch.evaluate(suite, logits(suite), metrics=["nll"]),
     )
+    fails(lambda: plot.support(marks), "gives no support", kind=UndefinedError)
+    fails(lambda: plot.levels(few), "no value of auc", kind=UndefinedError)
     refused(lambda: plot.levels(scores, "ap"), "'ap' is no metric")
     refused(lambda: plot.levels(scores), "which criterion", "ce, ~ce")
     refused(lambda: plot.levels(scores, "auc", "gist"), "'gist'")
-    fails(
-        lambda: plot.levels(nooch.evaluate(suite, logits(suite), metrics=["nll"])),
-        "no value of auc",
-        kind=UndefinedError,
-    )
     refused(lambda: plot.shares(sweep), "which split", "valid, test")
     refused(lambda: plot.shares(sweep, "both", "test"), "'both' is no side")
     refused(lambda: plot.shares(sweep, split="test", task="cra"), "did you mean car")

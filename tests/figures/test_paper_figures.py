@@ -249,10 +249,8 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     assert data["split"].unique().to_list() == ["test"]
     valid = figure_data("fig12", Sources(sweep=loaded, split="valid"))
     assert valid["split"].unique().to_list() == ["valid"]
-    refused(
-        lambda: figure_data("fig12", Sources(sweep=loaded, split="train")),
-        "'train' is no split of the sweep",
-    )
+    other = Sources(sweep=loaded, split="train")
+    refused(lambda: figure_data("fig12", other), "'train' is no split of the sweep")
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
     refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`tau`")
@@ -298,10 +296,9 @@ def test_embeddings_are_named_where_there_are_several(sources):
 
 def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     out = tmp_path / "out"
-    refused(
-        lambda: save_figures(["fig10"], sources, out, formats=["gif"]), "'gif' is no figure format"
-    )
-    refused(lambda: save_figures(["fig10"], sources, out, dpi=5), "dpi is 5")
+    act = partial(save_figures, ["fig10"], sources, out)
+    refused(partial(act, formats=["gif"]), "'gif' is no figure format")
+    refused(partial(act, dpi=5), "dpi is 5")
     refused(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3")
     ids = sources.data.image_ids
     cows = Predictions.of(np.ones((60, 1)), ids, ["cow"], scale="logit")

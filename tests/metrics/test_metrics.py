@@ -180,7 +180,7 @@ def test_of_one_label_recall_is_accuracy_and_others_are_undefined():
         assert known[rate] == pytest.approx(2 / 3)
         assert known["accuracy"] == pytest.approx(2 / 3 if label else 1 / 3)
         undefined = {name for name, value in known.items() if np.isnan(value)}
-        other = {"recall", "fpr"} - {rate}
+        other = {"recall", "fpr", "dprime", "response_criterion"} - {rate}
         assert undefined == {"auc", "auprc", "balanced_accuracy", "precision", "f1", *other}
     # no positive answer: no precision, but an F1 of 0
     labels = np.array([True, False, True])
@@ -243,7 +243,9 @@ def check_rows(table, parts, values, weights, threshold):
     for column, name in enumerate(ALL_METRICS):
         expected = np.nan
         if mixed is not None:
-            expected = naive_metric(name, labels, values, mixed, threshold=threshold)
+            expected = naive_metric(
+                name, labels, values, mixed, threshold=threshold, size=weights.sum()
+            )
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 

@@ -72,26 +72,18 @@ def test_areas_are_counts_and_add_up_to_one_with_the_void(images):
 
 
 @pytest.mark.parametrize(
-    ("pixels", "mode"),
-    [
-        (np.array([[0, 1], [1, 1]], np.uint8), "L"),
-        (np.array([[0, 1], [1, 1]], bool), "1"),
-        (np.array([[0, 1], [1, 1]], np.uint16), "I;16"),
-    ],
+    ("kind", "mode"), [(np.uint8, "L"), (bool, "1"), (np.uint16, "I;16"), (np.uint8, "P")]
 )
-def test_kinds_of_images(tmp_path, pixels, mode):
-    _save(tmp_path / "maps", "1.png", pixels)
-    with Image.open(tmp_path / "maps" / "1.png") as image:
-        assert image.mode == mode
-    data = read_label_maps(tmp_path / "maps", _classes(tmp_path, {0: "a", 1: "b"}))
-    assert areas_of(data) == {1: {"a": 0.25, "b": 0.75}}
-
-
-def test_a_palette_is_not_looked_up(tmp_path):
-    image = Image.fromarray(np.array([[0, 1], [1, 1]], np.uint8), "L").convert("P")
-    image.putpalette([9, 9, 9, 0, 0, 0])
+def test_kinds_of_images(tmp_path, kind, mode):
+    """A palette is not looked up."""
+    image = Image.fromarray(np.array([[0, 1], [1, 1]], kind))
+    if mode == "P":
+        image = image.convert("P")
+        image.putpalette([9, 9, 9, 0, 0, 0])
     (tmp_path / "maps").mkdir()
     image.save(tmp_path / "maps" / "1.png")
+    with Image.open(tmp_path / "maps" / "1.png") as saved:
+        assert saved.mode == mode
     data = read_label_maps(tmp_path / "maps", _classes(tmp_path, {0: "a", 1: "b"}))
     assert areas_of(data) == {1: {"a": 0.25, "b": 0.75}}
 

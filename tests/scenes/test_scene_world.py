@@ -112,7 +112,7 @@ def changed(tmp_path, old, new, count=1):
     [
         ("stray: 0.25", "stray: 1.5", ["is no world", "stray"], InputError),
         ("stray: 0.25", "strays: 0.25", ["is no world", "strays"], InputError),
-        ("stray: 0.25", "stray: [", ["is no YAML"], InputError),
+        ("stray: 0.25", "stray: [", ["cannot be read", "a YAML file"], InputError),
         ("weight: 0.6", "weight: 0", ["is no world", "weight"], InputError),
         ("place: sky", "place: heaven", ["is no world", "heaven"], InputError),
         ("car: 0.8", "cars: 0.8", ["'cars' is no thing", "did you mean car", "street"],
@@ -135,7 +135,7 @@ def changed(tmp_path, old, new, count=1):
 )  # fmt: skip
 def test_worlds_that_are_refused(tmp_path, old, new, parts, kind):
     path = changed(tmp_path, old, new)
-    text = fails(lambda: load_world(path), *parts, kind=kind, helps=parts != ["is no YAML"])
+    text = fails(lambda: load_world(path), *parts, kind=kind)
     assert "world.yaml" in text
 
 
@@ -145,11 +145,10 @@ def test_crowds_of_a_task_are_refused(tmp_path):
 
 
 def test_files_that_are_no_worlds(tmp_path):
-    fails(lambda: load_world(tmp_path / "none.yaml"), "cannot be read", helps=False)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\xfa")
-    fails(lambda: load_world(tmp_path / "binary"), "is no text in UTF-8", helps=False)
     (tmp_path / "tag").write_text("!!python/object/apply:os.getcwd []")
-    fails(lambda: load_world(tmp_path / "tag"), "is no YAML", helps=False)
+    for name, part in (("none.yaml", "No such file"), ("binary", "utf-8"), ("tag", "constructor")):
+        fails(lambda n=name: load_world(tmp_path / n), "cannot be read", part)
 
 
 def test_a_custom_world(tmp_path):

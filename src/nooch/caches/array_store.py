@@ -77,14 +77,8 @@ class ArrayKind:
 
 @dataclass
 class Unfinished:
-    """An array that is being made.
-
-    Attributes:
-        work: the folder that holds it meanwhile.
-        shape: of the array.
-        dtype: of the array.
-        block: rows in a block.
-        done: hashes of the blocks that are there.
+    """An array that is being made in ``work``, in blocks of ``block`` rows; ``done`` has the hashes
+    of those that are there.
     """
 
     work: Path

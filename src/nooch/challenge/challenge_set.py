@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -13,13 +13,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
-from nooch.challenge.thumbnail_sheet import SIDE, ThumbnailSheet
+from nooch.challenge.thumbnail_sheet import thumbnail_sheet
 from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.image_opening import thumbnail
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["ROWS", "SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
 
@@ -37,10 +39,6 @@ ROWS: dict[str, Any] = {
 def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Index into ``SUBSETS`` of each image, uint8 (n,)."""
     return np.where(hard, np.where(labels, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
-
-
-def no_dataset() -> None:
-    """The dataset of a set that nothing is recorded of."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,7 +90,7 @@ class ChallengeSet(TabularResult):
     negative: Side = UNKNOWN
     excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
-    dataset: Callable[[], Dataset | None] = no_dataset
+    dataset: Callable[[], Dataset | None] | None = None
 
     @classmethod
     def from_mark(
@@ -171,6 +169,17 @@ class ChallengeSet(TabularResult):
         hard = np.bincount(self.subset, minlength=3)
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
 
+    def only(self, mask: NDArray[np.bool_]) -> ChallengeSet:
+        """The set of some of its images; ``mask`` is bool (n,)."""
+        return replace(
+            self,
+            image_ids=self.image_ids.filter(pl.Series(mask)),
+            labels=self.labels[mask],
+            subset=self.subset[mask],
+            support=None if self.support is None else self.support[mask],
+            by_cue=None if self.by_cue is None else self.by_cue[mask],
+        )
+
     def ids(self, subset: str) -> list[Any]:
         """Image ids of ``hard_positive``, ``hard_negative``, ``easy``, its sides ``easy_positive``
         and ``easy_negative``, or ``hard`` (both), ascending.
@@ -197,8 +206,9 @@ class ChallengeSet(TabularResult):
         *,
         data: Dataset | Place | str | None = None,
         images: str | Path | None = None,
-    ) -> ThumbnailSheet:
-        """Thumbnails of the hardest images, half of them positives: shown in notebooks.
+    ) -> Image.Image:
+        """Thumbnails of the hardest images, half of them positives, as a picture of Pillow, which
+        notebooks show and ``.save("sheet.png")`` writes.
 
         Args:
             n: images at most.
@@ -209,27 +219,23 @@ class ChallengeSet(TabularResult):
             ParameterError: no dataset, or one without an image of the set.
             InputError: no folder of images, or images that are missing or cannot be read.
         """
-        known = self.dataset() if data is None else as_dataset(data)
+        recorded = None if self.dataset is None else self.dataset()
+        known = recorded if data is None else as_dataset(data)
         if known is None:
             raise ParameterError(
-                "the dataset of the challenge set is not known",
-                where="data",
-                allowed="the dataset that the suite was found in, or its folder",
-                remedy='for example challenge_set.show(12, data="my-dataset")',
+                "the dataset that the suite was found in is not known",
+                remedy='give it, or its folder: challenge_set.show(data="my-dataset")',
             )
-        index, groups = ImageIndex.of(known, images, "`images`"), []
-        names = known.images["file_name"]
+        index, names, groups = ImageIndex.of(known, images, "`images`"), known.images, {}
         for side, most in (("hard_positive", n - n // 2), ("hard_negative", n // 2)):
             rows = self.hardest(side, most)
             ids = self.image_ids.gather(rows).to_list()
-            files = index.all_of(ids, [names[known.row(i)] for i in ids], "`images`")
-            support = [""] * len(ids)
+            files = [names["file_name"][known.row(image_id)] for image_id in ids]
+            words = [f"image {image_id}" for image_id in ids]
             if self.support is not None:
-                support = [f", support {value:.3g}" for value in self.support[rows]]
-            captions = [f"image {i}{text}" for i, text in zip(ids, support, strict=True)]
-            pictures = [thumbnail(file, SIDE) for file in files]
-            of = int((self.subset == SUBSETS.index(side)).sum())
-            title = f"{self.task}, {self.criterion}, {self.split}: {side.replace('_', ' ')}s"
-            title += f", {len(ids)} of {of:,}"
-            groups.append((title, list(zip(pictures, captions, strict=True))))
-        return ThumbnailSheet(groups)
+                values = [f", support {value:.3g}" for value in self.support[rows]]
+                words = [*map(str.__add__, words, values)]
+            shown = f"{len(ids)} of {len(self.ids(side)):,} {side.replace('_', ' ')}s"
+            title = f"{self.task}, {self.criterion}, {self.split}: {shown}"
+            groups[title] = [*zip(index.all_of(ids, files, "`images`"), words, strict=True)]
+        return thumbnail_sheet(groups)

@@ -24,7 +24,7 @@ from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
-from nooch.errors import FormatError, check_type
+from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
@@ -35,7 +35,6 @@ TABLE = "challenge_sets.parquet"
 
 
 _AGAIN = "find the suite again"
-_LOAD = 'nooch.load_suite("my-suite")'
 _SETS: Schema = {
     "criterion": Column(NAMES, "the suite's criteria"),
     "task": Column(NAMES, "the suite's tasks"),
@@ -111,10 +110,12 @@ def as_suite(suite: Suite | str | Path) -> Suite:
     Raises:
         WrongTypeError: neither; see also ``load_suite``.
     """
-    if isinstance(suite, Suite):
-        return suite
-    check_type("suite", suite, (str, Path), "a Suite, or the path of its folder", _LOAD)
-    return load_suite(suite)
+    if isinstance(suite, str | Path):
+        return load_suite(suite)
+    if not isinstance(suite, Suite):
+        allowed = "a Suite, or the path of its folder"
+        raise wrong_type("suite", suite, allowed, 'suite=nooch.load_suite("my-suite")')
+    return suite
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
@@ -196,7 +197,7 @@ class _SetReader:
             self._last = number, self._group(number, criterion, task)
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        challenge = set_of(record, rows)
+        challenge = record.of_table(rows)
         if SetRecord.of(challenge) != record or not is_ascending(rows["image_id"]):
             counts = f"{record.positives} positives and {record.negatives} negatives"
             raise FormatError(

@@ -26,9 +26,10 @@ from nooch.criteria import (
     thresholds_of,
 )
 from nooch.criteria.named_criteria import custom_criterion
-from nooch.data import ALL, SPLITS
+from nooch.data import ALL, SPLITS, open_dataset
 from nooch.errors import ParameterError, check_one_of
-from nooch.finding.search import check_thresholds
+from nooch.files import Place
+from nooch.finding.search import check_thresholds, resolve_tasks
 
 __all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
 
@@ -100,9 +101,11 @@ class CriterionOptions:
             )
         return ContextScores(self.scores, self._tau_for("column", self.scores))
 
-    def check_tau(self, tasks: Sequence[str], classes: Sequence[str]) -> None:
+    def check_tau(self, dataset: Place, tasks: str) -> None:
         """Check before captions are embedded that thresholds fit the tasks."""
-        check_thresholds({"--tau": thresholds_of(self._values)}, tasks, classes)
+        classes = open_dataset(dataset).classes
+        tables = {"--tau": thresholds_of(self._values)}
+        check_thresholds(tables, resolve_tasks(classes, tasks), classes)
 
     @property
     def _values(self) -> Tau | None:

@@ -14,14 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.area_pairs import exceptions_table
 from nooch.data.coverage import (
-    ANNOTATED,
-    COLUMN_OF_KIND,
     Gaps,
     check_annotated,
     check_kinds,
     exceptions_of,
+    exceptions_table,
     gaps_of,
     unannotated,
 )
@@ -29,6 +27,8 @@ from nooch.data.dataset_tables import DatasetTables
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.table_schema import (
     ALL,
+    ANNOTATED,
+    COLUMN_OF_KIND,
     CORE_COLUMNS,
     SPLITS,
     check_areas,

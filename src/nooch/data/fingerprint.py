@@ -10,7 +10,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
+from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND
 
 __all__ = ["Columns", "fingerprint_of"]
 

@@ -14,12 +14,9 @@ __all__ = ["Origin", "PartialFile"]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where the bytes come from, and what shows that the file there is still the same.
-
-    Attributes:
-        url: as asked for, before redirects.
-        validator: a strong ETag or a Last-Modified date, or null.
-        total: bytes of the whole file, or null if the server did not report them.
+    """Where the bytes come from (as asked for, before redirects), and what shows that the file
+    there is still the same: a strong ETag or a Last-Modified date, or null; ``total`` may be
+    null, too.
     """
 
     url: str

@@ -6,18 +6,22 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
+from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_known, check_tasks, union_of
+from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
+from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation.known_images import KnownImages
+from nooch.evaluation.prediction_files import PredictionSource, load_predictions
+from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
@@ -32,6 +36,7 @@ from nooch.evaluation.subsets import (
     DividedSet,
     ScoreScope,
     divide,
+    effective_sizes,
     groups_of,
     parse_distribution,
 )
@@ -43,7 +48,7 @@ from nooch.evaluation.task_scores import (
     left_out,
     score_task,
 )
-from nooch.metrics import METRICS
+from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.options import options_from
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress
@@ -55,15 +60,17 @@ _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluateOptions:
-    """What ``nooch.evaluate`` scores, and how.
+class EvaluateOptions(PredictionFormat):
+    """What ``nooch.evaluate`` scores, and how; also the fields of ``PredictionFormat``.
 
     Attributes:
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
         metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``, which are the default,
-            and ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``.
+            and ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``, and for answers
+            ``yes_rate, dprime, response_criterion``. Answers in words have those that need no
+            probability, by default all of them.
         threshold: probability above which an answer is positive, for error, accuracy, precision,
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
             run and task the one of the largest balanced accuracy on the validation split.
@@ -77,9 +84,6 @@ class EvaluateOptions:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
-            A suite of only hard images leaves out other images in any case.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -98,17 +102,16 @@ class EvaluateOptions:
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
-    scale: str | None = None
-    ignore_unknown: bool = False
     strict: bool = False
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_scoring(self.metrics, self.bootstrap, least=0)
 
 
 def evaluate(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: PredictionSource,
     *,
     options: EvaluateOptions | None = None,
@@ -119,10 +122,9 @@ def evaluate(
 
     Args:
         suite: the suite.
-        predictions: a path or frame (long: ``image_id, task, logit`` or ``probability``, and any of
-            ``run, method, seed, label``; wide: ``image_id`` and a column for each task),
-            ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these, or a
-            sequence of them.
+        predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
+            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
+            or a sequence of them. A suite of only hard images leaves out other images.
         options: see ``EvaluateOptions``.
         progress: called with what is being done, and how many of how many tasks are done.
         named: fields of ``EvaluateOptions``, such as ``split`` and ``bootstrap``.
@@ -132,11 +134,12 @@ def evaluate(
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
+    suite = as_suite(suite)
     asked = options_from(EvaluateOptions, options, named)
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = as_runs(predictions, suite.tasks, asked.scale)
+    runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
     asked = _resolved(asked, suite, runs, conditions)
@@ -147,6 +150,10 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
+    notes += sample.notes
+    for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
+        KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
     if str(asked.threshold) != "0.5":
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
@@ -154,15 +161,14 @@ def evaluate(
         notes += stated
     blocks: list[Block] = []
     for split in splits:
-        keys = [key for key in wanted if key[2] == split]
+        keys = [key for key in wanted if key[2] == split and key in sample.suite.keys]
         if keys:
-            ids = _images(suite, keys, split)
-            if not (asked.ignore_unknown or suite.header.hard_only):
-                check_known(runs, ids, suite, tasks)
-            over = {} if asked.strict else averaged_tasks(suite, keys, [run.tasks for run in runs])
-            notes += left_out(suite, keys, over)
+            ids = _images(sample.suite, keys, split)
+            predicted = [run.tasks for run in runs]
+            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
+            notes += left_out(sample.suite, keys, over)
             averages = Averages(over, asked.strict)
-            part = _SplitScores(suite, keys, ids, runs, asked, thresholds)
+            part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
             blocks += part.blocks(averages, progress)
     about = {run.run: (run.method, run.seed) for run in runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
@@ -181,7 +187,7 @@ class _SplitScores:
     """What all tasks of a split share.
 
     Args:
-        suite: the suite.
+        sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
         ids: of the split's images, ascending.
         runs: the predictions.
@@ -191,14 +197,14 @@ class _SplitScores:
 
     def __init__(
         self,
-        suite: Suite,
+        sample: AskedSample,
         keys: Sequence[_Key],
         ids: pl.Series,
         runs: Sequence[Predictions],
         options: EvaluateOptions,
         thresholds: RunThresholds,
     ) -> None:
-        self._suite, self._keys, self._ids, self._options = suite, keys, ids, options
+        self._sample, self._keys, self._ids, self._options = sample, keys, ids, options
         self._thresholds = thresholds
         self._groups = groups_of(ids, options.by, options.attributes)
         self._runs = {run.run: (Aligned(run, ids, keys[0][2]), run.scale) for run in runs}
@@ -243,22 +249,29 @@ class _SplitScores:
                 raise
 
     def _divided(self, key: _Key) -> DividedSet:
-        challenge = self._suite.set(*key)
+        challenge = self._sample.suite.set(*key)
+        suite = self._sample.whole
         rows: NDArray[np.intp] | slice = slice(None)
         if not challenge.image_ids.equals(self._ids):
             rows = np.flatnonzero(self._ids.is_in(challenge.image_ids.implode()).to_numpy())
-        cues = self._suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
+        cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
         averages = [d for d in self._options.averages if isinstance(d, Distribution)]
-        shares = {d.name: d.of(self._suite, challenge) for d in averages}
+        shares = {d.name: d.of(suite, challenge) for d in averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
-        if self._suite.header.hard_only:
+        if suite.header.hard_only:
             # not one of them is all of the split's images
             whole = np.array([subset.name == "all" for subset in subsets[: len(parts.members)]])
             parts = replace(parts, members=parts.members & ~whole[:, None])
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.append(sizes, [sizes[0]] * len(shares)) for sizes in parts.sizes)
-        return DividedSet(challenge, rows, ScoreScope(*key, subsets, n, n_positive), parts)
+        scope = ScoreScope(*key, subsets, n, n_positive)
+        weights = self._sample.weights_of(challenge)
+        if weights is not None:
+            sizes = effective_sizes(parts, weights)
+            sizes = np.append(sizes, sizes[:, :1].repeat(len(shares), axis=1), axis=1)
+            scope = replace(scope, effective=sizes)
+        return DividedSet(challenge, rows, scope, parts, weights)
 
 
 def _resolved(
@@ -269,11 +282,21 @@ def _resolved(
 ) -> EvaluateOptions:
     """With a baseline, averages as distributions, and the metrics of the conditions."""
     names = [run.run for run in runs]
+    metrics = list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)]))
+    if in_words := [run.run for run in runs if run.in_words]:
+        if tuple(asked.metrics) == METRICS:
+            metrics = list(dict.fromkeys([*ANSWER_METRICS, *(c.metric for c in conditions)]))
+        if wrong := [name for name in metrics if name not in ANSWER_METRICS]:
+            raise ParameterError(
+                f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
+                where="`metrics`",
+                allowed=", ".join(ANSWER_METRICS),
+            )
     return replace(
         asked,
         baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
         averages=_distributions(asked.averages, suite),
-        metrics=list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)])),
+        metrics=metrics,
     )
 
 

@@ -123,6 +123,8 @@ class ScoreScope:
         subsets: the subsets, in the order of the rows of scores.
         n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
         tasks: how many tasks an average is over, else 1.
+        effective: of a weighted sample, float64 (3, n_subsets): the numbers of images, positives
+            and negatives that would give intervals of the same width without weights; or None.
     """
 
     criterion: str
@@ -132,6 +134,7 @@ class ScoreScope:
     n: NDArray[np.int64]
     n_positive: NDArray[np.int64]
     tasks: int = 1
+    effective: NDArray[np.float64] | None = None
 
     @property
     def common(self) -> list[int]:
@@ -148,12 +151,14 @@ class DividedSet:
         rows: where its images are among the split's: positions, or a slice of all.
         scope: names and sizes of its subsets.
         parts: how they are made up.
+        weights: of a sample, float64 (n,) with mean 1; or None.
     """
 
     challenge: ChallengeSet
     rows: NDArray[np.intp] | slice
     scope: ScoreScope
     parts: Parts
+    weights: NDArray[np.float64] | None = None
 
 
 def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None) -> Groups:
@@ -244,6 +249,19 @@ def divide(
     subsets += [Subset(f"avg:{name}") for name in shares]
     table = np.array(list(shares.values())).reshape(len(shares), len(CELLS))
     return subsets, Parts(labels, atoms, np.array(members), at_cell, table)
+
+
+def effective_sizes(parts: Parts, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Kish's effective numbers of images, positives and negatives, float64 (3, n_subsets)."""
+    n_atoms, sides = parts.members.shape[1], (parts.labels, ~parts.labels)
+    sizes = []
+    for side in (np.ones_like(parts.labels), *sides):
+        total, squares = (
+            parts.members @ np.bincount(parts.atoms, weights=w * side, minlength=n_atoms)
+            for w in (weights, weights**2)
+        )
+        sizes.append(np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0))
+    return np.array(sizes)
 
 
 def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -140,10 +140,15 @@ def with_replicates(
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
     rows = {}
     for name, model in models.items():
-        values = model.scores(part.parts)
+        if part.weights is None:
+            values = model.scores(part.parts)
+        else:
+            values = model.resampled(part.parts, part.weights[:, None])[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
     for block, weights in () if draws is None else draws.weights(part.rows):
+        if part.weights is not None:
+            np.multiply(weights, part.weights[:, None], out=weights)
         for name, model in models.items():
             rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
     return rows
@@ -161,9 +166,9 @@ def block_of(
     """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
 
     The point estimate is first; intervals are percentiles of the replicates. Error, accuracy,
-    recall and FPR on a subset are shares of its images: without replicates, and where these all
-    agree or most of them are undefined, they have Wilson's interval. Differences apart, no interval
-    has width 0.
+    recall, FPR and the rate of yes on a subset are shares of its images: without replicates, and
+    where these all agree or most of them are undefined, they have Wilson's interval. Differences
+    apart, no interval has width 0.
     """
     point, replicates = rows[..., 0], rows[..., 1:]
     low = high = np.full(point.shape, np.nan)
@@ -184,11 +189,14 @@ def block_of(
     return Block(run, scope, point, low, high, defined, kinds, over, baseline)
 
 
-def _trials(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.int64]:
-    """Images that a metric is a share of, int64 (n_subsets, n_metrics); 0 where it is no share."""
+def _trials(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.float64]:
+    """Images that a metric is a share of, (n_subsets, n_metrics); 0 where it is no share."""
     plain = np.array([subset.name in SCORED for subset in scope.subsets])
-    n, n_positive = scope.n * plain, scope.n_positive * plain
-    of = {"error": n, "accuracy": n, "recall": n_positive, "fpr": n - n_positive}
+    sizes = np.array([scope.n, scope.n_positive, scope.n - scope.n_positive])
+    if scope.effective is not None:
+        sizes = scope.effective
+    n, n_positive, n_negative = sizes * plain
+    of = {"error": n, "accuracy": n, "yes_rate": n, "recall": n_positive, "fpr": n_negative}
     return np.stack([of.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
 
 
@@ -313,6 +321,7 @@ class _Mean:
             n=n,
             n_positive=n_positive,
             tasks=len(self.scopes),
+            effective=None,
         )
 
 

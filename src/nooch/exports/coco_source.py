@@ -22,15 +22,9 @@ Annotations = list[tuple[int | None, bytes]]
 
 @dataclass
 class CocoContent:
-    """What annotation files say of the wanted images.
-
-    Attributes:
-        info: the first file's.
-        licenses: of all files, ids as they have them, by id.
-        categories: category id -> name and JSON.
-        images: id -> the image's record as the first file that lists it has it.
-        annotations: image id -> its annotations in the files' order.
-        notes: what a user should know.
+    """What annotation files say of the wanted images: ``info`` of the first file, licenses as they
+    have them, categories with name and JSON, records of images as in the first file that lists
+    them, and their annotations in the files' order; ``notes`` are for the user.
     """
 
     info: Any = field(default_factory=dict)

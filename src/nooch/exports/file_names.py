@@ -6,7 +6,7 @@ import re
 
 from nooch.errors import ParameterError
 
-__all__ = ["Names", "safe_name", "true_name"]
+__all__ = ["Names", "safe_name"]
 
 
 def safe_name(name: str) -> str:
@@ -14,18 +14,11 @@ def safe_name(name: str) -> str:
     inside stay as they are.
 
     Every other byte becomes ``+`` and two hexadecimal digits, so that ``ce & gist`` is
-    ``ce+20+26+20gist``, and ``true_name`` gives the name back.
+    ``ce+20+26+20gist``: percent-encoding with another sign.
     """
     return re.sub(
         r"^\.|[^A-Za-z0-9_.=-]", lambda match: "".join(f"+{b:02X}" for b in match[0].encode()), name
     )
-
-
-def true_name(name: str) -> str:
-    """The name that ``safe_name`` made safe."""
-    return re.sub(
-        rb"\+([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), name.encode()
-    ).decode()
 
 
 class Names:

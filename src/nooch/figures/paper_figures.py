@@ -49,13 +49,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper.
-
-    Attributes:
-        shows: what it shows, in words.
-        needs: names of ``NEEDS``.
-        data: sources -> its data as a table.
-        draw: that table -> the drawing.
+    """A figure of the paper: what it shows, names of ``NEEDS``, its data as a table, and its
+    drawing.
     """
 
     shows: str
@@ -68,14 +63,6 @@ def _of_split(table: pl.DataFrame, of: Sources) -> str:
     """The split that is requested, if the sweep has it."""
     known = table["split"].unique(maintain_order=True).to_list()
     return ALL if known == [ALL] else check_one_of("split", of.split, known, owner="the sweep")
-
-
-def _of_tau(of: Sources) -> pl.DataFrame:
-    return tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of))
-
-
-def _of_shares(of: Sources) -> pl.DataFrame:
-    return share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of))
 
 
 def _levels(metric: str, shows: str) -> Figure:
@@ -103,12 +90,15 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
             draw_cues,
         ),
         "fig11": Figure(
-            "hard images of a task by the gist criterion, by tau", ("tau sweep",), _of_tau, draw_tau
+            "hard images of a task by the gist criterion, by tau",
+            ("tau sweep",),
+            lambda of: tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
+            draw_tau,
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
             ("area sweep",),
-            _of_shares,
+            lambda of: share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of)),
             draw_shares,
         ),
         "fig13": Figure(

@@ -51,7 +51,7 @@ from nooch.finding.search import (
 )
 from nooch.options import options_from
 from nooch.shared_types import Map, Progress, counted, no_progress
-from nooch.work_folder import held, kept, remove_leftovers
+from nooch.work_folder import held, remove_leftovers, stored
 
 __all__ = ["find", "training_part"]
 
@@ -122,10 +122,11 @@ def find(
         area, licenses = known.get("area"), known.get("licenses", [])
         record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
         stability = _stability(search, data, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read, data)
+        suite = Suite(search.header(record, marked, stability), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is None:
+            suite.dataset = data
             return suite
         progress("writing", 0, 1)
         save_suite(suite, target, overwrite=overwrite)
@@ -286,7 +287,7 @@ def _part_sums(
             states[name] = summed(criterion)
         else:
             file = folder / f"shard-{number:07d}.{place}.msgpack"
-            states[name] = kept(file, criterion.state, partial(summed, criterion))
+            states[name] = stored(file, criterion.state, partial(summed, criterion))
     return states
 
 

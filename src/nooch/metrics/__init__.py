@@ -2,10 +2,11 @@
 
 from nooch.metrics.pointwise import SCALES, constant_nll, nll
 from nooch.metrics.ranking import auc, stable_order
-from nooch.metrics.subset_metrics import ALL_METRICS, METRICS, Graded, Parts
+from nooch.metrics.subset_metrics import ALL_METRICS, ANSWER_METRICS, METRICS, Graded, Parts
 
 __all__ = [
     "ALL_METRICS",
+    "ANSWER_METRICS",
     "METRICS",
     "SCALES",
     "Graded",

@@ -19,11 +19,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
+from scipy.special import ndtri
 
 from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking
 
-__all__ = ["ALL_METRICS", "METRICS", "N_BINS", "Graded", "Parts"]
+__all__ = ["ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "Graded", "Parts"]
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
 """Those that are computed by default."""
@@ -45,6 +46,26 @@ def _balanced(sums: Mapping[str, Floats]) -> Floats:
     return (hits + rejections) / 2
 
 
+def _z_scores(sums: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995), so that rates of 0
+    and 1 have one, too; NaN without positives or negatives.
+    """
+    unit = sums["size"] / sums["weight"]
+    hits = _of_both(sums, (sums["hit"] * unit + 0.5) / (sums["positive"] * unit + 1))
+    claims = _of_both(sums, (sums["false"] * unit + 0.5) / (sums["negative"] * unit + 1))
+    return ndtri(hits), ndtri(claims)
+
+
+def _dprime(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return hits - claims
+
+
+def _response_criterion(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return -(hits + claims) / 2
+
+
 _CONFUSION = ("positive", "negative", "hit", "false")
 _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
     "error": (("error",), lambda s: s["error"] / s["weight"]),
@@ -62,12 +83,21 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
         lambda s: _of_both(s, 2 * s["hit"] / (s["hit"] + s["false"] + s["positive"])),
     ),
     "brier": (("brier",), lambda s: s["brier"] / s["weight"]),
+    "yes_rate": (("hit", "false"), lambda s: (s["hit"] + s["false"]) / s["weight"]),
+    "dprime": (_CONFUSION, _dprime),
+    "response_criterion": (_CONFUSION, _response_criterion),
 }
 """Metric -> the sums over images that it is made of, and its value from them: from those, from
-``weight``, the weight of the subset, and ``images``, that of the whole set. 0 / 0 is undefined.
+``weight``, the weight of the subset, ``images``, that of the whole set, and ``size``, the images
+of the subset or mixture. 0 / 0 is undefined.
 """
 ALL_METRICS = (*_RANKED, *_FORMULAS)
 """Names of all metrics."""
+ANSWER_METRICS = (
+    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
+    "response_criterion", "error",
+)  # fmt: skip
+"""Those that need a yes or no alone, no probability."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +148,8 @@ class Graded:
 
     Args:
         labels: bool (n,).
-        values: float64 (n,), finite; logits, or probabilities of being positive.
+        values: float64 (n,), finite; logits, or probabilities of being positive. NaN is an answer
+            that is neither positive nor negative, which is wrong; ``ANSWER_METRICS`` alone know it.
         scale: ``logit`` or ``probability``.
         metrics: names out of ``ALL_METRICS``.
         threshold: probability above which the answer is positive.
@@ -180,6 +211,7 @@ class Graded:
                 # a mixture is over all images
                 images = counts.sum(axis=0) if row < n_subsets else total
                 totals |= {"weight": total, "images": np.where(total > 0, images, np.nan)}
+                totals["size"] = total if row < n_subsets else counts.sum(axis=0)
                 with np.errstate(invalid="ignore", divide="ignore"):
                     for column, name in enumerate(self.metrics):
                         if name in _FORMULAS:
@@ -248,7 +280,7 @@ def _summands(
     summands = {}
     positive = said_positive(values, scale, threshold)
     counted = {
-        "error": positive != labels,
+        "error": (positive != labels) | np.isnan(values),
         "positive": labels,
         "negative": ~labels,
         "hit": positive & labels,

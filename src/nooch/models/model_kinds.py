@@ -19,12 +19,7 @@ __all__ = ["KINDS", "ModelKind", "load_task_model"]
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model.
-
-    Attributes:
-        fits: whether a source is of this kind.
-        load: the model.
-    """
+    """A kind of model: whether a source is of this kind, and how it is loaded."""
 
     fits: Callable[[Asked], bool]
     load: Callable[[Asked], TaskModel]

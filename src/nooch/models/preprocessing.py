@@ -56,12 +56,9 @@ IMAGENET = Preprocessing()
 
 @dataclass(frozen=True)
 class Inputs:
-    """How pixels are made ready.
-
-    Attributes:
-        preprocessing: what the network expects; its ``size`` is the one asked for.
-        device: ``cpu``, ``cuda`` or ``cuda:1``.
-        channels_last: whether the result lies in memory with the channels innermost.
+    """How pixels are made ready for a network on a device (``cpu``, ``cuda`` or ``cuda:1``), with
+    the channels innermost in memory or not; the ``size`` of ``preprocessing`` is the one asked
+    for.
     """
 
     preprocessing: Preprocessing

@@ -28,14 +28,9 @@ _AGAIN = "save it again with save_network"
 
 
 class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """``network.json``.
-
-    Attributes:
-        outputs: a name for each prediction, such as a task.
-        auxiliary: outputs after them that are no predictions.
-        train: what was learned: ``all``, ``head`` or ``affine``.
-        head: SHA-256 of ``head.safetensors``.
-        about: what the caller stored with it, JSON-like.
+    """``network.json``: a name for each prediction, such as a task, and how many ``auxiliary``
+    outputs follow; what was learned (``all``, ``head`` or ``affine``), the SHA-256 of
+    ``head.safetensors``, and what the caller stored with it.
     """
 
     format: str = "nooch-network"

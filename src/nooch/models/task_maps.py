@@ -24,11 +24,8 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class TaskWords:
-    """What stands for a task.
-
-    Attributes:
-        positive: labels of a classifier (text or number), or prompts for an image with the object.
-        negative: prompts for an image where it is not; None for the usual one.
+    """What stands for a task: labels of a classifier (text or number), or prompts for an image with
+    the object and, None for the usual one, prompts for an image where it is not.
     """
 
     positive: tuple[str | int, ...]

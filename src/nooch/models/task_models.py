@@ -24,14 +24,10 @@ __all__ = ["Asked", "TaskModel", "tried"]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is asked of a model.
+    """What is asked of a model: a hub id or a folder, and the tasks in order.
 
-    Attributes:
-        source: a hub id, or a folder.
-        tasks: the tasks, in order.
-        words: labels or prompts of tasks, or None for those that their names give.
-        size: height and width of the input in pixels, or None for the model's own.
-        device: from ``choose_device``.
+    ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
+    (height and width in pixels) is the model's own; ``device`` is from ``choose_device``.
     """
 
     source: str

@@ -30,11 +30,8 @@ Ranges = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class TrainingCounts:
-    """How many training images each head has of each class and environment.
-
-    Attributes:
-        classes: float tensor (2, H): of y = 0 and of y = 1.
-        environments: float tensor (C, H).
+    """How many training images each head has of y = 0 and 1, float tensor (2, H), and of each
+    environment, float tensor (C, H).
     """
 
     classes: Tensor

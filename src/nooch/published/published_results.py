@@ -21,12 +21,9 @@ __all__ = ["PAPER_NAMES", "PAPER_TABLES", "PaperPanel", "PaperTable", "paper_res
 
 @dataclass(frozen=True)
 class PaperPanel:
-    """A block of a table: one metric on one subset of the sets of one criterion.
-
-    Attributes:
-        criterion: kind of criterion: ``ce``, ``gist`` or ``attribute``.
-        metric: one of ``nooch.metrics.METRICS``.
-        subset: one of ``nooch.evaluation.SCORED``, or ``worst_hard``.
+    """A block of a table: one metric of ``nooch.metrics.METRICS`` on one subset of
+    ``nooch.evaluation.SCORED``, or ``worst_hard``, of the sets of one kind of criterion: ``ce``,
+    ``gist`` or ``attribute``.
     """
 
     criterion: str
@@ -36,14 +33,8 @@ class PaperPanel:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper.
-
-    Attributes:
-        number: as in the text with appendices.
-        shows: what it shows, in words.
-        panels: its blocks, in order.
-        stacked: whether the blocks are rows of one table, as in Table 5, instead of tables of their
-            own.
+    """A table of the paper, numbered as in the text with appendices; its blocks in order,
+    ``stacked`` as rows of one table, as in Table 5, or tables of their own.
     """
 
     number: int

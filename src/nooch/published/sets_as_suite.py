@@ -17,7 +17,7 @@ from nooch.challenge import SUBSETS, ChallengeSet, CriterionRecord, DatasetRecor
 from nooch.data import Dataset, class_name, id_column, load_dataset, read_arrays
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.files import DATASET_MARKER
-from nooch.published.paper_numbers import paper_tasks
+from nooch.published.published_counts import paper_tasks
 from nooch.published.published_sets import SPLIT_FILE, Published
 from nooch.readers.coco.coco_reader import read_coco
 
@@ -33,13 +33,8 @@ _ARRAYS = "image_ids (n,), labels (n, k) of 0 and 1, and category_names (k,)"
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Which classes are present in which images.
-
-    Attributes:
-        image_ids: int64 (n,), ascending, each once.
-        present: bool (n, k).
-        classes: the k names.
-        source: where they come from.
+    """Which of k classes are present, bool (n, k), in images int64 (n,), ascending; ``source`` says
+    where they come from.
     """
 
     image_ids: NDArray[np.int64]

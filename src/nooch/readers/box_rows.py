@@ -71,13 +71,9 @@ class FoundBoxes(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BoxFiles(FoundBoxes):
-    """Boxes in a file for each image.
-
-    Attributes:
-        listed: ``stem`` of each image, ``file`` of its boxes (null: it has none), and ``file_name``
-            and ``split`` where they are known.
-        parse: parses a file.
-        parsed: columns that it gives.
+    """Boxes in a file for each image: ``listed`` has its ``stem``, the ``file`` of its boxes (null:
+    it has none), and ``file_name`` and ``split`` where they are known; ``parsed`` are columns of
+    ``parse``.
     """
 
     listed: pl.DataFrame
@@ -99,11 +95,7 @@ class BoxFiles(FoundBoxes):
 
 @dataclass(frozen=True, kw_only=True)
 class BoxTable(FoundBoxes):
-    """Boxes in one table.
-
-    Attributes:
-        read: gives it, as ``stem`` and ``BOX_COLUMNS``.
-    """
+    """Boxes in one table, which ``read`` gives as ``stem`` and ``BOX_COLUMNS``."""
 
     read: Callable[[], pl.DataFrame]
 

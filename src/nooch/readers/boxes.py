@@ -140,17 +140,12 @@ def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
 
 @dataclass(frozen=True)
 class ScannedBoxes:
-    """Boxes on disk.
+    """Boxes on disk: class keys and areas of each image's boxes.
 
     Attributes:
-        reading: what was asked for.
-        rows: class keys and areas of each image's boxes.
-        classes: names of the classes.
         columns: class key -> position of its class.
         ordered: whether the boxes of every image are in the order of their classes.
-        images: where the image files lie, unless boxes name them.
-        root: folder of the images, where boxes name them.
-        notes: for the dataset.
+        images: where the image files lie, unless boxes name them; then ``root`` is their folder.
     """
 
     reading: BoxReading

@@ -108,14 +108,7 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class ScannedFolder:
-    """A listed image folder.
-
-    Attributes:
-        reading: what was asked for.
-        file: Parquet file of image ids, splits and classes, sorted by id.
-        classes: names of the classes.
-        divided: whether the folders say the splits.
-    """
+    """A listed image folder: ids, splits (null unless ``divided``) and classes, sorted by id."""
 
     reading: FolderReading
     file: Path

@@ -41,12 +41,7 @@ Parse = Callable[[Path, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class ImageRows:
-    """A table on disk, a file for each batch of rows.
-
-    Attributes:
-        folder: where the batches lie.
-        batches: number of batches.
-    """
+    """A table on disk, a file in ``folder`` for each batch of rows."""
 
     folder: Path
     batches: int
@@ -109,14 +104,7 @@ def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 @dataclass(frozen=True)
 class _ParseJob(NumberedJob):
-    """A batch of files; the result is the number of rows.
-
-    Attributes:
-        listed: the files.
-        parse: parses one file.
-        schema: columns that ``parse`` gives.
-        here: folder that relative paths start from.
-    """
+    """A batch of files, relative to ``here``; the result is the number of rows."""
 
     name: ClassVar[str] = "rows"
     result_type: ClassVar[type] = int

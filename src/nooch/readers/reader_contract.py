@@ -42,9 +42,8 @@ _BLOCK = 1 << 22
 class ImageListing:
     """Image files listed in a file: a worker indexes those of its part, and holds no others.
 
-    Attributes:
-        root: the folder, absolute.
-        file: relative paths of the image files, each ended by a zero byte, which no path holds.
+    In ``file`` the path of each, relative to ``root``, is ended by a zero byte, which no path
+    holds.
     """
 
     root: Path
@@ -140,13 +139,7 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
 
 @dataclass(frozen=True)
 class NumberedJob(ResumableJob):
-    """A job of a kind.
-
-    Attributes:
-        name: of the kind, in the names of files.
-        folder: where the file of the result lies.
-        number: among the jobs of its kind.
-    """
+    """A job of a kind (``name``); the file of its result lies in ``folder``."""
 
     name: ClassVar[str]
     folder: Path

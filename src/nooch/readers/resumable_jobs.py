@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
 from nooch.shared_types import Map, StepProgress
-from nooch.work_folder import kept
+from nooch.work_folder import stored
 
 __all__ = ["JobRunner", "ResumableJob"]
 
@@ -29,11 +30,7 @@ class ResumableJob(ABC):
 
     def result(self) -> Any:
         """The result; the work is done first if it was not before."""
-        return kept(self.result_file, self.result_type, self.make)
-
-
-def _do(job: ResumableJob) -> None:
-    job.result()
+        return stored(self.result_file, self.result_type, self.make)
 
 
 class JobRunner:
@@ -44,7 +41,7 @@ class JobRunner:
 
     def run(self, *batches: Iterable[ResumableJob]) -> None:
         """Do the jobs that were not done before; a batch is listed while those before it run."""
-        for _ in self._map(_do, self._waiting(batches)):
+        for _ in self._map(methodcaller("result"), self._waiting(batches)):
             self._tick(1)
 
     def _waiting(self, batches: Iterable[Iterable[ResumableJob]]) -> Iterator[ResumableJob]:

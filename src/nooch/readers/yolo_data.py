@@ -37,14 +37,8 @@ _SPLITS = {
 
 @dataclass(frozen=True)
 class YoloData:
-    """What a ``data.yaml`` says.
-
-    Attributes:
-        file: the file.
-        names: class number, as label files write it -> class name.
-        path: the root that it names, or None.
-        entries: split (train, valid, test) -> folders and lists of image paths, as they are
-            written.
+    """What a ``data.yaml`` says: names by class number, as label files write it, the root that it
+    names, and for each split (train, valid, test) folders and lists of image paths, as written.
     """
 
     file: Path
@@ -60,12 +54,7 @@ class YoloData:
 
 @dataclass(frozen=True)
 class YoloImages:
-    """The images of a ``data.yaml``.
-
-    Attributes:
-        root: folder that their paths are relative to.
-        splits: path of an image -> its split, in the order in which they are listed.
-    """
+    """The images of a ``data.yaml``: paths relative to ``root`` -> their split, as listed."""
 
     root: Path
     splits: dict[str, str]

@@ -58,9 +58,7 @@ class SheetOptions:
         over: a setting in which the folders differ, side by side.
         compare: put the paper's numbers next to each.
         by_sight: group methods by the information that they use.
-        paired: paired bootstrap against this method; ``all`` for every pair.
-        bootstrap: resamples of ``paired``.
-        seed: of the resamples.
+        paired: paired bootstrap against this method (``all``: every pair), ``bootstrap`` times.
     """
 
     over: str | None = None

@@ -64,12 +64,8 @@ def _root(deviations: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of a statement.
-
-    Attributes:
-        what: the comparison in words.
-        verdict: out of ``VERDICTS``.
-        numbers: the numbers behind it, or what is missing.
+    """One comparison of a statement, in words; its verdict out of ``VERDICTS``, and the numbers
+    behind it, or what is missing.
     """
 
     what: str

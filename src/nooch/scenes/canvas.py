@@ -23,14 +23,9 @@ class Item:
 
 @dataclass
 class Canvas:
-    """Layers painted over each other, the farthest first.
-
-    Attributes:
-        size: side in pixels.
-        paint: float32 (size, size, 3), 0 to 255.
-        owner: int16 (size, size), position in ``items`` of what a pixel shows: the last layer that
-            covers half of it.
-        items: what was laid down.
+    """Layers painted over each other, the farthest first: ``paint`` is float32 (size, size, 3), 0
+    to 255, ``owner`` int16 (size, size), position in ``items`` of the last layer that covers
+    half of a pixel.
     """
 
     size: int

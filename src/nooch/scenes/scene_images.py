@@ -38,13 +38,8 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """A finished image.
-
-    Attributes:
-        scene: its type.
-        pixels: uint8 (size, size, 3).
-        owner: int16 (size, size), position in ``items`` of what each pixel shows.
-        items: all drawn items, some of them perhaps hidden.
+    """A finished image of a type of scene: uint8 (size, size, 3), and of each pixel the position in
+    ``items`` of what it shows, int16 (size, size). Some items may be hidden.
     """
 
     scene: str

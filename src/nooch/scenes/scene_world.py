@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.scenes.sprites import CROWDS, POSES, THINGS
 from nooch.scenes.stuff_textures import STUFF
+from nooch.yaml_files import read_yaml
 
 __all__ = ["Band", "Front", "ObjectSpec", "Scene", "World", "default_text", "load_world"]
 
@@ -112,15 +113,9 @@ def load_world(path: str | Path | None = None) -> World:
         ParameterError: a class that cannot be drawn, or numbers that contradict each other.
     """
     where = "world.yaml" if path is None else Path(path)
+    content = yaml.safe_load(default_text()) if path is None else read_yaml(Path(path))
     try:
-        text = default_text() if path is None else Path(path).read_text(encoding="utf-8")
-        world = msgspec.convert(yaml.safe_load(text), World)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=where) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"is no text in UTF-8: {error}", where=where) from error
-    except yaml.YAMLError as error:
-        raise InputError(f"is no YAML: {' '.join(str(error).split())}", where=where) from error
+        world = msgspec.convert(content, World)
     except msgspec.ValidationError as error:
         remedy = "start from what nooch scenes `print_config` prints"
         raise InputError(f"is no world: {error}", where=where, remedy=remedy) from error

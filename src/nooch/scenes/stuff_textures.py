@@ -20,14 +20,8 @@ Random = np.random.Generator
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a texture is painted.
-
-    Attributes:
-        size: side of the picture in pixels.
-        top: first row to paint.
-        horizon: row where the plane of the ground vanishes.
-        noise: fields to cut from.
-        random: the image's own stream.
+    """Where a texture is painted: from row ``top`` of a picture of ``size`` pixels a side on; the
+    plane of the ground vanishes at ``horizon``.
     """
 
     size: int

@@ -27,13 +27,9 @@ _BY_HAND = "the cues of this task were given by hand"
 
 @dataclass(frozen=True)
 class PageCues:
-    """Classes whose areas the page gets, strongest first.
-
-    Attributes:
-        names: classes.
-        strengths: A(C, Y) of each; None where it is unknown.
-        bound: cues are complete for every alpha of at least this.
-        fixed: why alpha chooses no cues, or None where it does.
+    """Classes whose areas the page gets, strongest first, with A(C, Y) of each (None where
+    unknown). Cues are complete for every alpha of at least ``bound``; ``fixed`` says why alpha
+    chooses none.
     """
 
     names: tuple[str, ...]

@@ -62,12 +62,7 @@ class Descent:
 
 @dataclass
 class HeadState:
-    """Weights and momentum of H heads.
-
-    Attributes:
-        weights: float tensor (d, 2 H): the weights of all heads, then their momenta.
-        biases: float tensor (2 H,), likewise.
-    """
+    """Weights of H heads, then their momenta, float tensor (d, 2 H); biases (2 H,) likewise."""
 
     weights: Tensor
     biases: Tensor

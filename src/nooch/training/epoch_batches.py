@@ -172,14 +172,8 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """Batches of every epoch of a pass.
-
-    Attributes:
-        pixels: of all images.
-        train: positions of training images, int (n_train,).
-        backbone: one of those that train; all prepare images as it does.
-        settings: size of batches, kinds of changes.
-        hooks: rows, mixtures, changes.
+    """Batches of every epoch of a pass of training images, int (n_train,); all backbones prepare
+    images alike.
     """
 
     pixels: Pixels

@@ -46,14 +46,8 @@ class HeadGroup:
 
 @dataclass(eq=False)
 class HeadGroups:
-    """The heads that still train in a pass: their objectives, labels and environments.
-
-    Attributes:
-        data: what they are trained on.
-        jobs: a job for each head, in the order of ``order_of``.
-        settings: of the training.
-        device: where it is computed.
-        first: outputs of the first stages of the jobs that have one.
+    """The heads that still train in a pass, a job for each, in the order of ``order_of``: their
+    objectives, labels and environments. ``first`` has the outputs of first stages.
     """
 
     data: TrainingData
@@ -183,10 +177,8 @@ class HeadGroups:
         return of_batch
 
     def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The value that decides when to stop, and the plain loss, of outputs (n_valid, H).
-
-        Returns:
-            Both of each head, float64 (H,).
+        """Of each head the value that decides when to stop, and the plain loss, float64 (H,), for
+        outputs (n_valid, H).
         """
         import torch
 

@@ -32,15 +32,12 @@ class NetworkTrainer:
     """A network in training.
 
     Attributes:
-        target: what it learns.
-        network: what learns it.
-        settings: how.
+        target, network, settings: what it learns, what learns it, and how.
         objective: its own copy.
         optimiser: None once it has stopped.
         random: the stream of what it draws itself, such as dropout.
         best: what its moving tensors were at the best epoch; empty before there is one.
-        labels: float32 (n_images, K + A) on the device.
-        environments: uint8 (n_images, K) on the device.
+        labels: float32 (n_images, K + A) on the device; ``environments``: uint8 (n_images, K).
     """
 
     target: Target

@@ -45,12 +45,8 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Random streams of a job. They belong to the order of rows: other ones for each job, not seed.
-
-    Attributes:
-        order: seed of the order of rows.
-        name: what draws.
-        epoch: from 0.
+    """What a job (``name``) draws. Streams belong to the order of rows: other ones for each job,
+    not seed.
     """
 
     order: int
@@ -88,10 +84,8 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class Redraw(Sampler):
-    """n draws with replacement, chances ~ (1 / w)^alpha, w the frequency of the group (Eq. 3).
-
-    Attributes:
-        by: ``labels`` or ``environments``.
+    """n draws with replacement by label or environment, chances ~ (1 / w)^alpha, w the frequency of
+    the group (Eq. 3).
     """
 
     by: str  # type: ignore[misc]
@@ -117,10 +111,8 @@ class Redraw(Sampler):
 
 @dataclass(frozen=True)
 class Balance(Sampler):
-    """As many rows of each group as the rarest has, fixed (SUBY, SUBG; Idrissi et al., 2022).
-
-    Attributes:
-        by: ``labels`` or ``environments``.
+    """As many rows of each label or environment as the rarest has, fixed (SUBY, SUBG; Idrissi et
+    al., 2022).
     """
 
     by: str  # type: ignore[misc]
@@ -143,11 +135,7 @@ class Balance(Sampler):
 
 @dataclass(frozen=True)
 class FixedShare(Sampler):
-    """A share of the rows, always the same ones; the others are left for a later stage.
-
-    Attributes:
-        share: of the rows that are taken.
-    """
+    """A share of the rows, always the same ones; the others are left for a later stage."""
 
     share: float = 0.8
 
@@ -192,11 +180,8 @@ Labels = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """With which row each of n training rows is mixed in an epoch.
-
-    Attributes:
-        partners: int (n,), rows.
-        weights: float32 (n,), the row's own share, 0 to 1.
+    """With which rows, int (n,), n training rows are mixed in an epoch; ``weights``: each row's own
+    share, float32 (n,), 0 to 1.
     """
 
     partners: NDArray[np.intp]
@@ -237,8 +222,7 @@ class Lisa(Mixing):
     """Selective mixing (Yao et al., 2022): with chance ``p`` rows of one label and different
     contexts, else of one context and different labels. What has no such partner stays as it is.
 
-    Attributes:
-        alpha: of the shares' distribution.
+    Shares are from Beta(alpha, alpha).
     """
 
     of_task = True
@@ -268,12 +252,8 @@ class Lisa(Mixing):
 
 @dataclass(frozen=True)
 class MixedRows:
-    """Some rows of an array, mixed or as they are, read when they are asked for.
-
-    Attributes:
-        whole: array (n_images, d).
-        rows: int (n,), which rows.
-        mixture: of these n rows, or None.
+    """Rows, int (n,), of an array (n_images, d), mixed or as they are, read when they are asked
+    for.
     """
 
     whole: Any

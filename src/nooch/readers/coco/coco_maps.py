@@ -21,13 +21,7 @@ __all__ = ["StuffMaps", "scan_stuff_maps"]
 
 @dataclass(frozen=True)
 class StuffMaps:
-    """Counted pixel maps on disk.
-
-    Attributes:
-        folder: of the maps, as it was given.
-        classes: names of stuff.
-        rows: size and counts of each map.
-    """
+    """Counted pixel maps on disk."""
 
     folder: Path
     classes: list[str]

@@ -150,13 +150,7 @@ class CocoReading:
 
 @dataclass(frozen=True)
 class ScannedCoco:
-    """Rows of COCO files on disk.
-
-    Attributes:
-        files: the files.
-        classes: their categories, in order, and those of maps.
-        maps: pixel maps of stuff.
-    """
+    """Rows of COCO files on disk; ``classes`` are their categories, in order, and those of maps."""
 
     files: list[ScannedFile]
     classes: list[str]

@@ -1,0 +1,175 @@
+"""Scores of answers about a sample of images: weights, words, and answers that are neither."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import fails, refused
+from scipy.stats import norm
+
+from nooch.answers import Answers
+from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
+from nooch.evaluation import evaluate
+from nooch.evaluation.answer_predictions import answers_as_predictions
+from nooch.evaluation.predictions import Predictions
+from nooch.metrics import ANSWER_METRICS
+
+TASKS = ("car", "tie")
+
+
+def _suite(ids, labels, hard):
+    """A suite of two tasks on the split test; ``labels`` and ``hard`` are (n_images, 2)."""
+    sets = {}
+    for column, task in enumerate(TASKS):
+        key = ("ce", task, "test")
+        mark = Mark(hard[:, column].astype(np.int8))
+        rows = pl.Series("image_id", ids)
+        sets[key] = ChallengeSet.from_mark(*key, mark, rows, labels[:, column])
+    return Suite.of(
+        sets,
+        dataset=DatasetRecord("x", len(ids), {"test": len(ids)}),
+        criteria={"ce": CriterionRecord("attribute", {})},
+        skipped=[],
+        tasks=list(TASKS),
+        splits=["test"],
+    )
+
+
+def _said(ids, values, weights=None, run="model", tasks=TASKS):
+    """Answers: ``values`` (n_images, n_tasks), NaN for neither."""
+    frame = pl.DataFrame(
+        {
+            "image_id": np.repeat(ids, len(tasks)),
+            "task": list(tasks) * len(ids),
+            "answer": "x",
+            "yes": pl.Series(values.ravel()).fill_nan(None),
+            "probability": pl.Series([None] * values.size, dtype=pl.Float64),
+            "weight": np.ones(values.size) if weights is None else weights.ravel(),
+        }
+    ).filter(pl.col("weight") > 0)
+    return Answers(run, frame, "word")
+
+
+@st.composite
+def worlds(draw):
+    n = draw(st.integers(1, 30))
+    random = np.random.default_rng(draw(st.integers(0, 10_000)))
+    ids = np.arange(n) * 2 + 1
+    labels, hard = random.random((2, n, 2)) < draw(st.sampled_from([0.2, 0.5]))
+    values = random.choice([0.0, 1.0, np.nan], (n, 2), p=[0.45, 0.45, 0.1])
+    return ids, labels, hard, values, random.integers(0, 4, (n, 2)).astype(float)
+
+
+def _values(scores):
+    columns = ["task", "subset", "metric", "value"]
+    return {
+        row[:3]: row[3] for row in scores.table.filter(task=TASKS[0]).select(columns).iter_rows()
+    }
+
+
+@given(worlds())
+def test_weights_count_images_several_times(world):
+    ids, labels, hard, values, weights = world
+    weights[0] = 1
+    some = answers_as_predictions(_said(ids, values, weights))
+    weighted = evaluate(_suite(ids, labels, hard), some, tasks=["car"])
+    # each image as often as it weighs
+    of = np.repeat(np.arange(len(ids)), weights[:, 0].astype(int))
+    copies = np.arange(len(of)) + 1
+    whole = answers_as_predictions(_said(copies, values[of]))
+    copied = evaluate(_suite(copies, labels[of], hard[of]), whole, tasks=["car"])
+    expected = _values(copied)
+    for key, value in _values(weighted).items():
+        if key[2] not in {"dprime", "response_criterion"}:
+            assert value == pytest.approx(expected[key]), key
+
+
+@given(worlds())
+def test_metrics_are_counted_from_answers(world):
+    ids, labels, hard, values, _ = world
+    scores = evaluate(_suite(ids, labels, hard), answers_as_predictions(_said(ids, values)))
+    masks = {"all": slice(None), "hard": hard[:, 0], "easy": ~hard[:, 0]}
+    masks["hard_negative"] = hard[:, 0] & ~labels[:, 0]
+    got = _values(scores)
+    assert {metric for _, _, metric in got} == set(ANSWER_METRICS)
+    for subset, mask in masks.items():
+        y, said = labels[mask, 0], values[mask, 0]
+        p, n = y.sum(), (~y).sum()
+        tp, fp, unknown = ((said == 1) & y).sum(), ((said == 1) & ~y).sum(), np.isnan(said).sum()
+        right = tp + ((said == 0) & ~y).sum()
+        expected = {
+            "yes_rate": (tp + fp) / len(y) if len(y) else None,
+            "accuracy": right / len(y) if len(y) else None,
+            "recall": tp / p if p else None,
+            "fpr": fp / n if n else None,
+            "precision": tp / (tp + fp) if p and n and tp + fp else None,
+        }
+        if p and n:
+            hits, claims = norm.ppf((tp + 0.5) / (p + 1)), norm.ppf((fp + 0.5) / (n + 1))
+            expected |= {"dprime": hits - claims, "response_criterion": -(hits + claims) / 2}
+        for metric, value in expected.items():
+            assert got["car", subset, metric] == (None if value is None else pytest.approx(value))
+        assert unknown + right <= len(y)
+
+
+def test_a_sample_of_everything_is_everything():
+    random = np.random.default_rng(1)
+    ids = np.arange(40)
+    labels, hard = random.random((2, 40, 2)) < 0.5
+    values = random.choice([0.0, 1.0], (40, 2))
+    suite = _suite(ids, labels, hard)
+    metrics = ["accuracy", "recall", "fpr", "f1"]
+    plain = Predictions.of(values, ids, TASKS, scale="probability", run="model")
+    asked = answers_as_predictions(_said(ids, values))
+    first, second = (
+        evaluate(suite, source, metrics=metrics, bootstrap=50) for source in (plain, asked)
+    )
+    assert first.table.equals(second.table)
+    assert second.notes == ["80 images and tasks were asked about; scores are of these"]
+
+
+def test_intervals_of_weighted_shares_use_the_effective_number():
+    ids = np.arange(8)
+    labels, hard = np.zeros((8, 2), bool), np.zeros((8, 2), bool)
+    values = np.array([[1.0, 0], [0, 0]] * 4)
+    alike, unlike = np.full((8, 2), 5.0), np.array([[9.0, 1], [1, 1]] * 4)
+    rows = []
+    for weights in (alike, unlike):
+        run = answers_as_predictions(_said(ids, values, weights))
+        table = evaluate(_suite(ids, labels, hard), run, metrics=["fpr"]).table
+        rows.append(table.filter(task="car", subset="all").row(0, named=True))
+    assert [row["value"] for row in rows] == [pytest.approx(0.5), pytest.approx(0.9)]
+    low = [row["value"] - row["low"] for row in rows]
+    # 40 ^ 2 / (4 * 81 + 4) = 4.9 images
+    assert low[0] == pytest.approx(0.5 - 0.21521, abs=1e-4)
+    assert low[1] > 0.3
+
+
+def test_skipped_answers_are_not_asked_about():
+    ids, labels = np.arange(4), np.zeros((4, 2), bool)
+    values = np.array([[np.nan, 0], [1, 0], [0, np.nan], [0, 0]])
+    suite, said = _suite(ids, labels, labels), _said(ids, values)
+    error = {}
+    for unknown in ("wrong", "skip"):
+        table = evaluate(suite, answers_as_predictions(said, unknown), metrics=["error"]).table
+        row = table.filter(task="car", subset="all").row(0, named=True)
+        error[unknown] = row["value"], row["n"]
+    assert error == {"wrong": (0.5, 4), "skip": (pytest.approx(1 / 3), 3)}
+
+
+def test_what_is_refused():
+    ids, labels = np.arange(4), np.zeros((4, 2), bool)
+    suite, said = _suite(ids, labels, labels), _said(ids, np.zeros((4, 2)))
+    run = answers_as_predictions(said)
+    refused(lambda: evaluate(suite, run, metrics=["auc"]), "auc needs probabilities", "accuracy")
+    refused(lambda: evaluate(suite, run, fail_if=["auc@hard<0.5"]), "auc needs probabilities")
+    refused(lambda: answers_as_predictions(said, "right"), "wrong")
+    nothing = _said(ids, np.full((4, 2), np.nan))
+    refused(lambda: answers_as_predictions(nothing, "skip"), "no answer is left")
+    weights = np.ones((4, 2))
+    weights[2] = 0
+    other = answers_as_predictions(_said(ids, np.zeros((4, 2)), weights, "other"))
+    fails(lambda: evaluate(suite, [run, other]), "asked about different images", "model and other")
+    far = answers_as_predictions(_said(ids + 100, np.zeros((4, 2))))
+    fails(lambda: evaluate(suite, far), "none of the images")
