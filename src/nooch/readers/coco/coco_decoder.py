@@ -214,7 +214,11 @@ class Document(Generic[K]):
         if self._peek() != b'"':
             self._refuse_whole()
         start = self._at
-        self._skip("", _ANY)
+        try:
+            self._skip("", _ANY)
+        except InputError:
+            # the whole is refused in other words
+            self._refuse_whole()
         try:
             key = msgspec.json.decode(self._content[start : self._at], type=str)
         except UnicodeDecodeError:
