@@ -281,15 +281,12 @@ def _search(
     """Slices for testing: their conditions, the images inside, those compared with."""
     holds = np.stack([c.holds for c in conditions], axis=1)
     # counts below 2**24 are exact
-    here, bad = holds[half].astype(np.float32), wrong[half].astype(np.float32)
-    n, errors = here.T @ here, here.T @ (here * bad[:, None])
-    pairs = [
-        (i, j)
-        for i in range(len(conditions))
-        for j in range(i, len(conditions))
-        if i == j or conditions[i].name != conditions[j].name
-    ]
-    first, second = np.array(pairs).T
+    here, bad = holds[half].astype(np.float32), wrong[half]
+    n, errors = ((rows.T @ rows).astype(np.float64) for rows in (here, here[bad]))
+    first, second = np.triu_indices(len(conditions))
+    names = np.array([condition.name for condition in conditions])
+    allowed = (first == second) | (names[first] != names[second])
+    first, second = first[allowed], second[allowed]
     support, hits = n[first, second], errors[first, second]
     rest = (bad.sum() - hits) / np.maximum(len(bad) - support, 1)
     rates = hits / np.maximum(support, 1)

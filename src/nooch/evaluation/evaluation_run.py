@@ -87,6 +87,7 @@ class EvaluateOptions(PredictionFormat):
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
+        min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
@@ -103,6 +104,7 @@ class EvaluateOptions(PredictionFormat):
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
     strict: bool = False
+    min_hard: int = 0
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -165,8 +167,12 @@ def evaluate(
         if keys:
             ids = _images(sample.suite, keys, split)
             predicted = [run.tasks for run in runs]
-            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
-            notes += left_out(sample.suite, keys, over)
+            over = (
+                {}
+                if asked.strict
+                else averaged_tasks(sample.suite, keys, predicted, asked.min_hard)
+            )
+            notes += left_out(sample.suite, keys, over, asked.min_hard)
             averages = Averages(over, asked.strict)
             part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
             blocks += part.blocks(averages, progress)

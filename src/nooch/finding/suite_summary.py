@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
+from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
@@ -41,7 +43,7 @@ def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str
             "match": record.match,
             "expression": record.expression,
             "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
-            **({"stability": msgspec.to_builtins(record.stability)} if record.stability else {}),
+            **({"stability": _stability(record.stability)} if record.stability else {}),
             "left_out": {
                 task: {"positives": missing, "of": positives}
                 for task, (missing, positives) in fit_left_out(suite, name).items()
@@ -56,6 +58,13 @@ def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
         "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        task: [{**asdict(one), "near_alpha": one.near_alpha} for one in listed]
+        for task, listed in of_tasks.items()
     }
 
 

@@ -59,6 +59,9 @@ def evaluate_command(
     dataset: Place = shared.DatasetOption,
     baseline: str = Option(None, help="Run to compare the others with; the first by default."),
     strict: bool = shared.StrictOption,
+    min_hard: int = Option(
+        0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
+    ),
     threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
@@ -91,6 +94,7 @@ def evaluate_command(
         by=shared.split_names(by),
         attributes=None if data is None else data.images,
         strict=strict,
+        min_hard=min_hard,
         threads=threads,
         ignore_unknown=reading.ignore_unknown,
     )
