@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
-    from nooch.evaluation import EvaluateOptions, Predictions, Scores, evaluate
+    from nooch.evaluation import (
+        EvaluateOptions,
+        PredictionFormat,
+        Predictions,
+        Scores,
+        evaluate,
+        load_predictions,
+    )
     from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.figures.figure_sources import Sources
@@ -94,7 +101,9 @@ _NAMES = {
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
     "nooch.errors": "NoochError",
-    "nooch.evaluation": "EvaluateOptions Predictions Scores evaluate",
+    "nooch.evaluation": (
+        "EvaluateOptions PredictionFormat Predictions Scores evaluate load_predictions"
+    ),
     "nooch.exports.export_suite": "export",
     "nooch.exports.torch_dataset": "torch_dataset",
     "nooch.figures.figure_sources": "Sources",
@@ -158,6 +167,7 @@ __all__ = [
     "Method",
     "NoochError",
     "PixelCache",
+    "PredictionFormat",
     "Predictions",
     "Scores",
     "SliceOptions",
@@ -195,6 +205,7 @@ __all__ = [
     "load_backbone",
     "load_dataset",
     "load_features",
+    "load_predictions",
     "load_suite",
     "load_task_model",
     "make_waterbirds",

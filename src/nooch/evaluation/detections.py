@@ -75,6 +75,7 @@ def with_undetected(run: Predictions, images: KnownImages, how: PredictionFormat
     if ids is None:
         seen = images.table.join(pl.DataFrame(run.image_ids), on="image_id")["split"].unique()
         ids = images.table.filter(pl.col("split").is_in(seen.implode()))["image_id"]
+    ids = ids.cast(run.image_ids.dtype, strict=False)
     at = positions(run.image_ids, ids)
     if (at < 0).any():
         raise InputError(
