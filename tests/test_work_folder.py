@@ -10,7 +10,15 @@ import pytest
 from refusals import fails
 
 from nooch.errors import InputError, OutputError
-from nooch.work_folder import check_space, held, kept, key_of, locked, remove_leftovers, work_folder
+from nooch.work_folder import (
+    check_space,
+    held,
+    key_of,
+    locked,
+    remove_leftovers,
+    stored,
+    work_folder,
+)
 
 
 class Found(msgspec.Struct):
@@ -98,13 +106,13 @@ def test_a_result_is_made_once(tmp_path):
         made.append(1)
         return Found("a", np.arange(6, dtype=np.int32).reshape(2, 3))
 
-    results = [kept(tmp_path / "result", Found, make) for _ in range(3)]
+    results = [stored(tmp_path / "result", Found, make) for _ in range(3)]
     assert len(made) == 1
     for found in results:
         assert found.counts.dtype == np.int32
         assert found.counts.tolist() == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(NotImplementedError):
-        kept(tmp_path / "other", Found, lambda: Found("a", np.array([object()])))
+        stored(tmp_path / "other", Found, lambda: Found("a", np.array([object()])))
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 

@@ -7,12 +7,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from nooch.english import counted
 from nooch.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = [
     "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "parameters_text", "printable",
@@ -51,7 +49,7 @@ class DisplayTable:
     @property
     def _below(self) -> list[str]:
         hidden = len(self.rows) - MOST_ROWS
-        return [*([f"and {hidden:,} more rows"] if hidden > 0 else []), *self.notes]
+        return [*([f"and {counted(hidden, 'more row')}"] if hidden > 0 else []), *self.notes]
 
     def text(self) -> str:
         """Aligned lines; columns that do not fit into the terminal are left out, and counted."""
@@ -65,9 +63,9 @@ class DisplayTable:
         above = [[""] * (high - len(head)) + head for head in heads]
         lines = [*zip(*above, strict=True), *cells] if cells else []
         shown = ["  ".join(map(self._aligned, line[:fit], widths, range(fit))) for line in lines]
-        left_out = len(widths) - fit
-        below = [f"and {left_out} more columns", *self._below] if left_out else self._below
-        below = [printable(line) for line in below]
+        hidden = len(widths) - fit
+        below = [f"and {counted(hidden, 'more column')}"] if hidden else []
+        below = [printable(line) for line in [*below, *self._below]]
         return "\n".join(line.rstrip() for line in [printable(self.title), *shown, *below])
 
     def _aligned(self, text: str, width: int, column: int) -> str:
@@ -102,15 +100,10 @@ class Displayed:
         return self.display.html()
 
 
-class _HasTable(Protocol):
-    @property
-    def table(self) -> pl.DataFrame: ...
-
-
 class TabularResult(Displayed):
     """A result whose ``table`` has everything that it knows."""
 
-    def to_pandas(self: _HasTable) -> Any:
+    def to_pandas(self: Any) -> Any:
         """The ``table`` as a pandas frame; names out of a fixed list are categories.
 
         Raises:

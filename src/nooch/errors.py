@@ -20,9 +20,10 @@ __all__ = [
     "ParameterError",
     "UndefinedError",
     "WrongTypeError",
+    "check_fraction",
     "check_one_of",
-    "check_type",
     "some_of",
+    "wrong_type",
 ]
 
 
@@ -120,20 +121,20 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
     )
 
 
-def check_type(
-    name: str, value: object, kinds: type | tuple[type, ...], allowed: str, example: str
-) -> None:
-    """Raise WrongTypeError where an argument is of none of these types.
-
-    Args:
-        name: of the parameter.
-        value: what was given.
-        kinds: the types.
-        allowed: the types in words.
-        example: a line of Python that works.
-    """
-    if not isinstance(value, kinds):
-        problem = f"is {value!r:.60}, of type {type(value).__name__}"
-        raise WrongTypeError(
-            problem, where=f"`{name}`", allowed=allowed, remedy=f"for example {example}"
+def check_fraction(name: str, value: float, where: str) -> None:
+    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say."""
+    if not 0 <= value <= 1:
+        raise ParameterError(
+            f"{name} is {value:g}",
+            where=where,
+            allowed="a fraction of the image, 0 to 1",
+            remedy=f"did you mean {value / 100:g}?" if 1 < value <= 100 else None,
         )
+
+
+def wrong_type(name: str, value: object, allowed: str, example: str) -> WrongTypeError:
+    """The error of a parameter that was given a value of another type; ``example`` is Python."""
+    kind = type(value).__name__
+    shown = f"{value!r:.60}, " if isinstance(value, str | int | float | type) else ""
+    problem = f"is {shown}of type {kind}"
+    return WrongTypeError(problem, where=f"`{name}`", allowed=allowed, remedy=f"write {example}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nooch.errors import WrongTypeError, check_one_of, check_type
+from nooch.errors import check_one_of, wrong_type
 
 __all__ = ["options_from"]
 
@@ -30,19 +30,13 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
     allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for name in named:
         check_one_of("option", name, allowed, owner=kind.__name__)
-    example = f"{kind.__name__}({', '.join(allowed[:1])}=...)"
-    check_type("options", options, (kind, NoneType), f"{kind.__name__} or None", example)
+    if not isinstance(options, kind | NoneType):
+        raise wrong_type("options", options, kind.__name__, f"options=nooch.{kind.__name__}()")
     hints = get_type_hints(kind)
     for name, value in named.items():
         if not _fits(value, hints[name]):
-            text = isinstance(value, str)
-            likely = [value] if text and _fits([value], hints[name]) else getattr(kind, name, None)
-            raise WrongTypeError(
-                f"is {value!r:.60}, of type {type(value).__name__}",
-                where=f"`{name}`",
-                allowed=str(kind.__annotations__[name]),
-                remedy=f"for example {name}={likely!r}",
-            )
+            likely = [value] if _fits([value], hints[name]) else getattr(kind, name, None)
+            raise wrong_type(name, value, kind.__annotations__[name], f"{name}={likely!r}")
     return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
 
 
@@ -55,8 +49,8 @@ def _fits(value: object, hint: Any) -> bool:
         number = numbers.Integral if hint is int else numbers.Real
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is Sequence:
-        if isinstance(value, list | tuple):
-            return all(_fits(one, inner[0]) for one in value)
-        return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+        if not isinstance(value, Collection) or isinstance(value, str | Mapping):
+            return False
+        return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint
     return not isinstance(accepted, type) or isinstance(value, accepted)

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, get_origin
 
 import msgspec
 from blake3 import blake3
-from filelock import FileLock, Timeout
 
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.files import replace_file
@@ -25,12 +24,12 @@ from nooch.files import replace_file
 __all__ = [
     "check_space",
     "held",
-    "kept",
     "key_of",
     "locked",
     "remove_folder",
     "remove_leftovers",
     "size_in_words",
+    "stored",
     "work_folder",
 ]
 
@@ -69,6 +68,9 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
     Raises:
         OutputError: another process holds it, or it cannot be made.
     """
+    # not needed by workers, whose start it would delay
+    from filelock import FileLock, Timeout
+
     lock = FileLock(file)
     try:
         lock.acquire(timeout=0)
@@ -154,7 +156,7 @@ def remove_folder(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
+def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
     """A result that is made once: read from its file, or made and written there.
 
     Args:
@@ -165,9 +167,9 @@ def kept(file: Path, kind: Any, make: Callable[[], T]) -> T:
     if file.is_file():
         result: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
         return result
-    made = make()
-    replace_file(file, msgspec.msgpack.encode(made, enc_hook=_plain))
-    return made
+    result = make()
+    replace_file(file, msgspec.msgpack.encode(result, enc_hook=_plain))
+    return result
 
 
 def _plain(value: Any) -> Any:

@@ -11,11 +11,12 @@ from refusals import fails
 from sklearn.linear_model import LogisticRegression
 
 import nooch
+from nooch.challenge import save_suite
 from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
-from nooch.finding.suite_summary import recorded_dataset
+from nooch.site.report_site import write_report
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,15 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert suite.tasks == ("car",)
     again = nooch.evaluate(suite, folder / "model.csv", ignore_unknown=True, split="test")
     assert checked.scores.value("auc", "hard", run="model") == again.value("auc", "hard")
+    ((task, model, *counts),) = checked.errors.rows
+    assert (task, model) == ("car", "model")
+    said = pl.read_csv(folder / "model.csv").join(data.images, on="image_id").filter(split="test")
+    wrong = said.with_columns(car=data.select("test").labels("car")).filter(
+        (pl.col("logit") > 0) != pl.col("car")
+    )
+    n = data.select("test").labels("car").sum()
+    missed = wrong["car"].sum()
+    assert counts == [f"{missed} of {n}", f"{wrong.height - missed} of {600 - n}"]
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
     assert checked.notes == [
         'Predictions: 1,200 images, logits (column "logit")',
@@ -62,14 +72,52 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     assert [(one.cue, one.share) for one in stable["car"]] == [("road", 1.0)]
     shown = run_cli(f"show {tmp_path / 's'}").out
     assert "100%" in shown
+    assert "near alpha" not in shown
     assert "95 % interval" in shown
     content = run_cli(f"show {tmp_path / 's'} --format json").json
     assert content["criteria"]["ce"]["stability"]["car"][0]["cue"] == "road"
+    assert not content["criteria"]["ce"]["stability"]["car"][0]["near_alpha"]
     run_cli(f"find {folder / 'dataset'} --tasks car --out {tmp_path / 'plain'}")
     assert "stability" not in (tmp_path / "plain/suite.json").read_text()
     refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
     assert refused.code == 2
     assert "20 and more" in refused.err
+    run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
+        "alpha is 5", "did you mean 0.05?"
+    )
+
+
+def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):
+    """A class whose A is at alpha is a cue in half of the resamples; the suite says so all over."""
+    alpha = nooch.CE().fit(data.select("train")).strength("road", "car") - 1e-6
+    save_dataset(data, tmp_path / "data")
+    planted_predictions(data).write_csv(tmp_path / "model.csv")
+    checked = check(
+        tmp_path / "data", tmp_path / "model.csv", tmp_path / "out", alpha=alpha, bootstrap=0
+    )
+    (stable,) = checked.suite.header.criteria["ce"].stability["car"]
+    assert stable.near_alpha
+    note = f"cues near alpha: road of car ({stable.share:.0%} of resamples)"
+    assert note in checked.notes
+    page = (tmp_path / "out/report/index.html").read_text()
+    assert note in page
+    assert "near α</span>" in page
+    shown = run_cli(f"show {tmp_path / 'out/suite'}").out
+    assert f"{stable.share:.0%} near alpha" in shown
+    few = nooch.find(
+        data.select(rows=np.arange(90)),
+        {"ce": nooch.CE(cues={"car": ["road"]})},
+        tasks=["car"],
+        splits=["test"],
+    )
+    save_suite(few, tmp_path / "few")
+    record = few.record("ce", "car", "test")
+    assert record.hard_positives < 20
+    shown = run_cli(f"show {tmp_path / 'few'}").out
+    assert "fewer than 20 images" in shown
+    assert f" {record.hard_positives}*" in shown
+    write_report(few, tmp_path / "page")
+    assert f">{record.hard_positives}*</span>" in (tmp_path / "page/index.html").read_text()
 
 
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
@@ -83,9 +131,13 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert failed.code == 1
     assert failed.json["failed"] == ["worse: 2 findings"]
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
-    scored = run_cli(f"{command} --out {tmp_path / 'c'} --fail-if 'auc@hard[ce,car]<0.99'")
+    conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
+    scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
     assert scored.code == 1
     assert "failed: auc@hard[ce,car]<0.99: model, car" in scored.err
+    assert "failed: f1@hard[ce,car]<1: model, car: f1 on hard is 0." in scored.err
+    run_cli(f"{command} --out {tmp_path / 'd'} --fail-if 'f1@hrad<1'").refused("did you mean hard")
+    assert not (tmp_path / "d").exists()
     refused = run_cli(f"{command} --out {tmp_path / 'a'}")
     assert refused.code == 2
     assert "--overwrite" in refused.err
@@ -113,10 +165,11 @@ def test_annotations_are_imported(tmp_path, run_cli):
     made = nooch.load_dataset(tmp_path / "out/dataset")
     assert len(made) == 600
     suite = nooch.load_suite(tmp_path / "out/suite")
-    assert recorded_dataset(suite, tmp_path / "out/suite").fingerprint == made.fingerprint
+    assert suite.found_in().fingerprint == made.fingerprint
     page = (tmp_path / "out/report/index.html").read_text()
     assert "Errors by context" in page
-    assert "Slices with more errors" in page
+    assert "Slices (" in page
+    assert "Where noise errs" in page
 
 
 def words(text):

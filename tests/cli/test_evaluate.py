@@ -267,6 +267,24 @@ def test_fail_if_and_its_report(here, run_cli, conditions, code):
     assert ("none of " in shown.err) == (code == 0)
 
 
+def test_metrics_and_thresholds_of_answers(here, run_cli):
+    """Metrics of conditions are computed; what is chosen on valid is stated and recorded."""
+    suite = nooch.load_suite(here / "suite")
+    logits(suite, ["valid", "test"]).write_parquet(here / "a.parquet")
+    words = "evaluate suite a.parquet --metrics accuracy,precision,recall,fpr,f1,brier"
+    done = run_cli(f"{words} --threshold valid --fail-if 'balanced_accuracy@hard<0'").ok()
+    for text in ("accuracy hard pos", "precision hard", "recall easy pos", "FPR hard neg", "Brier"):
+        assert text in done.out
+    assert "answers of a are positive above probabilities chosen on valid: car " in done.err
+    chosen = run_cli(f"{words} --threshold valid --format json").json
+    (here / "t.json").write_text(json.dumps(chosen["settings"]["thresholds"]["a"]))
+    given = run_cli(f"{words} --threshold t.json --format json").json
+    assert given["scores"] == chosen["scores"]
+    assert given["settings"] == chosen["settings"]
+    plain = run_cli(f"{words} --format json").json
+    assert "thresholds" not in plain["settings"]
+
+
 def test_fail_if_without_predictions_of_the_task(here, run_cli, long):
     long.filter(task="car").write_parquet(here / "car.parquet")
     words = "evaluate suite car.parquet --fail-if"
@@ -305,6 +323,9 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--tasks cra", "did you mean car"),
         ("--tasks cow", "there are no predictions for cow"),
         ("--metrics acu", "did you mean auc"),
+        ("--threshold vlaid", "--threshold: the threshold is vlaid"),
+        ("--threshold 5", "--threshold: the threshold is 5"),
+        ("--threshold valid", "chosen on valid: 16 of 16 images of split valid have no prediction"),
         ("--average unifrom", "did you mean uniform"),
         ("--average x:hard_positive=0.5", "shares add up to 0.5"),
         ("--average x:hard=1", "'hard' is no cell"),

@@ -120,7 +120,7 @@ def test_what_was_not_expected_is_an_error_too(run_cli, folder, monkeypatch, err
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("nooch.data.open_dataset", fail)
+    monkeypatch.setattr("nooch.data.as_dataset", fail)
     done = run_cli("embed whole --encoder lexical")
     assert done.code == 2
     assert f"error: {words}" in done.err

@@ -72,6 +72,13 @@ FOUR = {
         ("place <> label", [0, 3]),
         ("place != bird", [0, 3]),
         ('"sky-other" = 1', [0]),
+        ('present("sky-other")', [0]),
+        ('present("sky-other") = 1', [0]),
+        ('NOT present("sky-other") AND y = 1', [1]),
+        ("area(bird) >= 0.2", [0, 1]),
+        ('area("sky-other") > area(bird)', [0]),
+        ('Area("sky-other") - area(bird) <= 0', [1, 2, 3]),
+        ("present(cat)", []),
         ("cat = 0 AND bird = 0", [2, 3]),
         ("y = 1", [0, 1]),
         ("y = TRUE", [0, 1]),
@@ -165,6 +172,8 @@ def test_a_dataset_without_images():
         ('camera = "it"', "'it'"),
         ("split = 'train'", "knows no 'split'"),
         ("file_name = 'x'", "knows no 'file_name'"),
+        ("present(place)", "'place' is no class"),
+        ("area(brid) > 0", r"'brid' is no class[\s\S]*did you mean bird"),
         ("unseen(bird)", "takes a column, and bird is none"),
         ("unseen(y)", "takes a column, and y is none"),
         ("unseen(split)", "takes a column, and split is none"),
@@ -251,6 +260,9 @@ def test_a_column_goes_before_a_class():
         ("day = year", "is a date.*is a number"),
         ("camera + 1 = 2", "calculates with camera"),
         ("night + 1 = 2", "calculates with night"),
+        ("area(bird)", r"condition where area\(bird\) \(Float64\) stands, which is a number"),
+        ("present(bird) + 1 = 2", r"calculates with present\(bird\)"),
+        ("area(bird) = 'x'", "cannot be compared with 'x'"),
         ("ln(day) = 2", "calculates with day"),
         ("- camera = 2", "calculates with camera"),
         ("-'a' = place", "calculates with 'a'"),
@@ -311,6 +323,21 @@ def test_a_missing_attribute_is_an_error_that_says_where():
 def test_every_missing_column_is_named():
     with pytest.raises(InputError, match="3 of 4 images, such as 1, 2, 3: place, f is null"):
         marked("place = 1 OR f > 5", dataset(place=[0, None, 0, None], f=[1.0, 1.0, math.nan, 2.0]))
+
+
+def test_unknown_presences_and_areas_are_missing_values():
+    unknown = np.zeros((4, 3))
+    unknown[3, 1] = 1
+    presence = csr_array(([0.5, math.nan], ([0, 1], [1, 1])), shape=(4, 3))
+    data = Dataset.build(pl.DataFrame({"image_id": range(4)}), CLASSES, presence, unknown=unknown)
+    guard = 'area("sky-other") IS NOT NULL AND (area("sky-other") > 0)'
+    fails(lambda: marked('area("sky-other") > 0', data), "2 of 4 images, such as 1, 3", guard)
+    fails(lambda: marked('present("sky-other")', data), "1 of 4 images, such as 3")
+    assert marked(guard, data) == [0]
+    assert marked('present("sky-other") IS NOT NULL AND present("sky-other")', data) == [0, 1]
+    image = data.select(rows=np.array([0]))
+    said = Attribute('area("sky-other") > 0').fit(image).explain(image, "bird")
+    assert said.startswith('area("sky-other") = 0.5, so area("sky-other") > 0 holds')
 
 
 def test_columns_that_do_not_matter_are_not_named():

@@ -40,6 +40,10 @@ REFUSED = [
     # unseen takes one column
     "unseen()", "unseen(place, y)", "unseen(1)", "unseen('place')", "unseen(place + 1)",
     "unseen(ln(place))", "unseen(*)", "unseen(DISTINCT place)",
+    # area and present take one class
+    "area() > 0", "area(road, sky) > 0", "area('road') > 0", "area(road + 1) > 0", "area(*) > 0",
+    "present()", "present(1)", "present('sky')", "present(area(sky))", "present(sky) OVER ()",
+    "present(DISTINCT sky)", "share(road) > 0",
     # syntax outside the language
     "*", "* = 1", "images.* = 1", "images.place = 1", "a.b.c = 1", "columns('a.*') = 1",
     "columns(*) = 1", "CASE WHEN place = 1 THEN TRUE END",
@@ -150,7 +154,7 @@ WORDS = [
     "'x'", '"q"', "SELECT", "FROM", "CASE", "WHEN", "THEN", "END", "CAST", "AS", "LIKE", "EXISTS",
     "INTERVAL", "DATE", "OVER", "UNION", "ANY", "ARRAY", "COLLATE", "EXTRACT", "count", "max", "if",
     "ROW", "DISTINCT", "FILTER", "VALUES", "DIV", "XOR", "ISNULL", "UNKNOWN", "CURRENT_DATE",
-    "trim", "overlay", "next", "value", "for", "columns", "lateral", "match",
+    "trim", "overlay", "next", "value", "for", "columns", "lateral", "match", "area", "present",
 ]  # fmt: skip
 
 
@@ -162,8 +166,20 @@ def test_what_is_parsed_has_no_other_words(text):
     except ParameterError:
         return
     keywords = {"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "NULL", "TRUE", "LN", "ABS", "UNSEEN"}
+    keywords |= {"AREA", "PRESENT"}
     words = {word for word in text.split() if word[0].isalpha()}
-    assert all(word.upper() in keywords or word in phi.names for word in words)
+    known = {*phi.names, *(name for _, name in phi.calls.values())}
+    assert all(word.upper() in keywords or word in known for word in words)
+
+
+def test_areas_and_presences_are_of_classes_and_not_of_names():
+    phi = parse('Area(road) > area AND NOT present("sky-other") OR present(road) AND present = 1')
+    assert phi.names == ("area", "present")
+    assert phi.calls == {
+        "area(road)": ("area", "road"), 'present("sky-other")': ("present", "sky-other"),
+        "present(road)": ("present", "road"),
+    }  # fmt: skip
+    assert phi.unseen == ()
 
 
 def test_names_keep_case_and_order():
@@ -198,7 +214,12 @@ def test_identifier_reads_as_that_name_everywhere(name):
 # What follows compares phi with a naive evaluator that goes row by row.
 
 SEEN = {"i": [0, 1], "f": [0.25, 1], "s": ["a"], "b": [True], "d": ["2013-01-01"]}
-KINDS = {"number": [*"ijfy", "cat"], "text": [*"st"], "boolean": ["b"], "date": [*"de"]}
+KINDS = {
+    "number": [*"ijfy", "cat", "area(sky)", "area(car)"],
+    "text": [*"st"],
+    "boolean": ["b", "present(sky)"],
+    "date": [*"de"],
+}
 COMPARE = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -216,16 +237,38 @@ def rows():
     nullable |= {name: LITERALS[kind] for kind in ("text", "date") for name in KINDS[kind]}
     nullable["f"] = st.integers(-12, 12).map(lambda n: n / 4) | st.just(math.nan)
     columns = {name: st.none() | values for name, values in nullable.items()}
-    return st.fixed_dictionaries({**columns, "y": st.integers(0, 1), "cat": st.integers(0, 1)})
+    # None: not annotated in the image; NaN: present, with unknown area
+    sky = st.sampled_from([None, math.nan, 0.0, 0.25, 1.0])
+    columns |= {"y": st.integers(0, 1), "cat": st.integers(0, 1), "sky": sky}
+    return st.fixed_dictionaries({**columns, "sky is there": st.booleans()}).map(_with_calls)
+
+
+def _with_calls(row):
+    """The values of calls, as phi writes them."""
+    unknown, there = row["sky"] is None, row["sky is there"]
+    row["area(sky)"] = None if unknown else row["sky"] if there else 0.0
+    row["present(sky)"] = None if unknown else there
+    row["area(car)"] = float(row["y"])
+    return row
 
 
 def dataset(table):
     types = {"i": pl.Int8, "j": pl.Int64, "f": pl.Float64, "s": pl.String, "t": pl.Categorical}
     types |= {"b": pl.Boolean, "d": pl.Date, "e": pl.Date}
     columns = {n: pl.Series([row[n] for row in table], dtype=kind) for n, kind in types.items()}
-    presence = csr_array(np.array([[row["y"], row["cat"]] for row in table], dtype=np.float64))
+    entries = [
+        (n, column, area)
+        for n, row in enumerate(table)
+        for column, area in enumerate((row["y"], row["cat"], row["sky"]))
+        if (row["present(sky)"] if column == 2 else area)
+    ]
+    rows, columns_of, areas = (list(part) for part in zip((0, 0, 0), *entries, strict=True))
+    places = rows[1:], columns_of[1:]
+    unknown = np.zeros((len(table), 3))
+    unknown[:, 2] = [row["sky"] is None for row in table]
     images = pl.DataFrame({"image_id": range(len(table)), **columns})
-    return Dataset.build(images, ["car", "cat"], presence)
+    presence = csr_array((np.array(areas[1:], float), places), shape=unknown.shape)
+    return Dataset.build(images, ["car", "cat", "sky"], presence, unknown=unknown)
 
 
 @st.composite

@@ -25,7 +25,7 @@ from nooch.evaluation import (
 )
 from nooch.evaluation.bootstrap import wilson
 from nooch.finding.suite_builder import find
-from nooch.metrics import METRICS, auc
+from nooch.metrics import ALL_METRICS, METRICS, auc
 
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}
@@ -77,7 +77,7 @@ def inside(subset, names, labels):
 @given(worlds())
 def test_every_value_equals_the_metric_of_its_subset(world):
     images, suite, (values,), runs = world
-    table = evaluate(suite, runs).table
+    table = evaluate(suite, runs, metrics=ALL_METRICS).table
     seen = set()
     for row in table.filter(pl.col("task") != AVERAGE).iter_rows(named=True):
         task = row["task"]
@@ -91,13 +91,21 @@ def test_every_value_equals_the_metric_of_its_subset(world):
         assert (row["n"], row["n_positive"]) == (rows.sum(), labels[rows].sum())
         # a null says why, a value needs no excuse
         assert (row["reason"] is None) == (row["value"] is not None)
-        assert row["reason"] in {None, "no image", "no positive", "no negative"}
+        reasons = {None, "no image", "no positive", "no negative"}
+        if row["metric"] == "precision":
+            reasons.add("no positive answer")
+        assert row["reason"] in reasons
+        one_label = row["n_positive"] in {0, row["n"]}
+        assert one_label or (row["reason"] == "no positive answer") == (expected is None)
+        if row["metric"] in {"error", "accuracy", "recall", "fpr"} and row["n"]:
+            # a share of images has Wilson's interval
+            assert (row["interval"] == "wilson") == (row["value"] is not None)
         assert (row["n"] == 0) == (row["reason"] == "no image")
         seen.add((task, row["subset"], row["cue"], row["metric"]))
     subsets = list(SUBSETS)
     # only the task of several cues has scores by cue
-    expected = {(t, s, None, m) for t in ("Y", "Z") for s in subsets for m in METRICS}
-    expected |= {("Y", s, cue, m) for s in subsets[1:] for cue in ("A", "B") for m in METRICS}
+    expected = {(t, s, None, m) for t in ("Y", "Z") for s in subsets for m in ALL_METRICS}
+    expected |= {("Y", s, cue, m) for s in subsets[1:] for cue in ("A", "B") for m in ALL_METRICS}
     assert seen == expected
 
 
@@ -144,7 +152,9 @@ def test_averages_and_differences_follow_from_the_rows(world):
 def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     images, suite, values, runs = world
     k, n = 21, len(images)
-    scores = evaluate(suite, runs, bootstrap=k, seed=seed, averages=["uniform"])
+    scores = evaluate(
+        suite, runs, bootstrap=k, seed=seed, averages=["uniform"], metrics=ALL_METRICS
+    )
     random = np.random.default_rng(seed)
     draws = [random.integers(0, n, n) for _ in range(k)]
     replicates = {}
@@ -153,7 +163,7 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
         names = [naive_ce_subset(image, CUES[task], task, 0.1) for image in images]
         for subset in SUBSETS:
             rows = inside(subset, names, labels)
-            for metric in METRICS:
+            for metric in ALL_METRICS:
                 for run in (0, 1):
                     z = values[run][:, ["Y", "Z"].index(task)]
                     replicates[task, subset, metric, run] = [
@@ -171,16 +181,21 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     for row in scores.differences.filter(plain).iter_rows(named=True):
         key = row["task"], row["subset"], row["metric"]
         pairs = zip(*(replicates[*key, run] for run in (0, 1)), strict=True)
-        check_interval(row, row["difference"], [None if a is None else b - a for a, b in pairs], k)
+        gaps = [None if None in pair else pair[1] - pair[0] for pair in pairs]
+        check_interval(row, row["difference"], gaps, k)
 
 
 def check_interval(row, value, replicates, k):
-    """Percentiles; if undefined or equal, Wilson's for the error and no interval for others."""
+    """Percentiles; if undefined or equal, Wilson's for shares and no interval for others."""
     defined = [r for r in replicates if r is not None]
     low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
     alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
-    if value is not None and alike and row["metric"] == "error" and "baseline" not in row:
-        bounds = proportion_confint(round(value * row["n"]), row["n"])
+    n, positive = row["n"], row["n_positive"]
+    trials = {**dict.fromkeys(("error", "accuracy", "yes_rate"), n), "recall": positive}
+    trials["fpr"] = n - positive
+    if value is not None and alike and row["metric"] in trials and "baseline" not in row:
+        of = trials[row["metric"]]
+        bounds = proportion_confint(round(value * of), of)
         assert (row["low"], row["high"], row["interval"]) == (*map(pytest.approx, bounds), "wilson")
         assert row["low"] < row["high"]
         return
@@ -190,7 +205,9 @@ def check_interval(row, value, replicates, k):
         return
     assert row["interval"] == "bootstrap"
     assert [row["low"], row["high"]] == pytest.approx([low, high], abs=1e-9)
-    part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no image"
+    lacking = "positive answer" if row["metric"] == "precision" else "image"
+    part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no"
+    part += f" {lacking}"
     assert row["reason"] == (None if len(defined) == k else part)
 
 
@@ -289,6 +306,17 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     hard, everything = (row_of(strict.table, "auc", s, AVERAGE) for s in ("hard", "all"))
     assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
     assert everything["averaged_tasks"] == "Y, Z, B"
+    # tasks with few hard images are left out where asked
+    counts = {t: suite.record("ce", t, "test") for t in ("Y", "Z")}
+    least = {t: min(r.hard_positives, r.hard_negatives) for t, r in counts.items()}
+    small, large = sorted(least, key=least.get)
+    assert least[small] < least[large]
+    enough = evaluate(suite, runs, min_hard=least[large])
+    assert set(enough.table.filter(task=AVERAGE)["averaged_tasks"].drop_nulls()) == {large}
+    (note,) = [text for text in enough.notes if "left out" in text]
+    assert f"{small} (fewer than {least[large]} hard images of a side)" in note
+    fails(lambda: evaluate(suite, runs, min_hard=81), "no task has 81 hard images", "min_hard",
+          kind=ParameterError)  # fmt: skip
     # two runs are averaged over the tasks that both have
     part = Predictions.of(values[:, [0, 2]], ids, ["Y", "B"], scale="logit", run="part")
     table = evaluate(suite, [*runs, part]).table

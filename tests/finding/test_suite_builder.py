@@ -173,6 +173,7 @@ COLUMNS = {
 
 def test_every_builtin_criterion_is_in_the_table():
     assert set(FITTED) <= set(CONFORMING)
+    assert all(kind.kind == name for name, kind in FITTED.items())
 
 
 @pytest.mark.parametrize("kind", CONFORMING)

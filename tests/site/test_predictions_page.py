@@ -72,6 +72,16 @@ def test_progress_is_shown_before_the_first_task_is_scored(world):
     assert steps == [*checks, *(("scoring tasks", done, 2) for done in (0, 1, 2))]
 
 
+def test_more_metrics_and_a_threshold(world, tmp_path):
+    data, suite = world
+    runs = [_predictions(data, "mine")]
+    options = {"metrics": ["f1", "recall"], "threshold": 0.25, "bootstrap": 0}
+    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, **options)
+    page = _text(done.path)
+    for text in ("F1 hard", "recall easy pos", "answers are positive above the probability 0.25"):
+        assert text in page
+
+
 def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_side(world, tmp_path):
     data, suite = world
     runs = [_predictions(data, "mine")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -13,13 +13,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
-from nooch.challenge.thumbnail_sheet import SIDE, ThumbnailSheet
+from nooch.challenge.thumbnail_sheet import thumbnail_sheet
 from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.image_opening import thumbnail
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["ROWS", "SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
 
@@ -37,10 +40,6 @@ ROWS: dict[str, Any] = {
 def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Index into ``SUBSETS`` of each image, uint8 (n,)."""
     return np.where(hard, np.where(labels, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
-
-
-def no_dataset() -> None:
-    """The dataset of a set that nothing is recorded of."""
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,7 +91,7 @@ class ChallengeSet(TabularResult):
     negative: Side = UNKNOWN
     excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
-    dataset: Callable[[], Dataset | None] = no_dataset
+    dataset: Callable[[], Dataset | None] | None = None
 
     @classmethod
     def from_mark(
@@ -148,8 +147,9 @@ class ChallengeSet(TabularResult):
         ]
         columns = ["", "hard", "easy", "all", "threshold"]
         left_out = sum(self.excluded)
-        notes = [f"{left_out:,} images without a verdict are left out"] if left_out else []
-        title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {len(self):,} images)"
+        notes = [f"{counted(left_out, 'image')} without a verdict left out"] if left_out else []
+        images = counted(len(self), "image")
+        title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {images})"
         return DisplayTable(title, columns, rows, notes=notes)
 
     @property
@@ -208,8 +208,9 @@ class ChallengeSet(TabularResult):
         *,
         data: Dataset | Place | str | None = None,
         images: str | Path | None = None,
-    ) -> ThumbnailSheet:
-        """Thumbnails of the hardest images, half of them positives: shown in notebooks.
+    ) -> Image.Image:
+        """Thumbnails of the hardest images, half of them positives, as a picture of Pillow, which
+        notebooks show and ``.save("sheet.png")`` writes.
 
         Args:
             n: images at most.
@@ -220,27 +221,23 @@ class ChallengeSet(TabularResult):
             ParameterError: no dataset, or one without an image of the set.
             InputError: no folder of images, or images that are missing or cannot be read.
         """
-        known = self.dataset() if data is None else as_dataset(data)
+        recorded = None if self.dataset is None else self.dataset()
+        known = recorded if data is None else as_dataset(data)
         if known is None:
             raise ParameterError(
-                "the dataset of the challenge set is not known",
-                where="data",
-                allowed="the dataset that the suite was found in, or its folder",
-                remedy='for example challenge_set.show(12, data="my-dataset")',
+                "the dataset that the suite was found in is not known",
+                remedy='give it, or its folder: challenge_set.show(data="my-dataset")',
             )
-        index, groups = ImageIndex.of(known, images, "`images`"), []
-        names = known.images["file_name"]
+        index, names, groups = ImageIndex.of(known, images, "`images`"), known.images, {}
         for side, most in (("hard_positive", n - n // 2), ("hard_negative", n // 2)):
             rows = self.hardest(side, most)
             ids = self.image_ids.gather(rows).to_list()
-            files = index.all_of(ids, [names[known.row(i)] for i in ids], "`images`")
-            support = [""] * len(ids)
+            files = [names["file_name"][known.row(image_id)] for image_id in ids]
+            words = [f"image {image_id}" for image_id in ids]
             if self.support is not None:
-                support = [f", support {value:.3g}" for value in self.support[rows]]
-            captions = [f"image {i}{text}" for i, text in zip(ids, support, strict=True)]
-            pictures = [thumbnail(file, SIDE) for file in files]
-            of = int((self.subset == SUBSETS.index(side)).sum())
-            title = f"{self.task}, {self.criterion}, {self.split}: {side.replace('_', ' ')}s"
-            title += f", {len(ids)} of {of:,}"
-            groups.append((title, list(zip(pictures, captions, strict=True))))
-        return ThumbnailSheet(groups)
+                values = [f", support {value:.3g}" for value in self.support[rows]]
+                words = [*map(str.__add__, words, values)]
+            shown = f"{len(ids)} of {len(self.ids(side)):,} {side.replace('_', ' ')}s"
+            title = f"{self.task}, {self.criterion}, {self.split}: {shown}"
+            groups[title] = [*zip(index.all_of(ids, files, "`images`"), words, strict=True)]
+        return thumbnail_sheet(groups)

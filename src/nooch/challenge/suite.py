@@ -8,12 +8,16 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import numpy as np
+import polars as pl
 from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
+from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, load_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
+from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
@@ -78,6 +82,24 @@ class SetRecord(Counts, frozen=True, kw_only=True):
             tied_negative=negative.tied,
             missing_positives=positive.missing,
             missing_negatives=negative.missing,
+        )
+
+    def of_table(self, rows: pl.DataFrame) -> ChallengeSet:
+        """The set whose ``table`` has these rows, with thresholds and counts of the record."""
+        # suites of earlier versions have no column by_cue
+        support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+        return ChallengeSet(
+            self.criterion,
+            self.task,
+            self.split,
+            rows["image_id"],
+            rows["label"].to_numpy().astype(bool),
+            rows["subset"].to_physical().to_numpy().astype(np.uint8),
+            None if support.null_count() else support.to_numpy(),
+            Side(self.threshold_positive, self.tied_positive, self.missing_positives),
+            Side(self.threshold_negative, self.tied_negative, self.missing_negatives),
+            (self.excluded_positives, self.excluded_negatives, self.excluded_unknown),
+            None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
         )
 
 
@@ -172,8 +194,8 @@ class Suite(Displayed):
         if h.skipped:
             notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
         title = (
-            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
-            f" {len(h.sets)} sets)"
+            f"Suite({', '.join(h.criteria)}; {counted(len(h.tasks), 'task')};"
+            f" {', '.join(h.splits)}; {counted(len(h.sets), 'set')})"
         )
         return DisplayTable(title, columns, rows, left=3, notes=notes)
 
@@ -207,6 +229,10 @@ class Suite(Displayed):
         found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
         return replace(self._source(criterion, task, split), dataset=found_in)
 
+    def found_in(self) -> Dataset | None:
+        """The dataset that it was found in, or None if that is not known, was moved or changed."""
+        return dataset_of(self.dataset, self.header.dataset.fingerprint)
+
     def record(self, criterion: str, task: str, split: str) -> SetRecord:
         """Counts and thresholds of a set, without reading its rows."""
         record = self._records.get((criterion, task, split))
@@ -235,8 +261,11 @@ class Suite(Displayed):
         sets = [r for r in h.sets if r.task in tasks]
         sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
         for name, record in h.criteria.items():
-            cues = {task: cues for task, cues in record.cues.items() if task in tasks}
-            criteria[name] = msgspec.structs.replace(record, cues=cues)
+            cues, stable = (
+                {task: listed for task, listed in (of or {}).items() if task in tasks}
+                for of in (record.cues, record.stability)
+            )
+            criteria[name] = msgspec.structs.replace(record, cues=cues, stability=stable or UNSET)
         skipped = [s for s in h.skipped if s.task in tasks]
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped

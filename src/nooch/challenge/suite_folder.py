@@ -13,29 +13,26 @@ from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
-from nooch.challenge.hard_easy import Side
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
-from nooch.errors import FormatError, check_type
+from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite", "set_of"]
+__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
 
 
 _AGAIN = "find the suite again"
-_LOAD = 'nooch.load_suite("my-suite")'
 _SETS: Schema = {
     "criterion": Column(NAMES, "the suite's criteria"),
     "task": Column(NAMES, "the suite's tasks"),
@@ -111,10 +108,12 @@ def as_suite(suite: Suite | str | Path) -> Suite:
     Raises:
         WrongTypeError: neither; see also ``load_suite``.
     """
-    if isinstance(suite, Suite):
-        return suite
-    check_type("suite", suite, (str, Path), "a Suite, or the path of its folder", _LOAD)
-    return load_suite(suite)
+    if isinstance(suite, str | Path):
+        return load_suite(suite)
+    if not isinstance(suite, Suite):
+        allowed = "a Suite, or the path of its folder"
+        raise wrong_type("suite", suite, allowed, 'suite=nooch.load_suite("my-suite")')
+    return suite
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
@@ -155,25 +154,6 @@ def _frame_of(
     return pl.concat(frames)
 
 
-def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
-    """The set of these rows, with the thresholds and counts of its record."""
-    # suites of earlier versions have no column by_cue
-    support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
-    return ChallengeSet(
-        record.criterion,
-        record.task,
-        record.split,
-        rows["image_id"],
-        rows["label"].to_numpy().astype(bool),
-        rows["subset"].to_physical().to_numpy().astype(np.uint8),
-        None if support.null_count() else support.to_numpy(),
-        Side(record.threshold_positive, record.tied_positive, record.missing_positives),
-        Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
-        (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
-        None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
-    )
-
-
 class _SetReader:
     """Reads one set at a time and keeps the last row group, which holds all splits of a task."""
 
@@ -196,7 +176,7 @@ class _SetReader:
             self._last = number, self._group(number, criterion, task)
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
-        challenge = set_of(record, rows)
+        challenge = record.of_table(rows)
         if SetRecord.of(challenge) != record or not is_ascending(rows["image_id"]):
             counts = f"{record.positives} positives and {record.negatives} negatives"
             raise FormatError(

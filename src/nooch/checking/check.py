@@ -13,13 +13,13 @@ import msgspec
 
 from nooch.challenge import Suite, save_suite
 from nooch.checking.baselines import baselines
-from nooch.checking.cue_findings import checked_split, cue_findings
+from nooch.checking.cue_findings import checked_split, cue_findings, errors_of, labeled_images
 from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.display import Displayed
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, check_fraction, some_of
 from nooch.evaluation import (
     PredictionFormat,
     Predictions,
@@ -34,15 +34,16 @@ from nooch.importing.dataset_import import import_dataset
 from nooch.importing.recognition import recognize
 from nooch.options import options_from
 from nooch.report import save_scores
+from nooch.report.score_tables import Shown
 from nooch.shared_types import Progress, no_progress
 from nooch.site.report_site import write_report
+from nooch.site.site_content import FindingSection
 
 __all__ = ["CheckOptions", "Checked", "check"]
 
 PAGE = "report/index.html"
 _MARKER = "findings.json"
-_NOTHING = "No error is shown to be more frequent in a misleading context."
-_NO_SLICE = "No slice errs more often."
+_MOST_ERRORS = 12
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ class CheckOptions(PredictionFormat):
         with_baselines: score a constant, the prior and the context alone as well.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
+        group: see ``SliceOptions``.
         seed: of resamples and halves.
+        fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
     """
 
     tasks: Sequence[str] | None = None
@@ -73,7 +76,13 @@ class CheckOptions(PredictionFormat):
     with_baselines: bool = True
     slices: bool = True
     images: str | Path | None = None
+    group: str | None = None
     seed: int = 0
+    fail_if: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_fraction("alpha", self.alpha, "check")
+        check_fraction("beta", self.beta, "check")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,6 +94,7 @@ class Checked:
         scores: of the runs and of the baselines.
         findings: errors in the misleading and in the usual context.
         slices: where else the model errs; None where they were not searched.
+        errors: how many objects each model misses, and how many it claims.
         notes: the choices that were made.
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.parquet`` and ``.json``,
             ``slices.parquet``, ``report``, and ``dataset`` where annotations were imported.
@@ -94,6 +104,7 @@ class Checked:
     scores: Scores
     findings: Findings
     slices: Slices | None
+    errors: Shown
     notes: Sequence[str]
     out: Path
 
@@ -101,6 +112,21 @@ class Checked:
     def page(self) -> Path:
         """The page to open."""
         return self.out / PAGE
+
+    def sections(self, most: int = 10) -> list[FindingSection]:
+        """How much the models err, the worst findings, and the first slices."""
+        runs = self.findings.table["run"].unique(maintain_order=True).to_list()
+        title = f"Where {some_of(runs)} errs"
+        sections = [FindingSection(title, [], self.errors, "; ".join(self.notes))]
+        for title, found in (("Errors by context", self.findings), ("Slices", self.slices)):
+            if found is not None:
+                rows = found.table.select("task", "images").rows()
+                # the worst findings are the first rows
+                words = zip(rows, found.sentences(most), strict=False)
+                shown = [(task, sentence, images) for (task, images), sentence in words]
+                nothing = "" if shown else "Nothing is shown to be worse."
+                sections.append(FindingSection(f"{title} ({found.counts})", shown, None, nothing))
+        return sections
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(repr, self._shown), f"page: {self.page}"])
@@ -164,23 +190,34 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
-        part = data.select(split)
-        scored = [one for run in runs if (one := _within(run, suite, part))]
-        compared = [*scored, *_others(suite, data, split, chosen)]
+        scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
+        others: list[Predictions] = []
+        if chosen.with_baselines and data.has_areas:
+            others = baselines(suite, data, suite.tasks, split, chosen.seed)
         scores = evaluate(
             suite,
-            compared,
+            [*scored, *others],
             split=split,
             bootstrap=chosen.bootstrap,
             seed=chosen.seed,
+            ignore_unknown=True,
+            fail_if=chosen.fail_if,
             progress=progress,
         )
         findings = cue_findings(suite, scored, data=data, split=split)
+        errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            slices = find_slices(data, runs, split=split, tasks=asked, seed=chosen.seed)
-        notes = [*notes, chosen_tasks]
-        checked = Checked(suite, scores, findings, slices, notes, Path(out))
+            slices = find_slices(
+                data,
+                runs,
+                split=split,
+                tasks=asked,
+                seed=chosen.seed,
+                group=chosen.group,
+            )
+        notes = [chosen_tasks, *notes, *_near_alpha(suite)]
+        checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
     return checked
 
@@ -217,15 +254,6 @@ def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | No
     return asked
 
 
-def _within(run: Predictions, suite: Suite, part: Dataset) -> Predictions | None:
-    """The run's predictions of the suite's tasks and of a split's images; None without any task."""
-    if not {*run.tasks} & {*suite.tasks}:
-        return None
-    ids = part.images["image_id"]
-    inside = run.image_ids.cast(ids.dtype, strict=False).is_in(ids.implode()).fill_null(value=False)
-    return run.only(images=inside, tasks=suite.tasks)
-
-
 def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:
     criteria: dict[str, Any] = {"ce": CE(alpha=chosen.alpha, beta=chosen.beta)}
     if data.embedding_names:
@@ -254,10 +282,33 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     return suite.only(kept), note
 
 
-def _others(suite: Suite, data: Dataset, split: str, chosen: CheckOptions) -> list[Predictions]:
-    if not chosen.with_baselines or not data.has_areas:
-        return []
-    return baselines(suite, data, suite.tasks, split, chosen.seed)
+def _errors(runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]) -> Shown:
+    """How many objects each model misses, and in how many other images it claims one."""
+    rows = []
+    for task in tasks:
+        _, everything = labeled_images(part, task, split)
+        y = everything.labels
+        for run in (run for run in runs if task in run.tasks):
+            wrong = errors_of(run, everything)
+            counts = [(int(wrong[side].sum()), int(side.sum())) for side in (y, ~y)]
+            rate = sum(errors / max(of, 1) for errors, of in counts)
+            rows.append((rate, [task, run.run, *(f"{a:,} of {b:,}" for a, b in counts)]))
+    rows.sort(key=lambda row: -row[0])
+    title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
+    columns = ["task", "model", "missed", "claimed"]
+    return Shown(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
+
+
+def _near_alpha(suite: Suite) -> list[str]:
+    """A note on cues that stand or fall with a few training images, if there are any."""
+    near = [
+        f"{one.cue} of {task} ({one.share:.0%} of resamples)"
+        for record in suite.header.criteria.values()
+        for task, listed in (record.stability or {}).items()
+        for one in listed
+        if one.near_alpha
+    ]
+    return [f"cues near alpha: {some_of(near, 12)}"] if near else []
 
 
 def _write(
@@ -270,9 +321,7 @@ def _write(
 ) -> None:
     save_suite(checked.suite, folder / "suite")
     save_scores(checked.scores, folder / "scores.parquet")
-    sections = [("Errors by context", checked.findings.sentences() or [_NOTHING])]
     if checked.slices is not None:
-        sections.append(("Slices with more errors", checked.slices.sentences() or [_NO_SLICE]))
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
     write_report(
         checked.suite,
@@ -281,7 +330,7 @@ def _write(
         predictions=runs,
         images=chosen.images,
         bootstrap=chosen.bootstrap,
-        findings=sections,
+        findings=checked.sections(),
         progress=progress,
     )
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet, Suite
-from nooch.checking.findings import Findings
-from nooch.data import Dataset
+from nooch.challenge import ChallengeSet, Suite, as_suite
+from nooch.checking.findings import Findings, some_images
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.split_images import SplitImages
+from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
 
-__all__ = ["checked_split", "cue_findings", "errors_of", "size_strata"]
+__all__ = ["checked_split", "cue_findings", "errors_of", "labeled_images", "size_strata"]
 
 _HARD = (0, 1)
 _CUTS = (0.25, 0.5, 0.75)
 
 
 def cue_findings(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: Any,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
@@ -59,6 +61,8 @@ def cue_findings(
         InputError: see ``nooch.evaluate``; a suite of hard images alone; another dataset.
         ParameterError: an unknown task or split.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     suite.require_easy("comparing contexts")
     if data is not None:
         suite.require_dataset(data)
@@ -97,6 +101,14 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     )
     wrong: NDArray[np.bool_] = said_positive(values, run.scale) != challenge.labels
     return wrong
+
+
+def labeled_images(part: Dataset, task: str, split: str) -> tuple[Dataset, ChallengeSet]:
+    """The images of a split whose label is known, and as a set of easy images."""
+    unknown = part.unknown_labels(task)
+    known = part if unknown is None else part.select(rows=~unknown)
+    labels, subset = known.labels(task), np.full(len(known), 2, np.uint8)
+    return known, ChallengeSet("any", task, split, known.images["image_id"], labels, subset)
 
 
 def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:
@@ -147,6 +159,7 @@ def _of_set(
                     "side": side,
                     "split": challenge.split,
                     **_gap(wrong[of_side], condition[of_side], strata),
+                    "images": some_images(challenge.image_ids, of_side & condition & wrong),
                 }
 
 
@@ -155,19 +168,9 @@ def _gap(
 ) -> dict[str, Any]:
     gap = rate_gap(wrong, condition, strata)
     low, high = wilson(np.array(gap.rate_with), np.array(gap.n_with))
-    numbers = {
-        "rate_misleading": gap.rate_with,
-        "rate_low": float(low),
-        "rate_high": float(high),
-        "rate_usual": gap.rate_without,
-        "effect": gap.effect,
-        "low": gap.low,
-        "high": gap.high,
-        "p": gap.p,
-    }
     return {
-        "n_misleading": gap.n_with,
-        "n_usual": gap.n_without,
-        **{name: None if np.isnan(value) else value for name, value in numbers.items()},
+        "n_misleading": gap.n_with, "n_usual": gap.n_without, "rate_misleading": gap.rate_with,
+        "rate_low": float(low), "rate_high": float(high), "rate_usual": gap.rate_without,
+        "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
         "by_size": strata is not None,
-    }
+    }  # fmt: skip

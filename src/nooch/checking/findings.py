@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
 from nooch.display import DisplayTable, TabularResult
-from nooch.english import plural, readable, with_article
+from nooch.english import counted, plural, readable, with_article
 
-__all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence"]
+__all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence", "some_images", "with_runs"]
 
 SMALLEST = 20
 """Images in the misleading and in the usual context below which nothing is concluded."""
 VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
 
-COLUMNS = {
+COLUMNS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "task": pl.String, "cue": pl.String,
     "side": pl.String, "split": pl.String, "n_misleading": pl.Int64, "n_usual": pl.Int64,
     "rate_misleading": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
     "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "verdict": pl.String,
+    "images": pl.List(pl.String),
 }  # fmt: skip
 """Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
 ``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
-says that the effect compares objects of similar size."""
+says that the effect compares objects of similar size; ``images`` are ids of some errors."""
+_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +54,7 @@ class Findings(TabularResult):
         """
         table = pl.DataFrame(
             [{"p_adjusted": None, "verdict": None, **row} for row in rows], schema=COLUMNS
-        )
+        ).with_columns(pl.col(pl.Float64).fill_nan(None))
         enough = (pl.min_horizontal("n_misleading", "n_usual") >= SMALLEST) & pl.col(
             "p"
         ).is_not_null()
@@ -60,17 +63,11 @@ class Findings(TabularResult):
         if known.any():
             adjusted[known] = false_discovery_control(table["p"].to_numpy()[known])
         table = table.with_columns(p_adjusted=pl.Series(adjusted).fill_nan(None))
-        shown = pl.col("p_adjusted") < 0.05
-        small = pl.lit(VERDICTS[3])
-        table = table.with_columns(
-            verdict=pl.when(~enough)
-            .then(small)
-            .when(shown & (pl.col("effect") > 0))
-            .then(pl.lit(VERDICTS[0]))
-            .when(shown)
-            .then(pl.lit(VERDICTS[1]))
-            .otherwise(pl.lit(VERDICTS[2]))
+        shown, more = adjusted < 0.05, (table["effect"].fill_null(0) > 0).to_numpy()
+        verdict = np.select(
+            [~known, shown & more, shown], [VERDICTS[i] for i in (3, 0, 1)], VERDICTS[2]
         )
+        table = table.with_columns(verdict=pl.Series(verdict))
         rank = pl.col("verdict") != VERDICTS[0]
         return cls(
             table.sort(rank, pl.col("low"), descending=[False, True], nulls_last=True,
@@ -82,24 +79,39 @@ class Findings(TabularResult):
         return self.table.height
 
     @property
+    def counts(self) -> str:
+        """How many have each verdict."""
+        return ", ".join(f"{self.table.filter(verdict=v).height:,} {v}" for v in VERDICTS)
+
+    @property
     def display(self) -> DisplayTable:
         """The numbers, and below them the worst findings in words."""
-        counts = [f"{self.table.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS]
         columns = ["task", "cue", "side", "n_misleading", "rate_misleading", "rate_usual", "effect",
                    "low", "high", "p_adjusted", "verdict", "criterion", "run"]  # fmt: skip
         words = [name.replace("_", " ") for name in columns]
         rows = self.table.select(columns).rows()
-        title = f"Findings({', '.join(counts)})"
+        title = f"Findings({self.counts})"
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The worst findings in words, each run's name before them where there are several."""
-        worse = self.table.filter(verdict=VERDICTS[0]).head(most)
-        several = self.table["run"].n_unique() > 1
-        return [
-            (f"{row['run']}: " if several else "") + sentence(row)
-            for row in worse.iter_rows(named=True)
-        ]
+        return with_runs(self.table.filter(verdict=VERDICTS[0]), sentence, most)
+
+
+def with_runs(
+    table: pl.DataFrame, words: Callable[[Mapping[str, Any]], str], most: int
+) -> list[str]:
+    """The first rows in words, each run's name before them where there are several."""
+    several = table["run"].n_unique() > 1
+    rows = table.head(most).iter_rows(named=True)
+    return [(f"{row['run']}: " if several else "") + words(row) for row in rows]
+
+
+def some_images(ids: pl.Series, where: NDArray[np.bool_]) -> list[str]:
+    """Ids of some of the images, as text, spread over all of them."""
+    rows = np.flatnonzero(where)
+    spread = np.linspace(0, len(rows) - 1, min(_SHOWN, len(rows))).astype(np.intp)
+    return ids.gather(rows[spread]).cast(pl.String).to_list()
 
 
 def sentence(row: Mapping[str, Any]) -> str:
@@ -108,7 +120,7 @@ def sentence(row: Mapping[str, Any]) -> str:
     misleading, usual = row["rate_misleading"], row["rate_usual"]
     interval = f"[{100 * row['rate_low']:.0f}, {100 * row['rate_high']:.0f}]"
     rates = f"{_percent(misleading)} {interval} against {_percent(usual)}"
-    images = f"{row['n_misleading']:,} image{'' if row['n_misleading'] == 1 else 's'}"
+    images = counted(row["n_misleading"], "image")
     by_size = (
         f"; {100 * row['effect']:+.0f} points for objects of the same size"
         if row["by_size"]

@@ -11,15 +11,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
-from nooch.checking.cue_findings import checked_split, errors_of
+from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
+from nooch.checking.findings import some_images, with_runs
 from nooch.checking.slice_conditions import SliceCondition, conditions_of
-from nooch.data import Dataset, parquet_bytes
+from nooch.criteria.phi import identifier
+from nooch.data import Dataset, as_dataset, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
+from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
 
@@ -34,7 +36,8 @@ _SCHEMA: dict[str, Any] = {
     "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,
     "rate_low": pl.Float64, "rate_high": pl.Float64, "rate_rest": pl.Float64, "n_test": pl.Int64,
     "errors_test": pl.Int64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
-    "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean,
+    "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
+    "phi": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
@@ -51,6 +54,8 @@ class SliceOptions:
             that of the images with only one of them.
         most: slices for each run, task and side that are tested, at most.
         seed: of the halves.
+        group: attribute column; images with the same value, such as photographs of one scene, are
+            in the same half.
     """
 
     min_support: int = 10
@@ -58,6 +63,7 @@ class SliceOptions:
     against: str = "whole"
     most: int = 10
     seed: int = 0
+    group: str | None = None
 
     def __post_init__(self) -> None:
         check_one_of("comparison", self.against, AGAINST)
@@ -79,7 +85,9 @@ class Slices(TabularResult):
             with Wilson's interval, and the rate of the others; on the half that tests it, images,
             errors, the ``effect`` (difference of the rates) with an interval corrected for the
             number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
-            the interval excludes 0.
+            the interval excludes 0. ``by_size``: the test compares objects of the same size.
+            ``phi``: the slice as the expression of an attribute criterion (``nooch.Attribute``).
+            ``images``: ids of some errors.
         settings: how they were searched (JSON-like).
     """
 
@@ -90,30 +98,33 @@ class Slices(TabularResult):
         return self.table.height
 
     @property
+    def counts(self) -> str:
+        """How many were tested, and how many are confirmed."""
+        return f"{len(self):,} tested, {self.table.filter('confirmed').height:,} confirmed"
+
+    @property
     def display(self) -> DisplayTable:
         """The numbers, and below them the first slices in words."""
         columns = ["task", "side", "conditions", "n", "errors", "rate", "rate_rest", "effect",
                    "low", "high", "confirmed", "run"]  # fmt: skip
         conditions = pl.col("conditions").list.join(" and ")
         rows = self.table.with_columns(conditions).select(columns).rows()
-        title = f"Slices({len(self)} tested, {self.table.filter('confirmed').height} confirmed)"
+        title = f"Slices({self.counts})"
         words = [name.replace("_", " ") for name in columns]
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them where there are several."""
-        several = self.table["run"].n_unique() > 1
-        return [
-            (f"{row['run']}: " if several else "") + _sentence(row)
-            for row in self.table.head(most).iter_rows(named=True)
-        ]
+        return with_runs(self.table, _sentence, most)
 
     def as_bytes(self, ending: str) -> bytes:
-        """The table as ``.parquet``, ``.csv`` (conditions joined by " and ") or ``.json``."""
+        """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
         if ending == ".parquet":
             return parquet_bytes(self.table)
         if ending == ".csv":
-            joined = self.table.with_columns(pl.col("conditions").list.join(" and "))
+            joined = self.table.with_columns(
+                pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
+            )
             return joined.write_csv().encode()
         content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
         return msgspec.json.format(msgspec.json.encode(content))
@@ -125,6 +136,10 @@ def _sentence(row: Mapping[str, Any]) -> str:
     also = "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
     held = "confirmed" if row["confirmed"] else "not confirmed"
     test = f"{row['errors_test']} of {row['n_test']} on the half that tests"
+    if row["by_size"]:
+        effect = row["effect"]
+        points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
+        test += f"; {points} among objects of the same size"
     if row["side"] == "positive":
         what = f"{plural(row['task']).capitalize()} {first}{also}: {row['errors']:,} of"
         what += f" {row['n']:,} missed"
@@ -135,7 +150,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def find_slices(
-    data: Dataset,
+    data: Dataset | Place | str,
     predictions: Any,
     *,
     split: str | None = None,
@@ -149,7 +164,8 @@ def find_slices(
     Conditions are presences, absences and large areas of classes, the size of the target (for
     positives) and attribute columns; they need not be context cues. Slices are found on one half of
     the images and tested on the other; a slice of two conditions is dropped where one of its
-    conditions alone errs as often, and so is one of nearly the same images as a better one.
+    conditions alone errs as often, and so is one of nearly the same images as a better one. Misses
+    are tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:
         data: the annotated images.
@@ -164,6 +180,7 @@ def find_slices(
         InputError: see ``nooch.evaluate``.
         ParameterError: an unknown task, split or option.
     """
+    data = as_dataset(data)
     settings = options_from(SliceOptions, options, named)
     split = checked_split(data, split)
     for task in tasks or ():
@@ -173,8 +190,22 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    tested = [one for task in wanted for one in _of_task(task, split, runs, part, settings)]
+    groups = _groups(part, settings.group)
+    tested = [
+        one for task in wanted for one in _of_task(task, split, runs, data, part, groups, settings)
+    ]
     return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
+
+
+def _groups(part: Dataset, column: str | None) -> NDArray[np.intp]:
+    """The group of each image, all of which are in one half; intp (n_images,)."""
+    if column is None:
+        return np.arange(len(part))
+    check_one_of("attribute", column, part.attributes, owner="the dataset")
+    values = part.images[column].cast(pl.String)
+    # an image without a value is a group of its own
+    own = -1 - np.arange(len(part))
+    return np.where(values.is_null(), own, values.rank("dense").fill_null(0)).astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -184,28 +215,40 @@ class _Tested:
     run: str
     task: str
     side: str
-    conditions: tuple[str, ...]
+    conditions: tuple[SliceCondition, ...]
     inside: Booleans
     wrong: Booleans
     other: Booleans
     half: Booleans
+    ids: pl.Series
+    sizes: NDArray[np.intp] | None
 
 
 def _of_task(
-    task: str, split: str, runs: Sequence[Predictions], data: Dataset, options: SliceOptions
+    task: str,
+    split: str,
+    runs: Sequence[Predictions],
+    whole: Dataset,
+    part: Dataset,
+    groups: NDArray[np.intp],
+    options: SliceOptions,
 ) -> Iterator[_Tested]:
-    unknown = data.unknown_labels(task)
-    known = data if unknown is None else data.select(rows=~unknown)
-    labels = known.labels(task)
-    everything = ChallengeSet(
-        "any", task, split, known.images["image_id"], labels, np.full(len(labels), 2, np.uint8)
-    )
-    half = np.random.default_rng(options.seed).permutation(len(labels)) % 2 == 0
+    unknown = part.unknown_labels(task)
+    known, everything = labeled_images(part, task, split)
+    labels = everything.labels
+    group = np.unique(groups if unknown is None else groups[~unknown], return_inverse=True)[1]
+    half = (np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1) % 2 == 0)[
+        group
+    ]
+    strata = size_strata(known, everything)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
+        missed = side == "positive"
+        sizes = strata[of_side] if missed and strata is not None else None
+        ids = known.images["image_id"].filter(pl.Series(of_side))
         conditions = _distinct(
             [
                 replace(one, holds=one.holds[of_side])
-                for one in conditions_of(known, task, size=side == "positive")
+                for one in conditions_of(known, task, size=missed, whole=whole)
             ],
             options.min_support,
         )
@@ -213,8 +256,10 @@ def _of_task(
             if task not in run.tasks:
                 continue
             wrong = errors_of(run, everything)[of_side]
-            for texts, inside, other in _search(conditions, wrong, half[of_side], options):
-                yield _Tested(run.run, task, side, texts, inside, wrong, other, ~half[of_side])
+            for held, inside, other in _search(conditions, wrong, half[of_side], options):
+                strata_of = None if any(one.name == task for one in held) else sizes
+                tested = inside, wrong, other, ~half[of_side]
+                yield _Tested(run.run, task, side, held, *tested, ids, strata_of)
 
 
 def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
@@ -232,18 +277,16 @@ def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondi
 
 def _search(
     conditions: list[SliceCondition], wrong: Booleans, half: Booleans, options: SliceOptions
-) -> Iterator[tuple[tuple[str, ...], Booleans, Booleans]]:
-    """Slices for testing: texts of the conditions, the images inside, those compared with."""
+) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
+    """Slices for testing: their conditions, the images inside, those compared with."""
     holds = np.stack([c.holds for c in conditions], axis=1)
-    here, bad = holds[half].astype(np.float64), wrong[half].astype(np.float64)
-    n, errors = here.T @ here, here.T @ (here * bad[:, None])
-    pairs = [
-        (i, j)
-        for i in range(len(conditions))
-        for j in range(i, len(conditions))
-        if i == j or conditions[i].name != conditions[j].name
-    ]
-    first, second = np.array(pairs).T
+    # counts below 2**24 are exact
+    here, bad = holds[half].astype(np.float32), wrong[half]
+    n, errors = ((rows.T @ rows).astype(np.float64) for rows in (here, here[bad]))
+    first, second = np.triu_indices(len(conditions))
+    names = np.array([condition.name for condition in conditions])
+    allowed = (first == second) | (names[first] != names[second])
+    first, second = first[allowed], second[allowed]
     support, hits = n[first, second], errors[first, second]
     rest = (bad.sum() - hits) / np.maximum(len(bad) - support, 1)
     rates = hits / np.maximum(support, 1)
@@ -251,9 +294,7 @@ def _search(
     parents = np.maximum(alone[first], alone[second])
     single = first == second
     against = np.where(single | (options.against == "whole"), rest, parents)
-    whole = holds.astype(np.float64)
     enough = support >= options.min_support / 2
-    enough &= (whole.T @ whole)[first, second] >= options.min_support
     # a second condition has to add something beyond chance
     adds = single | (wilson(rates, support.astype(np.int64))[0] > parents)
     good = np.flatnonzero(enough & adds & (rates - against >= options.min_drop))
@@ -262,14 +303,15 @@ def _search(
     for at in good[np.lexsort((~single[good], -lower))]:
         i, j = int(first[at]), int(second[at])
         inside = holds[:, i] & holds[:, j]
-        if any(_jaccard(inside, one) > _ALIKE for one in chosen):
+        few = inside.sum() < options.min_support
+        if few or any(_jaccard(inside, one) > _ALIKE for one in chosen):
             continue
         chosen.append(inside)
         both = (i,) if i == j else (i, j)
         other = ~inside
         if options.against == "parent" and i != j:
             other &= holds[:, i] if alone[i] >= alone[j] else holds[:, j]
-        yield tuple(conditions[k].text for k in both), inside, other
+        yield tuple(conditions[k] for k in both), inside, other
         if len(chosen) == options.most:
             return
 
@@ -281,7 +323,7 @@ def _jaccard(a: Booleans, b: Booleans) -> float:
 def _table(tested: Sequence[_Tested], split: str) -> pl.DataFrame:
     """Rows of the tested slices: first the confirmed ones, by the lower end of their interval."""
     rows = [_row(one, split, len(tested)) for one in tested]
-    table = pl.DataFrame(rows, schema=_SCHEMA)
+    table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     return table.sort(
         "confirmed", "low", descending=[True, True], nulls_last=True, maintain_order=True
     )
@@ -291,16 +333,18 @@ def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
     n, errors = int(one.inside.sum()), int(one.wrong[one.inside].sum())
     low, high = wilson(np.array(errors / n), np.array(n))
     used = one.half & (one.inside | one.other)
-    gap = rate_gap(one.wrong[used], one.inside[used], level=1 - 0.05 / n_tested)
-    known = not np.isnan(gap.effect)
+    sizes = None if one.sizes is None else one.sizes[used]
+    gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - 0.05 / n_tested)
+    label = f"present({identifier(one.task)})"
+    phi = [label if one.side == "positive" else f"NOT {label}", *(c.phi for c in one.conditions)]
     return {
         "run": one.run, "task": one.task, "side": one.side, "split": split,
-        "conditions": list(one.conditions), "n": n, "errors": errors, "rate": errors / n,
-        "rate_low": float(low), "rate_high": float(high),
+        "conditions": [c.text for c in one.conditions], "n": n, "errors": errors,
+        "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
         "rate_rest": float(one.wrong[one.other].mean()) if one.other.any() else None,
         "n_test": gap.n_with, "errors_test": gap.errors_with,
-        "effect": gap.effect if known else None, "low": gap.low if known else None,
-        "high": gap.high if known else None, "p": gap.p if known else None,
-        "p_adjusted": min(1.0, gap.p * n_tested) if known else None,
-        "confirmed": known and gap.low > 0,
+        "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
+        "p_adjusted": np.minimum(1.0, gap.p * n_tested), "confirmed": gap.low > 0,
+        "by_size": sizes is not None, "phi": " AND ".join(phi),
+        "images": some_images(one.ids, one.inside & one.wrong),
     }  # fmt: skip

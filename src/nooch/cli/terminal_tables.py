@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.terminal_output import hint, print_table
+from nooch.cli.terminal_output import Format, hint, print_json, print_table
+from nooch.english import counted
 
 __all__ = [
-    "print_counts",
-    "print_cues",
-    "print_left_out",
-    "print_overlap",
-    "print_skipped",
-    "print_thresholds",
-]
+    "MOST", "print_counts", "print_cues", "print_found", "print_left_out", "print_overlap",
+    "print_skipped", "print_thresholds",
+]  # fmt: skip
 
 
-def print_counts(suite: Suite) -> None:
-    """Counts of every set, as the paper's Table 2."""
+MOST = 20
+"""Tasks that are shown where none are named."""
+
+
+def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
+    """Print a suite that was written, and the next command."""
+    from nooch.finding.suite_summary import summary
+
+    if format is Format.json:
+        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
+        return
+    print_counts(suite)
+    number = len(suite.header.sets)
+    following = f"{counted(number, 'challenge set')}; next: nooch {following}"
+    hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
+
+
+def print_counts(
+    suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
+) -> Suite:
+    """Counts of sets, as the paper's Table 2: of these tasks, or those with most hard images.
+
+    A star marks fewer than ``least`` images.
+
+    Returns:
+        The suite of the tasks that are shown, for other tables.
+    """
+    shown = suite.only(tasks or _hardest(suite)[:most])
+    _print_sizes(shown, least)
+    print_skipped(shown if tasks else suite)
+    left = {record.task for record in suite.header.sets}.difference(shown.tasks)
+    if left:
+        hint(f"{counted(len(left), 'task')} with fewer hard images not shown: --all, or --tasks")
+    return shown
+
+
+def _hardest(suite: Suite) -> list[str]:
+    """Tasks, those with the most hard images first."""
+    hard = dict.fromkeys(suite.tasks, 0)
+    for record in suite.header.sets:
+        hard[record.task] += record.hard_positives + record.hard_negatives
+    return sorted(hard, key=hard.__getitem__, reverse=True)
+
+
+def _print_sizes(suite: Suite, least: int) -> None:
     for split in suite.splits:
         rows = []
         for task in suite.tasks:
@@ -34,15 +76,16 @@ def print_counts(suite: Suite) -> None:
                 (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None)
                 for c in suite.criteria
             ]
+            marked = [n if n is None or n >= least else f"{n:,}*" for pair in hard for n in pair]
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
             negatives = any_record.negatives + any_record.excluded_negatives
             sizes = (None, None) if suite.header.hard_only else (positives, negatives)
-            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
+            rows.append([task, _cues(suite, task), *marked, *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
-        title = f"Challenge sets ({split})"
+        few = f"; * fewer than {least} images" if least else ""
+        title = f"Challenge sets ({split}{few})"
         print_table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
-    print_skipped(suite)
 
 
 def print_skipped(suite: Suite, most: int = 12) -> None:
@@ -63,7 +106,13 @@ def print_cues(suite: Suite) -> None:
         if record.stability:
             columns += ["95 % interval", "cue in"]
             rows = [
-                [task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", f"{s.share:.0%}"]
+                [
+                    task,
+                    s.cue,
+                    s.strength,
+                    f"[{s.low:.3g}, {s.high:.3g}]",
+                    f"{s.share:.0%}{' near alpha' if s.near_alpha else ''}",
+                ]
                 for task, listed in record.stability.items()
                 for s in listed
             ]

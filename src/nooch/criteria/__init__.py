@@ -23,7 +23,10 @@ from nooch.criteria.support_thresholds import Tau, read_thresholds, thresholds_o
 from nooch.errors import check_one_of
 
 FITTED: dict[str, type[Fitted]] = {
-    kind.kind: kind for kind in (FittedCE, FittedGist, FittedAttribute, FittedContextScores)
+    "ce": FittedCE,
+    "gist": FittedGist,
+    "attribute": FittedAttribute,
+    "scores": FittedContextScores,
 }
 """Kind -> class of the fitted criterion; what a suite's JSON may name."""
 

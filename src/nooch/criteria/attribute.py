@@ -42,9 +42,10 @@ class Attribute:
     """Parameters of the attribute criterion.
 
     Attributes:
-        phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1) and class names
-            (presence, 0 or 1), such as ``place != y`` or ``unseen(camera) AND year >= 2013``;
-            ``presets`` has those of Table 1.
+        phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1), class names
+            (presence, 0 or 1), ``present(class)`` (true or false) and ``area(class)`` (a fraction
+            of the image, 0 where it is absent), such as ``place != y``, ``unseen(camera) AND year
+            >= 2013`` or ``present(sky) AND area(road) > 0.1``; ``presets`` has those of Table 1.
     """
 
     phi: str
@@ -150,7 +151,7 @@ class FittedAttribute(MarkFitted):
             # these images are in no set of the task, whatever phi says
             marks = marks.set(pl.Series(unknown), value=False)
         if marks.null_count():
-            raise _no_value(language.text, values, marks.is_null(), data.images["image_id"])
+            raise _no_value(language, values, marks.is_null(), data.images["image_id"])
         return marks.to_numpy().astype(np.bool_)
 
     def explain(self, image: Dataset, task: str) -> str:
@@ -200,13 +201,19 @@ class _SavedAttribute(msgspec.Struct):
 
 def _values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
     data.column(task)  # raises for an unknown task, even if phi does not use its label
-    return {name: _named(data, task, name) for name in language.names}
+    named = {name: _named(data, task, name) for name in language.names}
+    for text, (function, name) in language.calls.items():
+        if function == "present":
+            named[text] = _present(data, name).cast(pl.Boolean)
+        else:
+            named[text] = pl.Series(data.area(name, unknown=np.nan))
+    return named
 
 
 def _expression(
     language: Phi, values: Mapping[str, pl.Series], seen: Mapping[str, Sequence[Any]]
 ) -> pl.Expr:
-    """The expression over columns "0", "1", ..., one for each name of phi in its order."""
+    """The expression over columns "0", "1", ..., one for each name and call of phi."""
     terms = {
         name: column(pl.col(str(i)), name, series.dtype)
         for i, (name, series) in enumerate(values.items())
@@ -276,7 +283,7 @@ def _values_seen(train: Dataset, name: str) -> list[Any]:
 
 
 def _no_value(
-    phi: str, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
+    language: Phi, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
 ) -> InputError:
     """Which images phi has no value for, and why: a missing attribute, or undefined arithmetic."""
     reason = "0/0, x % 0 or ln of a negative number"
@@ -289,8 +296,9 @@ def _no_value(
     if holes:
         missing = reduce(operator.or_, (absent[name] for name in holes))
         reason = f"{', '.join(holes)} is null or NaN"
-        guard = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in holes)
-        remedy = f"fill the table, or count them as in context: {guard} AND ({phi})"
+        words = [name if name in language.calls else identifier(name) for name in holes]
+        guard = " AND ".join(f"{word} IS NOT NULL" for word in words)
+        remedy = f"fill the table, or count them as in context: {guard} AND ({language.text})"
     examples = some_of(ids.filter(missing))
     problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {examples}: {reason}"
     return InputError(problem, where="phi", remedy=remedy)

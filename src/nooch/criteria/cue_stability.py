@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import factorial
 
 from nooch.criteria.cooccurrence import FittedCE
 from nooch.data import Dataset
@@ -16,7 +17,8 @@ from nooch.errors import ParameterError
 __all__ = ["CueStability", "cue_stability"]
 
 _LEVEL = 0.95
-_DRAWS = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(16)])
+_RARE = 0.05
+_DRAWS = np.cumsum(math.exp(-1) / factorial(np.arange(16), exact=True))
 """The distribution of how often an image is drawn; more than 16 times is out of reach."""
 _WORDS = 4
 """Numbers of a block of the counter-based generator: each image starts a new block."""
@@ -38,6 +40,11 @@ class CueStability:
     low: float
     high: float
     share: float
+
+    @property
+    def near_alpha(self) -> bool:
+        """Whether some resamples make it a cue and others do not: more than 5 % either way."""
+        return _RARE < self.share < 1 - _RARE
 
 
 def cue_stability(

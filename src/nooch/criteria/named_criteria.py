@@ -10,7 +10,7 @@ from nooch.criteria.combinations import Combination, is_combination
 from nooch.criteria.cooccurrence import CE
 from nooch.criteria.fitted_criterion import Criterion, Fitted
 from nooch.criteria.gist import Gist
-from nooch.errors import ParameterError, WrongTypeError, check_one_of
+from nooch.errors import ParameterError, check_one_of, wrong_type
 from nooch.import_string import imported, is_named
 
 __all__ = ["AnyCriterion", "custom_criterion", "named_criteria"]
@@ -34,23 +34,23 @@ def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyC
     """
     if isinstance(criteria, Mapping):
         return {str(name): _criterion(one, embeddings) for name, one in criteria.items()}
-    listed = criteria if isinstance(criteria, list | tuple) else [criteria]
-    named: dict[str, AnyCriterion] = {}
-    for one in listed:
+    base: dict[str, AnyCriterion] = {}
+    combined: dict[str, AnyCriterion] = {}
+    for one in criteria if isinstance(criteria, list | tuple) else [criteria]:
         criterion = _criterion(one, embeddings)
-        own = "expression" if isinstance(criterion, Combination) else "kind"
-        name = one if isinstance(one, str) else str(getattr(criterion, own, type(one).__name__))
-        if name in named:
+        own = getattr(criterion, "kind", type(one).__name__)
+        name = one if isinstance(one, str) else getattr(criterion, "expression", own)
+        if name in base or name in combined:
             raise ParameterError(
                 f"two criteria are named {name}",
                 where="`criteria`",
                 remedy='give them names: {"first": nooch.CE(), "second": nooch.CE(alpha=0.1)}',
             )
-        named[name] = criterion
-    combined = {name: one for name, one in named.items() if isinstance(one, Combination)}
-    parts = [part for one in combined.values() for part in one.names if part not in named]
-    base = {name: one for name, one in named.items() if name not in combined}
-    return {**base, **{part: _criterion(part, embeddings) for part in parts}, **combined}
+        (combined if isinstance(criterion, Combination) else base)[name] = criterion
+    for combination in combined.values():
+        for part in combination.names:  # type: ignore[union-attr]
+            base.setdefault(part, _criterion(part, embeddings))
+    return base | combined
 
 
 def custom_criterion(name: str) -> Criterion:
@@ -62,15 +62,10 @@ def custom_criterion(name: str) -> Criterion:
 
 def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
     if isinstance(one, str):
-        return _criterion(_by_name(one), embeddings)
+        one = _by_name(one)
     if isinstance(one, type) or not (isinstance(one, Fitted | Combination) or hasattr(one, "fit")):
-        called = f"{one.__name__}() is" if isinstance(one, type) else "nooch.CE() is"
-        raise WrongTypeError(
-            f"holds {one!r:.60}, of type {type(one).__name__}",
-            where="`criteria`",
-            allowed=_ALLOWED,
-            remedy=f"{called} a criterion: for example nooch.find(data, nooch.CE())",
-        )
+        called = f"{one.__name__}()" if isinstance(one, type) else "CE()"
+        raise wrong_type("criteria", one, _ALLOWED, f"nooch.find(data, nooch.{called})")
     if isinstance(one, Gist) and not one.embedding:
         if len(embeddings) != 1:
             raise ParameterError(

@@ -10,9 +10,11 @@ number (0/0, ln of a negative number) is null.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import polars as pl
@@ -27,11 +29,12 @@ from nooch.criteria.phi_expressions import (
     build,
     is_storable,
     value_of,
+    written,
 )
 from nooch.criteria.phi_types import Term, as_boolean
 from nooch.errors import ParameterError
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "literal_text", "parse"]
 
 MAX_LENGTH = 20_000
 """Characters of an expression."""
@@ -40,7 +43,7 @@ MAX_DEPTH = 32
 MAX_SHOWN = 60
 ALLOWED = (
     "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS"
-    " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column)"
+    " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column), area(class), present(class)"
 )
 
 # sqlglot's own dialect: double quotes for names, single for text, doubled to escape
@@ -74,7 +77,8 @@ _REMEDIES: dict[type, str] = {
     ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
-    exp.Func: "the functions are ln(x), abs(x) and unseen(column); compute others as a column",
+    exp.Func: "the functions are ln(x), abs(x), unseen(column), area(class) and present(class);"
+    " compute others as a column",
 }
 _ELSE = "compute it as a column of the table; put a name that SQL reserves in double quotes"
 
@@ -86,20 +90,22 @@ class Phi:
     Attributes:
         text: as it was written.
         tree: sqlglot's tree, which holds only what is allowed.
-        names: the names that occur in it, in their order.
+        names: the names that occur in it, in their order, without those of ``calls``.
         unseen: the names inside ``unseen(...)``.
+        calls: text of each ``area(...)`` and ``present(...)`` -> function, class.
     """
 
     text: str
     tree: Any
     names: tuple[str, ...]
     unseen: tuple[str, ...]
+    calls: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def expression(self, columns: Mapping[str, Term], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
         """The polars expression: Boolean, null where SQL's logic gives NULL.
 
         Args:
-            columns: name -> its term, for each of ``names``.
+            columns: name, or text of a call -> its term, for each of ``names`` and ``calls``.
             seen: name -> its training values as in JSON, for each of ``unseen``.
 
         Raises:
@@ -119,18 +125,44 @@ def parse(text: str) -> Phi:
     _check_depth(tree)
     for node in tree.walk():
         _check_node(node)
-    names = dict.fromkeys(node.name for node in tree.find_all(exp.Column, bfs=False))
-    if not names:
+    names: dict[str, None] = {}
+    unseen: dict[str, None] = {}
+    calls = {}
+    for node in tree.find_all(exp.Column, bfs=False):
+        function = node.parent.name.lower() if type(node.parent) is exp.Anonymous else ""
+        if function in {"area", "present"}:
+            calls[written(node.parent)] = function, node.name
+            continue
+        names[node.name] = None
+        if function:
+            unseen[node.name] = None
+    if not names and not calls:
         problem = f"is the same for every image: {_short(text)}"
         raise _error(problem, "compare an attribute, such as place != y")
-    unseen = dict.fromkeys(node.expressions[0].name for node in tree.find_all(exp.Anonymous))
-    return Phi(text, tree, tuple(names), tuple(unseen))
+    return Phi(text, tree, tuple(names), tuple(unseen), calls)
 
 
 def identifier(name: str) -> str:
     """A name as phi writes it: in double quotes unless it reads as a name everywhere."""
     plain = _is_word(name) and _DIALECT.tokenize(name)[0].token_type == TokenType.VAR
     return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def literal_text(value: object) -> str:
+    """A value as phi writes it. Raises ParameterError for one that phi cannot hold."""
+    if isinstance(value, date):
+        value = value.isoformat()
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(float(value))  # a float of NumPy writes its type
+    raise ParameterError(
+        f"{value!r} is no value of phi", allowed="text, finite numbers, Booleans, dates and times"
+    )
 
 
 def _is_word(text: str) -> bool:
@@ -206,13 +238,13 @@ def _check_node(node: Any) -> None:
         raise _chained(node.parent)
 
 
-def _is_unseen(node: Any) -> bool:
+def _is_call(node: Any) -> bool:
     types = [type(part) for part in node.expressions]
-    return node.name.lower() == "unseen" and types == [exp.Column]
+    return node.name.lower() in {"unseen", "area", "present"} and types == [exp.Column]
 
 
 _RULES: dict[type, Callable[[Any], bool]] = {
-    exp.Anonymous: _is_unseen,
+    exp.Anonymous: _is_call,
     exp.In: lambda node: bool(node.expressions) and None not in map(value_of, node.expressions),
     exp.Is: lambda node: type(node.expression) is exp.Null,
     exp.Null: lambda node: node.parent.expression is node if type(node.parent) is exp.Is else False,

@@ -22,7 +22,7 @@ from nooch.criteria.phi_types import (
     unseen,
 )
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "Scope", "build", "is_storable", "value_of"]
+__all__ = ["ARITHMETIC", "COMPARISONS", "Scope", "build", "is_storable", "value_of", "written"]
 
 Node = Any
 """A node of sqlglot's tree; the name of their base class differs between its versions."""
@@ -50,7 +50,7 @@ ARITHMETIC: dict[type, Callable[..., pl.Expr]] = {
 
 @dataclass(frozen=True)
 class Scope:
-    """Meanings of names: their terms; for those inside unseen their training values as in JSON."""
+    """Meanings of names and calls: their terms; for those inside unseen their training values."""
 
     columns: Mapping[str, Term]
     seen: Mapping[str, Sequence[Any]]
@@ -60,6 +60,11 @@ def build(node: Node, scope: Scope) -> Term:
     """The term of a checked tree. Raises ParameterError where types do not fit together."""
     value = value_of(node)
     return literal(value) if value is not None else _BUILDERS[type(node)](node, scope)
+
+
+def written(node: Node) -> str:
+    """A node as text, functions in lower case."""
+    return str(node.sql(normalize_functions="lower"))
 
 
 def value_of(node: Node) -> bool | float | str | None:
@@ -115,7 +120,9 @@ def _between(node: Node, scope: Scope) -> Term:
     return _condition(pl.all_horizontal(inside), node)
 
 
-def _unseen(node: Node, scope: Scope) -> Term:
+def _called(node: Node, scope: Scope) -> Term:
+    if node.name.lower() != "unseen":
+        return scope.columns[written(node)]
     name = node.expressions[0].name
     return _condition(unseen(scope.columns[name], scope.seen[name]), node)
 
@@ -126,7 +133,7 @@ _BUILDERS: dict[type, Callable[[Node, Scope], Term]] = {
     **dict.fromkeys((exp.And, exp.Or), _and_or),
     exp.In: _in,
     exp.Between: _between,
-    exp.Anonymous: _unseen,
+    exp.Anonymous: _called,
     exp.Not: lambda node, scope: _condition(~as_boolean(build(node.this, scope)), node),
     exp.Is: lambda node, scope: _condition(build(node.this, scope).expr.is_null(), node),
     exp.Paren: lambda node, scope: build(node.this, scope),

@@ -13,6 +13,7 @@ from nooch.errors import ParameterError
 
 __all__ = [
     "BOOLEAN",
+    "KINDS",
     "NUMBER",
     "Term",
     "as_boolean",
@@ -27,8 +28,7 @@ __all__ = [
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
 
-# the kind of each polars type, and the type it is computed in: smaller integers would wrap around
-_KINDS: dict[Any, tuple[str, Any]] = {
+KINDS: dict[Any, tuple[str, Any]] = {
     **dict.fromkeys(
         (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32), (NUMBER, pl.Int64)
     ),
@@ -39,6 +39,7 @@ _KINDS: dict[Any, tuple[str, Any]] = {
     pl.Date: (DATE, pl.Date),
     pl.Datetime: (TIME, pl.Datetime("us")),
 }
+"""The kind of each polars type, and the type it is computed in: smaller integers would wrap."""
 _EXAMPLES = {DATE: "'2013-01-31'", TIME: "'2013-01-31T12:00'", ZONED: "'2013-01-31T12:00+00:00'"}
 
 
@@ -64,7 +65,7 @@ class Term:
 def column(expr: pl.Expr, name: str, dtype: pl.DataType) -> Term:
     """A column as a term. Raises ParameterError for types that phi cannot use, such as lists."""
     text = f"{name} ({dtype})"
-    if dtype.base_type() not in _KINDS:
+    if dtype.base_type() not in KINDS:
         raise ParameterError(
             f"the column {text} has a type that phi cannot use",
             allowed="numbers, text, Booleans, dates and times",
@@ -72,7 +73,7 @@ def column(expr: pl.Expr, name: str, dtype: pl.DataType) -> Term:
         )
     if isinstance(dtype, pl.Datetime) and dtype.time_zone:
         return Term(expr.dt.convert_time_zone("UTC").dt.cast_time_unit("us"), ZONED, text)
-    kind, computed = _KINDS[dtype.base_type()]
+    kind, computed = KINDS[dtype.base_type()]
     expr = expr.cast(computed)
     if computed == pl.Float64:
         expr = expr.fill_nan(None)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nooch.criteria.phi import identifier
+from nooch.criteria.phi import identifier, literal_text
 from nooch.errors import ParameterError, check_one_of, some_of
 
 __all__ = ["PRESETS", "preset"]
@@ -61,7 +60,7 @@ def _breeds(columns: Sequence[str], values: Sequence[object]) -> str:
     if not values:
         allowed, remedy = "the subclasses of the target domain", "give them as values"
         raise ParameterError("has no values", where="preset breeds", allowed=allowed, remedy=remedy)
-    return f"{_name(columns, 'subclass')} IN ({', '.join(map(_literal, values))})"
+    return f"{_name(columns, 'subclass')} IN ({', '.join(map(literal_text, values))})"
 
 
 PRESETS: dict[str, Preset] = {
@@ -79,7 +78,7 @@ def _name(columns: Sequence[str], default: str) -> str:
 
 
 def _value(values: Sequence[object], default: float) -> str:
-    return _literal(_at_most_one("value", values, default))
+    return literal_text(_at_most_one("value", values, default))
 
 
 def _at_most_one(what: str, options: Sequence[Any], default: Any) -> Any:
@@ -94,17 +93,3 @@ def _none(values: Sequence[object], name: str) -> None:
     if values:
         problem = f"takes no values, and has {len(values)}"
         raise ParameterError(problem, where=f"preset {name}", remedy="leave them out")
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return repr(float(value))  # a float of NumPy writes its type
-    raise ParameterError(
-        f"{value!r} is no value of phi", where="preset", allowed="text, finite numbers, booleans"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +11,7 @@ from nooch.criteria.fitted_criterion import TaskThresholds, Thresholds
 from nooch.data.disk_tables import checked_read, read_table
 from nooch.errors import InputError, ParameterError, some_of
 
-__all__ = ["Pairs", "Tau", "checked_tau", "read_thresholds", "thresholds_of"]
+__all__ = ["Pairs", "Tau", "checked_tau", "read_task_numbers", "read_thresholds", "thresholds_of"]
 
 Pairs = Mapping[str, tuple[float, float] | None]
 """Task -> thresholds of its positives and negatives; None: the task has no challenge set."""
@@ -19,7 +19,6 @@ Tau = float | Pairs
 """One threshold for all tasks and both sides, or pairs."""
 
 _SIDES = ("positive", "negative")
-_ALLOWED = "a row per task with the columns task, positive, negative"
 
 
 def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: str) -> Tau | None:
@@ -69,30 +68,37 @@ def thresholds_of(tau: Tau | None) -> TaskThresholds:
 
 
 def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
-    """Thresholds per task and side from a table.
+    """Thresholds per task and side from a table; see ``read_task_numbers``."""
+    numbers = read_task_numbers(path, _SIDES)
+    return {task: (positive, negative) for task, (positive, negative) in numbers.items()}
 
-    Columns other than ``task, positive, negative`` are ignored, so that a Table 6 of ``nooch
-    results`` can be read.
+
+def read_task_numbers(path: str | Path, columns: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Numbers per task from a table.
+
+    Columns other than ``task`` and these are ignored, so that a Table 6 of ``nooch results`` can be
+    read.
 
     Args:
         path: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or ``.json`` (a list of rows).
+        columns: of numbers.
 
     Raises:
         InputError: no such table, a column that is missing or holds no numbers, no row, a task
             twice, an empty or NaN cell.
     """
-    path = Path(path)
+    path, allowed = Path(path), f"a row per task with the columns task, {', '.join(columns)}"
     if path.suffix.lower() == ".json":
         frame = checked_read(path, lambda: pl.read_json(path.read_bytes()))
     else:
         frame = read_table(path)
-    if missing := [name for name in ("task", *_SIDES) if name not in frame.columns]:
-        raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=_ALLOWED)
-    for side in _SIDES:
-        if not (kind := frame[side].dtype).is_numeric():
-            raise InputError(f"column {side} holds {kind}", where=path, allowed="numbers")
-    frame = frame.select(pl.col("task").cast(pl.String), pl.col(_SIDES).cast(pl.Float64))
-    no_value = pl.any_horizontal(pl.all().is_null(), pl.col(_SIDES).is_nan())
+    if missing := [name for name in ("task", *columns) if name not in frame.columns]:
+        raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=allowed)
+    for name in columns:
+        if not (kind := frame[name].dtype).is_numeric():
+            raise InputError(f"column {name} holds {kind}", where=path, allowed="numbers")
+    frame = frame.select(pl.col("task").cast(pl.String), pl.col(columns).cast(pl.Float64))
+    no_value = pl.any_horizontal(pl.all().is_null(), pl.col(columns).is_nan())
     empty = frame.filter(no_value)["task"]
     twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
     problem = None
@@ -103,5 +109,5 @@ def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
     elif len(twice):
         problem = f"has more than one row for {some_of(twice)}"
     if problem:
-        raise InputError(problem, where=path, allowed=_ALLOWED)
-    return {task: (positive, negative) for task, positive, negative in frame.rows()}
+        raise InputError(problem, where=path, allowed=allowed)
+    return {task: tuple(numbers) for task, *numbers in frame.rows()}

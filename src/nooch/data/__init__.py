@@ -1,7 +1,7 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
 from nooch.data.class_names import class_name, embedding_precision
-from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND, KINDS, Gaps
+from nooch.data.coverage import Gaps
 from nooch.data.dataset import Dataset, ImageId, divide, position_of
 from nooch.data.dataset_folder import (
     PartRecord,
@@ -15,7 +15,16 @@ from nooch.data.dataset_folder import (
 from nooch.data.disk_tables import id_column, parquet_bytes, read_arrays, read_table
 from nooch.data.json_header import encode_header, load_header
 from nooch.data.splits import apply_split, named_splits
-from nooch.data.table_schema import ALL, CORE_COLUMNS, SPLITS, check_file_names, identifiers
+from nooch.data.table_schema import (
+    ALL,
+    ANNOTATED,
+    COLUMN_OF_KIND,
+    CORE_COLUMNS,
+    KINDS,
+    SPLITS,
+    check_file_names,
+    identifiers,
+)
 
 __all__ = [
     "ALL",

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data.area_pairs import areas_table, exceptions_table
 from nooch.data.array_files import save_embedding
+from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.json_header import encode_header
@@ -34,7 +34,7 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-from nooch.errors import InputError, check_type
+from nooch.errors import InputError, wrong_type
 from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
 from nooch.version import __version__
 
@@ -80,9 +80,9 @@ def as_dataset(data: Dataset | Place | str) -> Dataset:
     if isinstance(data, Dataset):
         return data
     # paths of universal-pathlib are no paths of Python
-    if not hasattr(data, "joinpath"):
+    if not (isinstance(data, str) or hasattr(data, "joinpath")):
         allowed = "a Dataset, or the path or address of its folder"
-        check_type("data", data, str, allowed, 'nooch.load_dataset("my-dataset")')
+        raise wrong_type("data", data, allowed, 'data="my-dataset"')
     return open_dataset(data)
 
 

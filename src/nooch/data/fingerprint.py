@@ -10,7 +10,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.data.coverage import ANNOTATED, COLUMN_OF_KIND
+from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND
 
 __all__ = ["Columns", "fingerprint_of"]
 
@@ -108,5 +108,5 @@ def _list_bytes(column: pl.Series) -> bytes:
 
 
 def _text_bytes(column: pl.Series) -> bytes:
-    text: str = column.cast(pl.String).fill_null("\x01").str.join("\0").item()
-    return text.encode()
+    joined = column.cast(pl.String).fill_null("\x01").str.join("\0")
+    return bytes(joined.cast(pl.Binary).item())

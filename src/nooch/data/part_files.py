@@ -25,9 +25,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data.area_pairs import pairs_matrix, rows_of
 from nooch.data.array_files import load_embedding
-from nooch.data.coverage import KINDS, KNOWN, UNKNOWN
+from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
 from nooch.data.disk_tables import read_table, table_of
 from nooch.data.json_header import load_header
 from nooch.data.table_schema import (
@@ -37,6 +36,7 @@ from nooch.data.table_schema import (
     EXCEPTIONS,
     IMAGES,
     IMPORT_AGAIN,
+    KINDS,
     SPLITS,
     Schema,
     check_columns,

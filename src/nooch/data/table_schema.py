@@ -11,19 +11,21 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.data.coverage import ANNOTATED
 from nooch.data.disk_tables import id_column
 from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
     "ALL",
+    "ANNOTATED",
     "AREAS",
     "CAPTIONS",
+    "COLUMN_OF_KIND",
     "CORE_COLUMNS",
     "EXCEPTIONS",
     "IMAGES",
     "IMPORT_AGAIN",
+    "KINDS",
     "NAMES",
     "SPLITS",
     "Column",
@@ -45,6 +47,13 @@ __all__ = [
 SPLITS = ("train", "valid", "test")
 ALL = "all"
 """The one split of a dataset that was not split: criteria are fitted on it and it is searched."""
+
+COLUMN_OF_KIND = {"thing": "annotated_things", "stuff": "annotated_stuff"}
+"""Kind of a class -> the column that says in which images classes of that kind were annotated."""
+
+KINDS = tuple(COLUMN_OF_KIND)
+ANNOTATED = (*COLUMN_OF_KIND.values(), "annotated_captions")
+"""Reserved Boolean columns of the images: annotated for things, stuff, captions."""
 
 CORE_COLUMNS = ("image_id", "file_name", "width", "height", "split")
 _DEFAULTS = {

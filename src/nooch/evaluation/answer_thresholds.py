@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from nooch.challenge import ChallengeSet, Suite
+from nooch.criteria.support_thresholds import read_task_numbers
 from nooch.data import class_name
-from nooch.data.disk_tables import checked_read, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.predictions import Predictions
@@ -31,6 +31,7 @@ RunThresholds = dict[str, dict[str, float]]
 
 _CHOSEN = "valid"
 _ALLOWED = "0 to 1 (a probability), a file of thresholds by task, or valid"
+_REMEDY = "give `threshold` a number or a file"
 
 
 def answer_thresholds(
@@ -60,18 +61,12 @@ def answer_thresholds(
             for run, of_tasks in chosen.items()
         ]
         return chosen, notes
-    try:
-        number = float(threshold)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        given = threshold if isinstance(threshold, Mapping) else _read(Path(str(threshold)))
-        by_task = _checked(given, suite, tasks)
+    if isinstance(threshold, Mapping) or Path(str(threshold)).is_file():
+        by_task = _by_task(threshold, suite, tasks)
         note = f"answers are positive above these probabilities: {_listed(by_task)}"
     else:
-        _check_range(number)
-        by_task, note = (
-            dict.fromkeys(tasks, number),
-            f"answers are positive above the probability {number:g}",
-        )
+        by_task = dict.fromkeys(tasks, _number(threshold))
+        note = f"answers are positive above the probability {threshold}"
     return {run.run: by_task for run in runs}, [note]
 
 
@@ -101,7 +96,12 @@ def best_threshold(labels: NDArray[np.bool_], values: NDArray[np.float64], scale
 
 
 def _chosen(suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str]) -> RunThresholds:
-    check_one_of("split", _CHOSEN, suite.splits, owner="the suite")
+    if _CHOSEN not in suite.splits:
+        raise ParameterError(
+            f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks",
+            allowed=_ALLOWED,
+            remedy=_REMEDY,
+        )
     suite.require_easy(f"a threshold chosen on {_CHOSEN}")
     chosen: RunThresholds = {run.run: {} for run in runs}
     for task in tasks:
@@ -115,7 +115,7 @@ def _chosen(suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str]) -> 
                     f"no threshold can be chosen on {_CHOSEN}: {error.problem}",
                     where=error.where,
                     allowed=f"predictions of {_CHOSEN} for every task",
-                    remedy="predict this split as well, or give `threshold` a number or a file",
+                    remedy=f"predict this split as well, or {_REMEDY}",
                 ) from error
             chosen[run.run][task] = best_threshold(images.labels, values, run.scale)
     return chosen
@@ -130,41 +130,41 @@ def _validation_images(suite: Suite, task: str) -> ChallengeSet:
     return ChallengeSet("any", task, _CHOSEN, rows["id"], labels, np.zeros(len(rows), np.uint8))
 
 
-def _read(path: Path) -> Mapping[str, float]:
-    ending = path.suffix.lower()
-    if ending not in {".json", ".yaml", ".yml"}:
-        table = read_table(path)
-        if not {"task", "threshold"} <= set(table.columns) or table["task"].has_nulls():
-            allowed = "the columns task and threshold"
-            raise InputError(f"has columns {some_of(table.columns)}", where=path, allowed=allowed)
-        if table["task"].is_duplicated().any():
-            raise InputError("has a task twice", where=path, allowed="a row per task")
-        return dict(table.select(pl.col("task").cast(pl.String), "threshold").rows())
-    if ending == ".json":
-        decode = partial(msgspec.json.decode, type=dict[str, float])
-        return checked_read(path, lambda: decode(path.read_bytes()))
-    return read_yaml(path)
-
-
-def _checked(given: Mapping[str, float], suite: Suite, tasks: Sequence[str]) -> dict[str, float]:
-    by_task = {class_name(str(task)): number for task, number in given.items()}
-    for task, number in by_task.items():
+def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> dict[str, float]:
+    given = threshold if isinstance(threshold, Mapping) else _read(Path(str(threshold)))
+    by_task = {class_name(str(task)): _number(value, task) for task, value in given.items()}
+    for task in by_task:
         check_one_of("task", task, suite.tasks, owner="the suite")
-        _check_range(number, f" of {task}")
     if lacking := [task for task in tasks if task not in by_task]:
         raise ParameterError(
             f"there is no threshold for {some_of(lacking)}",
             where="`threshold`",
             allowed="one for each task that is scored",
         )
-    return {task: float(by_task[task]) for task in tasks}
+    return {task: by_task[task] for task in tasks}
 
 
-def _check_range(number: object, of: str = "") -> None:
-    if not isinstance(number, int | float) or not 0 <= number <= 1:
-        raise ParameterError(
-            f"the threshold{of} is {number}", where="`threshold`", allowed=_ALLOWED
-        )
+def _read(path: Path) -> Mapping[str, Any]:
+    if path.suffix.lower() == ".json":
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            allowed = 'numbers by task, such as {"car": 0.3}'
+            raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
+    if path.suffix.lower() in {".yaml", ".yml"}:
+        return read_yaml(path)
+    return {task: number for task, (number,) in read_task_numbers(path, ["threshold"]).items()}
+
+
+def _number(value: Any, task: str | None = None) -> float:
+    try:
+        number = np.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0 <= number <= 1:
+        problem = f"the threshold{'' if task is None else f' of {task}'} is {value}"
+        raise ParameterError(problem, where="`threshold`", allowed=_ALLOWED)
+    return number
 
 
 def _listed(by_task: Mapping[str, float]) -> str:

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
+from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
@@ -86,6 +87,7 @@ class EvaluateOptions(PredictionFormat):
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
+        min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
@@ -102,6 +104,7 @@ class EvaluateOptions(PredictionFormat):
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
     strict: bool = False
+    min_hard: int = 0
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -110,7 +113,7 @@ class EvaluateOptions(PredictionFormat):
 
 
 def evaluate(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: PredictionSource,
     *,
     options: EvaluateOptions | None = None,
@@ -133,6 +136,7 @@ def evaluate(
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
+    suite = as_suite(suite)
     asked = options_from(EvaluateOptions, options, named)
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:
@@ -163,8 +167,12 @@ def evaluate(
         if keys:
             ids = _images(sample.suite, keys, split)
             predicted = [run.tasks for run in runs]
-            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
-            notes += left_out(sample.suite, keys, over)
+            over = (
+                {}
+                if asked.strict
+                else averaged_tasks(sample.suite, keys, predicted, asked.min_hard)
+            )
+            notes += left_out(sample.suite, keys, over, asked.min_hard)
             averages = Averages(over, asked.strict)
             part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
             blocks += part.blocks(averages, progress)

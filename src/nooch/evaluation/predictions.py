@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import class_name, id_column
+from nooch.english import counted, plural
 from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
@@ -129,8 +130,8 @@ class Predictions:
         )
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.image_ids)} images, {len(self.tasks)} tasks"
-        return f"Predictions({self.run}: {sizes}, {PLURAL[self.scale]})"
+        sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
+        return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
 
 
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:

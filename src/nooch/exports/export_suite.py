@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.challenge import Suite, as_suite
+from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.exports import Content, Exported, Key, exporter
+from nooch.files import Place
 from nooch.options import options_from
 from nooch.questions import QuestionOptions
 
@@ -40,11 +41,11 @@ class ExportSelection:
 
 
 def export(
-    suite: Suite,
+    suite: Suite | str | Path,
     to: str,
     out: str | Path,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     selection: ExportSelection | None = None,
     overwrite: bool = False,
     **options: Any,
@@ -69,6 +70,8 @@ def export(
         InputError: what a format needs is missing; see the format.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     selection = options_from(ExportSelection, selection, _taken(ExportSelection, options))
     write = exporter(to)
     known = set(inspect.signature(write).parameters) - _SHARED

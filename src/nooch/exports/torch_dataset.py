@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from nooch.challenge import ChallengeSet, Suite
-from nooch.data import Dataset, ImageId
+from nooch.challenge import ChallengeSet, Suite, as_suite
+from nooch.data import Dataset, ImageId, as_dataset
 from nooch.errors import InputError, MissingExtraError
+from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_opening import UNREADABLE, opened_image
 
@@ -31,8 +32,8 @@ __all__ = ["torch_dataset"]
 
 
 def torch_dataset(
-    suite: Suite,
-    data: Dataset,
+    suite: Suite | str | Path,
+    data: Dataset | Place | str,
     *,
     task: str,
     split: str,
@@ -62,6 +63,8 @@ def torch_dataset(
         InputError: no folder of images; images of the set that the dataset does not name, or that
             are not below the folder.
     """
+    suite = as_suite(suite)
+    data = as_dataset(data)
     if _Base is object:
         raise MissingExtraError("torch", "train", "a torch Dataset")
     challenge = suite.set(criterion, task, split)

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.challenge import Suite, as_suite
+from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import Chosen, chosen_examples
@@ -22,7 +22,7 @@ from nooch.examples.task_views import TaskView, task_view
 from nooch.examples.thumbnails import Wanted
 from nooch.figures.figure_sources import Sources
 from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
-from nooch.files import check_output_file, replace_file
+from nooch.files import Place, check_output_file, replace_file
 from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
 from nooch.report.figure_style import SHEET_FORMATS, encoded
@@ -284,8 +284,8 @@ class ContactSheetOptions:
 
 
 def contact_sheet(
-    suite: Suite,
-    data: Dataset,
+    suite: Suite | str | Path,
+    data: Dataset | Place | str,
     tasks: Sequence[str],
     out: str | Path,
     *,
@@ -294,6 +294,8 @@ def contact_sheet(
     **named: Any,
 ) -> Path:
     """``save_gallery`` in pixels; fields of ``ContactSheetOptions`` can be given by name."""
+    suite = as_suite(suite)
+    data = as_dataset(data)
     options = options_from(ContactSheetOptions, options, named)
     if options.per_row < 2 or options.rows < 1:
         raise ParameterError(

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data import Dataset, embedding_precision, open_dataset
+from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.array_files import check_embedding_name, read_array, write_array
 from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
 from nooch.encoders import (
@@ -33,7 +33,7 @@ from nooch.encoders import (
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import RESUME, partial_of, writing
+from nooch.files import RESUME, Place, partial_of, writing
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
@@ -42,7 +42,7 @@ __all__ = ["asked_embedding", "embed"]
 
 
 def embed(
-    data: Dataset,
+    data: Dataset | Place | str,
     encoder: str | None,
     *,
     precision: str | None = None,
@@ -79,6 +79,7 @@ def embed(
         OutputError: the folder cannot be written and there is no ``note``, or another process is
             embedding there.
     """
+    data = as_dataset(data)
     source = asked_embedding(encoder, data.embedding_names, precision)
     if isinstance(source, str):
         return data, source

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from nooch.challenge import EASY, POOLED, ChallengeSet, Mark
 from nooch.criteria import CE, FittedCE, Gist
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.hard_losses import LossSweep, hard_sums
+from nooch.evaluation.task_losses import LossSweep, hard_sums
+from nooch.files import Place
 from nooch.finding.annotation_coverage import check_fit
 from nooch.finding.search import resolve_tasks
 from nooch.finding.suite_builder import training_part
@@ -30,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def sweep_losses(
-    data: Dataset,
+    data: Dataset | Place | str,
     predictions: Any,
     *,
     options: SweepOptions | None = None,
@@ -55,6 +56,7 @@ def sweep_losses(
             embedding, tau without an embedding.
         InputError: no predicted class, missing predictions, unknown areas, no training images.
     """
+    data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
     alphas, betas, taus = asked.grids(data)
     check_one_of("split", split, data.splits, owner="the dataset")

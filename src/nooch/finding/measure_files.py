@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
 from nooch.challenge.suite import SetRecord
-from nooch.challenge.suite_folder import set_of
 from nooch.criteria import MarkFitted, SupportFitted
 from nooch.data.part_files import Header
 from nooch.files import RESUME, partial_of, replace_file, writing
@@ -95,7 +94,7 @@ class MeasureFiles:
         rows = _batch(self._marked_file(record.task), number)
         ids = self._ids[record.split]
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
-        return set_of(record, rows.with_columns(own.alias("image_id")))
+        return record.of_table(rows.with_columns(own.alias("image_id")))
 
     def _frame(self, measures: Measures) -> pl.DataFrame:
         """A row per image, with ``label``, ``support/NAME`` and so on: null where unknown."""

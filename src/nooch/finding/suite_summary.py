@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,26 +11,30 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite, load_suite
+from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
-from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
-from nooch.errors import NoochError, ParameterError, check_one_of, some_of
+from nooch.criteria.cue_stability import CueStability
+from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
+from nooch.errors import ParameterError, check_one_of, some_of
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
+from nooch.metrics.pointwise import probabilities, said_positive
 
 __all__ = [
     "annotation_facts",
     "explain",
     "fit_left_out",
     "overlaps",
-    "recorded_dataset",
     "suite_with_dataset",
     "summary",
 ]
 
 
-def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
+def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
     """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
+    suite = as_suite(suite)
     header = suite.header
     criteria = {
         name: {
@@ -39,7 +43,7 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
             "match": record.match,
             "expression": record.expression,
             "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
-            **({"stability": msgspec.to_builtins(record.stability)} if record.stability else {}),
+            **({"stability": _stability(record.stability)} if record.stability else {}),
             "left_out": {
                 task: {"positives": missing, "of": positives}
                 for task, (missing, positives) in fit_left_out(suite, name).items()
@@ -54,6 +58,13 @@ def summary(suite: Suite, *, with_overlap: bool = True) -> dict[str, Any]:
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
         "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        task: [{**asdict(one), "near_alpha": one.near_alpha} for one in listed]
+        for task, listed in of_tasks.items()
     }
 
 
@@ -80,8 +91,9 @@ def annotation_facts(data: Dataset) -> dict[str, Any]:
     }
 
 
-def overlaps(suite: Suite) -> list[dict[str, Any]]:
+def overlaps(suite: Suite | str | Path) -> list[dict[str, Any]]:
     """Shared hard images and Jaccard index of each task, split, side and pair of criteria."""
+    suite = as_suite(suite)
     rows = []
     for task in suite.tasks:
         for split in suite.splits:
@@ -106,32 +118,21 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
     }
 
 
-def recorded_dataset(suite: Suite, folder: str | Path) -> Dataset | None:
-    """The dataset that the suite was found in, or None if it was moved or has changed."""
-    path = suite.header.dataset.path
-    if path is None:
-        return None
-    try:
-        data = load_dataset(os.path.normpath(Path(folder) / path))
-    except NoochError:
-        return None
-    return data if data.fingerprint == suite.header.dataset.fingerprint else None
-
-
 def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
-    """A suite, and its dataset: the one at ``place`` or, without it, of ``recorded_dataset``."""
+    """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
     suite = load_suite(folder)
-    return suite, recorded_dataset(suite, folder) if place is None else load_dataset(place)
+    return suite, suite.found_in() if place is None else load_dataset(place)
 
 
 def explain(
-    suite: Suite,
+    suite: Suite | str | Path,
     task: str,
     image_id: ImageId,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
+    predictions: PredictionSource = (),
 ) -> dict[str, Any]:
-    """Why an image is hard, easy or neither for a task, criterion by criterion.
+    """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
 
     Args:
         suite: the suite.
@@ -139,13 +140,18 @@ def explain(
         image_id: id of an image in one of its splits.
         data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default.
+        predictions: as for ``nooch.evaluate``; none by default.
 
     Returns:
-        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text).
+        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
+        and, with predictions, ``answers`` (run, probability, answer, error), null where unknown.
 
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.
+        InputError: predictions that cannot be read.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     if data is not None:
         suite.require_dataset(data)
     verdicts, place = [], None
@@ -157,17 +163,43 @@ def explain(
         verdicts.append(_verdict(suite, criterion, task, located, data, image_id))
     known = data is not None and data.images["split"][data.row(image_id)] in suite.splits
     if place is None and not known:
-        raise ParameterError(
-            f"image {image_id} is in none of the suite's {task} sets",
-            allowed=f"images of {', '.join(suite.splits)}",
-        )
-    split, label, known_id = place or (None, None, image_id)
+        problem = f"image {image_id} is in none of the suite's {task} sets"
+        if reasons := [s.reason for s in suite.header.skipped if s.task == task]:
+            problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
+        raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
+    split, label, known_id = place or (None, _label(data, task, image_id), image_id)
+    runs = load_predictions(predictions, suite, data) if predictions else []
+    answers = [_answer(run, task, image_id, label) for run in runs]
     return {
         "image_id": known_id,
         "task": task,
         "split": split,
         "label": label,
         "verdicts": verdicts,
+        **({"answers": answers} if answers else {}),
+    }
+
+
+def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
+    """Whether the image has the task's class, as far as that is known."""
+    if data is None:
+        return None
+    image = data.select(rows=np.array([data.row(image_id)]))
+    return None if image.unknown_labels(task) is not None else bool(image.labels(task)[0])
+
+
+def _answer(run: Predictions, task: str, image_id: ImageId, label: bool | None) -> dict[str, Any]:
+    """What a run answered, and whether that is an error."""
+    column = position_of(image_id, run.image_ids)
+    if column is None or task not in run.tasks:
+        return dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
+    value = run.values[[run.tasks.index(task)], column]
+    answer = bool(said_positive(value, run.scale)[0])
+    return {
+        "run": run.run,
+        "probability": float(probabilities(value, run.scale)[0]),
+        "answer": answer,
+        "error": None if label is None else answer != label,
     }
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from nooch.data import Dataset
-from nooch.data.coverage import ANNOTATED
-from nooch.data.table_schema import CORE_COLUMNS
+from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS
 from nooch.errors import InputError, check_one_of, some_of
 
 __all__ = ["attribute_table", "with_attributes"]

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.challenge import Suite, as_suite
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.aligned_predictions import union_of
-from nooch.files import check_output_file
+from nooch.files import Place, check_output_file
 from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
@@ -51,11 +51,11 @@ def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[s
 
 
 def find_images(
-    suite: Suite,
+    suite: Suite | str | Path,
     tasks: Sequence[str],
     *,
     splits: Sequence[str] | None = None,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     images: str | Path | None = None,
 ) -> tuple[pl.Series, list[Path]]:
     """The ids of a suite's images, ascending, and their files, which must all exist.
@@ -72,6 +72,8 @@ def find_images(
         InputError: no folder of images, or missing images; several are named at once.
         ParameterError: a split that the suite does not have, or no image.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     for split in splits or ():
         check_one_of("split", split, suite.splits, owner="the suite")
     keys = [key for key in suite.keys if key[1] in tasks and (not splits or key[2] in splits)]

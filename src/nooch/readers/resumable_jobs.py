@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nooch.shared_types import Map, StepProgress
-from nooch.work_folder import kept
+from nooch.work_folder import stored
 
 __all__ = ["JobRunner", "ResumableJob"]
 
@@ -30,7 +30,7 @@ class ResumableJob(ABC):
 
     def result(self) -> Any:
         """The result; the work is done first if it was not before."""
-        return kept(self.result_file, self.result_type, self.make)
+        return stored(self.result_file, self.result_type, self.make)
 
 
 class JobRunner:

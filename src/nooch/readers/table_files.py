@@ -29,28 +29,28 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class TableFiles:
     """Files of the same columns, which make up one table; absolute, since workers may run in other
-    folders, and ``given`` as errors name them.
+    folders, and ``names`` as errors call them.
     """
 
     files: Sequence[Path]
-    given: Sequence[Path]
+    names: Sequence[Path]
     schema: Schema
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """Apply ``act`` to the rows. Raises InputError, which names the file that is unreadable."""
         scans = {
-            given: _scan(file, self.schema)
-            for file, given in zip(self.files, self.given, strict=True)
+            name: _scan(file, self.schema)
+            for file, name in zip(self.files, self.names, strict=True)
         }
         # relaxed: a file may have a column without any value, and so without a type
         try:
             return checked_read(
-                self.given[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed"))
+                self.names[0], lambda: act(pl.concat(scans.values(), how="vertical_relaxed"))
             )
         except InputError:
             if len(scans) > 1:
-                for given, rows in scans.items():
-                    checked_read(given, partial(act, rows))
+                for name, rows in scans.items():
+                    checked_read(name, partial(act, rows))
             raise
 
 

@@ -205,8 +205,8 @@ class LongTable(TableLayout):
             return np.full(rows.table.height, np.nan)
         column = rows.table[self.area_column]
         try:
-            given = column.set(pl.Series(stated), value=None) if stated.any() else column
-            values = given.cast(pl.Float64).to_numpy()
+            numbers = column.set(pl.Series(stated), value=None) if stated.any() else column
+            values = numbers.cast(pl.Float64).to_numpy()
         except pl.exceptions.PolarsError as error:
             problem = f"column {self.area_column} holds {column.dtype}"
             raise InputError(problem, where=path, allowed="numbers") from error

@@ -69,8 +69,8 @@ class TableReading:
     def dependencies(self) -> list[Any]:
         """What the columns are."""
         c = self.columns
-        kept = None if c.attributes is None else list(c.attributes)
-        what = [c.id, c.file_name, c.split, dict(c.split_values), kept]
+        attributes = None if c.attributes is None else list(c.attributes)
+        what = [c.id, c.file_name, c.split, dict(c.split_values), attributes]
         kind, columns = type(self.layout).__name__, [*self.layout.columns]
         return [str(self.path.absolute()), kind, *what, columns]
 
@@ -84,13 +84,13 @@ class TableReading:
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
         runner = JobRunner(map, progress)
-        given = [file for _, file in self.files()]
-        files = [file.absolute() for file in given]
-        with as_given((str(file), name) for file, name in zip(files, given, strict=True)):
+        names = [file for _, file in self.files()]
+        files = [file.absolute() for file in names]
+        with as_given((str(file), name) for file, name in zip(files, names, strict=True)):
             schemas = runner.results([_SchemaJob(folder, n, file) for n, file in enumerate(files)])
         schema = common_schema([dict(pl.read_ipc(some).schema) for some in schemas], self.path)
         self._check_columns(schema)
-        table, split = TableFiles(files, given, schema), self.columns.split
+        table, split = TableFiles(files, names, schema), self.columns.split
         watched = dict.fromkeys([*([split] if split else []), *self.layout.named])
         look = _LookJob(folder, 0, table, self.columns.id, [*watched])
         sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
@@ -108,7 +108,7 @@ class TableReading:
         names = list(schema)
         self.columns.check(schema, self.path)
         self.layout.check(names, self.path)
-        self.columns.kept(names, self.layout.columns, self.path)
+        self.columns.attribute_names(names, self.layout.columns, self.path)
 
     def _checked(self, facts: _TableFacts) -> Seen:
         """Values of all rows. Raises InputError where no dataset can be made from them."""
@@ -130,7 +130,7 @@ class TableReading:
     def used(self, names: Sequence[str]) -> list[str]:
         """Columns that a dataset is made from, but for the ids."""
         c, taken = self.columns, self.layout.columns
-        used = {*taken, c.file_name, c.split, *c.kept(names, taken, self.path)}
+        used = {*taken, c.file_name, c.split, *c.attribute_names(names, taken, self.path)}
         return [name for name in names if name in used]
 
 

@@ -46,7 +46,7 @@ class Columns:
     split_values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] | None = None
 
-    def kept(self, names: Iterable[str], taken: Sequence[str], path: Path) -> list[str]:
+    def attribute_names(self, names: Iterable[str], taken: Sequence[str], path: Path) -> list[str]:
         """The attributes among a table's columns; ``taken`` hold classes and areas.
 
         Raises:
@@ -54,17 +54,17 @@ class Columns:
         """
         used = {self.id, self.split, *taken}
         unused = [name for name in names if name not in used]
-        kept = unused if self.attributes is None else [*dict.fromkeys(self.attributes)]
+        columns = unused if self.attributes is None else [*dict.fromkeys(self.attributes)]
         reserved = {*CORE_COLUMNS, *ANNOTATED} - {"width", "height"}
         reserved -= {"file_name"} if self.file_name == "file_name" else set()
-        if clash := [name for name in kept if name in reserved]:
+        if clash := [name for name in columns if name in reserved]:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
                 remedy="say what they are (`id`, `file_name`, `split_column`), rename them, or"
                 " leave them out of `attributes`",
             )
-        return [name for name in kept if name != "file_name"]
+        return [name for name in columns if name != "file_name"]
 
     def check(self, schema: Mapping[str, pl.DataType], path: Path) -> None:
         """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
@@ -210,7 +210,7 @@ def _images(
     table: pl.DataFrame, ids: pl.Series, columns: Columns, layout: TableLayout, path: Path
 ) -> pl.DataFrame:
     """What each row says of its image."""
-    kept = columns.kept(table.columns, layout.columns, path)
+    attributes = columns.attribute_names(table.columns, layout.columns, path)
     frame = pl.DataFrame([ids])
     if columns.file_name:
         names = table[columns.file_name].cast(pl.String).alias("file_name")
@@ -218,7 +218,7 @@ def _images(
         frame = frame.with_columns(names)
     if columns.split:
         frame = frame.with_columns(named_splits(table[columns.split], columns.split_values, path))
-    return frame.with_columns(table[c] for c in kept)
+    return frame.with_columns(table[c] for c in attributes)
 
 
 def _located(frame: pl.DataFrame, index: ImageIndex) -> tuple[pl.Series, int]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.data import parquet_bytes
 from nooch.data.disk_tables import read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
@@ -97,7 +97,7 @@ def load_truth(path: str | Path) -> pl.DataFrame:
 
 
 def find_score(
-    suite: Suite,
+    suite: Suite | str | Path,
     truth: pl.DataFrame,
     *,
     criteria: Sequence[str] | None = None,
@@ -117,6 +117,7 @@ def find_score(
         ParameterError: unknown names, or nothing that both have.
         InputError: images of the suite that the truth does not list, or lists with another label.
     """
+    suite = as_suite(suite)
     by_task = dict(truth.partition_by("task", as_dict=True, include_key=False))
     both = [task for task in suite.tasks if (task,) in by_task]
     criteria = _chosen("criterion", criteria, suite.criteria)

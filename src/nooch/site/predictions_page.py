@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -20,15 +21,19 @@ __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot."""
+    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot.
+
+    ``metrics`` are those that the tables show.
+    """
 
     scores: Scores | None = None
     problems: Sequence[str] = ()
+    metrics: Sequence[str] = ()
 
     @property
     def tables(self) -> list[Shown]:
         """What ``nooch evaluate`` prints: by task, by context cue, and differences between runs."""
-        return [] if self.scores is None else tables_of(self.scores, list(FIGURES))
+        return [] if self.scores is None else tables_of(self.scores, self.metrics)
 
 
 def score_predictions(
@@ -36,11 +41,13 @@ def score_predictions(
     predictions: Sequence[Predictions],
     *,
     split: str,
-    bootstrap: int,
+    metrics: Sequence[str] = (),
     progress: Progress,
+    **scoring: Any,
 ) -> PredictionScores:
     """Score each run that has a value for every image of the split; images and tasks that the suite
-    does not have are left out.
+    does not have are left out. ``metrics`` are in addition to those of the figures; ``scoring`` are
+    other options of ``nooch.evaluate``.
     """
     known, problems = [], []
     for done, run in enumerate(predictions, 1):
@@ -57,16 +64,17 @@ def score_predictions(
     predicted = {task for run in known for task in run.tasks}
     tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
     progress("scoring tasks", 0, len(tasks))
+    wanted = list(dict.fromkeys([*FIGURES, *metrics]))
     scores = evaluate(
         suite,
         known,
         split=split,
-        metrics=list(FIGURES),
-        bootstrap=bootstrap,
+        metrics=wanted,
         ignore_unknown=True,
         progress=progress,
+        **scoring,
     )
-    return PredictionScores(scores, problems)
+    return PredictionScores(scores, problems, wanted)
 
 
 def _check(suite: Suite, run: Predictions, split: str) -> None:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-from nooch.challenge import Suite
+import polars as pl
+
+from nooch.challenge import Suite, as_suite
 from nooch.criteria import FittedCE, FittedGist
-from nooch.data import Dataset
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
+from nooch.evaluation.answer_thresholds import AnswerThreshold
 from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
@@ -20,7 +24,7 @@ from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView, labels_of, task_view
 from nooch.examples.thumbnails import Wanted
-from nooch.files import check_output
+from nooch.files import Place, check_output
 from nooch.finding.suite_summary import summary
 from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
@@ -32,7 +36,7 @@ from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted
 from nooch.site.html_pages import PAGES
 from nooch.site.predictions_page import score_predictions, scored_view
 from nooch.site.results_page import results_view
-from nooch.site.site_content import ExampleGroup, Site
+from nooch.site.site_content import Card, ExampleGroup, FindingSection, Site
 from nooch.site.site_folder import SITE_MARKER, write_site
 from nooch.site.threshold_losses import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
@@ -86,10 +90,12 @@ class ReportOptions:
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
+        metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
+        threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
-        findings: titles and sentences that the overview begins with.
+        findings: what the overview begins with.
     """
 
     runs: Sequence[str | Path] = ()
@@ -100,9 +106,11 @@ class ReportOptions:
     rule: str = "worst-hard"
     split: str | None = None
     bootstrap: int = 1000
+    metrics: Sequence[str] = ()
+    threshold: AnswerThreshold = 0.5
     thumbnails: int | None = 200
     examples: int = 8
-    findings: Sequence[tuple[str, Sequence[str]]] = ()
+    findings: Sequence[FindingSection] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("bootstrap", 0), ("thumbnails", 0), ("examples", 1)):
@@ -112,10 +120,10 @@ class ReportOptions:
 
 
 def write_report(
-    suite: Suite,
+    suite: Suite | str | Path,
     out: str | Path,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Place | str | None = None,
     options: ReportOptions | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -140,6 +148,8 @@ def write_report(
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     if data is not None:
@@ -149,14 +159,19 @@ def write_report(
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
     resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
-    scored = score_predictions(suite, options.predictions, progress=progress, **resampling)
+    scoring = {**resampling, "metrics": options.metrics, "threshold": options.threshold}
+    scored = score_predictions(suite, options.predictions, progress=progress, **scoring)
     if results is None:
         view = scored_view(scored, **resampling)
     else:
         folders = [Path(folder) for folder in options.runs]
         view = results_view(results, suite, folders, progress=progress, **resampling)
-        view = replace(view, scored=scored.tables)
+        stated = [] if scored.scores is None else scored.scores.notes
+        view = replace(view, scored=scored.tables, notes=[*view.notes, *stated])
     groups, rows, views = content.examples(progress)
+    findings = content.findings()
+    shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
+    rows[split] = [*shown, *rows[split]]
     wanted, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
     points = {} if view is None else view.points.to_dict(as_series=False)
@@ -165,7 +180,7 @@ def write_report(
         content.images,
         content.losses_of,
         losses.methods,
-        {**_overview(suite, data), "findings": options.findings},
+        {**_overview(suite, data), "findings": findings},
         view,
         {"split": split, "method": content.baseline},
         groups,
@@ -297,6 +312,22 @@ class _ReportContent:
                     first[split] += [int(row) for group in chosen for row in group.rows]
             progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, views
+
+    def findings(self) -> list[FindingSection]:
+        """The sections of the overview, with cards in the place of ids."""
+        ids = self.images[self.split].ids.cast(pl.String).to_list()
+        rows = {image_id: row for row, image_id in enumerate(ids)}
+
+        def card(task: str, image: str) -> Card:
+            known = {"task": task} if task in self.suite.tasks else {}
+            link = urlencode({**known, "split": self.split, "image": image})
+            return Card(self.split, rows[image], image, (), link)
+
+        return [
+            replace(one, sentences=[(task, words, [card(task, image) for image in images])
+                                    for task, words, images in one.sentences])
+            for one in self.options.findings
+        ]  # fmt: skip
 
     def criteria(self, views: Sequence[TaskView], progress: Progress) -> dict[str, Any]:
         """Data of the page Criteria."""

@@ -13,8 +13,9 @@ from nooch.challenge import Suite
 from nooch.examples.cue_masks import Masks
 from nooch.examples.split_images import SplitImages
 from nooch.examples.thumbnails import Wanted
+from nooch.report.score_tables import Shown
 
-__all__ = ["Card", "ExampleGroup", "LossesOf", "Site"]
+__all__ = ["Card", "ExampleGroup", "FindingSection", "LossesOf", "Site"]
 
 LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
 """(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
@@ -41,6 +42,23 @@ class ExampleGroup:
     title: str
     cards: Sequence[Card]
     empty: str
+
+
+@dataclass(frozen=True)
+class FindingSection:
+    """What the overview begins with: a title, a table, sentences each with images that show it.
+
+    Attributes:
+        title: of the section.
+        sentences: (task, words, ids of images as text).
+        table: or None.
+        hint: text below the title.
+    """
+
+    title: str
+    sentences: Sequence[tuple[str, str, Sequence[Any]]] = ()
+    table: Shown | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,15 +117,15 @@ class AFR(Refit):
     """Automatic feature reweighting (Qiu et al., 2023) on images left out of the first stage.
 
     Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in
-    all for each label; the squared distance to the first stage's layer costs ``lambda_``. ``kept``
-    is the sampler of the first stage.
+    all for each label; the squared distance to the first stage's layer costs ``lambda_``. The
+    ``sampler`` is that of the first stage.
     """
 
-    kept: FixedShare = FixedShare()  # noqa: RUF009 - frozen
+    sampler: FixedShare = FixedShare()  # noqa: RUF009 - frozen
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
         """Those that the sampler leaves."""
-        return np.flatnonzero(self.kept.counts(np.zeros(n, np.uint8), {}, streams) == 0)
+        return np.flatnonzero(self.sampler.counts(np.zeros(n, np.uint8), {}, streams) == 0)
 
     def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """The minimum, by L-BFGS."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.challenge import Suite, as_suite
+from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
+from nooch.files import Place
 from nooch.readers.table_reader import Columns, read_table_of_images
 
 __all__ = [
@@ -91,9 +92,9 @@ def group_shares(data: Dataset, split: str = "train", name: str | None = None) -
 
 
 def score_waterbirds(
-    suite: Suite,
+    suite: Suite | str | Path,
     predictions: PredictionSource,
-    data: Dataset,
+    data: Dataset | Place | str,
     *,
     split: str = "test",
     bootstrap: int = 0,
@@ -113,6 +114,8 @@ def score_waterbirds(
         ParameterError: the dataset has no groups; another suite.
         InputError: see ``evaluate``.
     """
+    suite = as_suite(suite)
+    data = as_dataset(data)
     _group_column(data)
     averages: Sequence[str | Distribution] = (group_shares(data), "uniform")
     grouped = {"averages": averages, "by": [_GROUP], "attributes": data.images}

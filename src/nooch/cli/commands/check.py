@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.cli.option_parsing import (
-    BootstrapOption,
-    DatasetOption,
-    ImagesOption,
-    OverwriteOption,
-    ResamplesSeedOption,
-    SuiteArgument,
-    TasksOption,
-    dataset_place,
-    split_names,
-)
+from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import Format, FormatOption, console, note, print_json, progress
+from nooch.cli.terminal_output import (
+    Format,
+    FormatOption,
+    console,
+    note,
+    print_json,
+    print_shown,
+    progress,
+)
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     from nooch.checking.check import Checked
 
-__all__ = ["register"]
+__all__ = ["check_command", "slices_command"]
 
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("check")(check_command)
-    app.command("slices")(slices_command)
+_GroupOption = typer.Option(
+    None,
+    help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
+)
 
 
 @with_reading
@@ -43,45 +41,45 @@ def check_command(
     dataset: Place = typer.Argument(
         ...,
         metavar="DATASET",
-        parser=dataset_place,
+        parser=shared.dataset_place,
         help="Dataset folder or address, or annotations, which are imported.",
     ),
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    tasks: str = TasksOption,
+    tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to check; test by default, or all images."),
-    alpha: float = typer.Option(
-        0.05, min=0, max=1, help="A cue covers this much more of an image."
-    ),
-    beta: float = typer.Option(0.1, min=0, max=1, help="Area beyond which a cue is present."),
+    alpha: float = typer.Option(0.05, help="A cue covers this much more of an image: a fraction."),
+    beta: float = typer.Option(0.1, help="Area beyond which a cue is present: a fraction."),
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
-    bootstrap: int = BootstrapOption,
-    seed: int = ResamplesSeedOption,
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = shared.ResamplesSeedOption,
     no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
     no_baselines: bool = typer.Option(
         False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
     ),
-    images: Path = ImagesOption,
+    images: Path = shared.ImagesOption,
+    group: str = _GroupOption,
     fail_if: list[str] = typer.Option(
         [],
         "--fail-if",
         help='Exit code 1 if this holds, such as "worse" or "auc@hard[ce,car]<0.9".',
     ),
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Check where a model errs because of the context: one page, from a dataset and predictions."""
+    """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
-        tasks=split_names(tasks) or None, split=split, alpha=alpha, beta=beta, min_hard=min_hard,
-        bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
-        images=images, seed=seed, **vars(reading),
+        tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
+        min_hard=min_hard, bootstrap=bootstrap, with_baselines=not no_baselines,
+        slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
+        fail_if=[condition for condition in fail_if if condition != "worse"],
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -108,43 +106,36 @@ def check_command(
 
 def _print(checked: Checked) -> None:
     screen = console()
-    for text in checked.notes:
-        note(text)
-    verdicts = dict(checked.findings.table.group_by("verdict").len().rows())
-    counts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
-    sections = [
-        (f"Contexts ({counts})", checked.findings.sentences(_MOST) or ["Nothing is worse."])
-    ]
-    if checked.slices is not None:
-        listed = checked.slices.sentences(_MOST) or ["No slice errs more often."]
-        sections.append((f"Slices ({len(checked.slices):,} tested)", listed))
-    for title, sentences in sections:
-        screen.print(title, style="bold", markup=False)
-        for sentence in sentences:
+    note(*checked.notes)
+    errors, *sections = checked.sections(_MOST)
+    print_shown([errors.table] if errors.table else [])
+    for one in sections:
+        screen.print(one.title, style="bold", markup=False)
+        for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
             screen.print(f"  {sentence}", markup=False, highlight=False)
     screen.print(f"page: {checked.page}", style="dim", markup=False)
 
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     """The conditions that hold: "worse" for any finding, else as for ``nooch evaluate``."""
-    from nooch.evaluation import judge, parse_condition
-
     worse = checked.findings.table.filter(verdict="worse").height
-    fired = [f"worse: {worse:,} findings"] if "worse" in conditions and worse else []
-    parsed = [parse_condition(text) for text in conditions if text != "worse"]
-    judged = judge(checked.scores.table, parsed, checked.suite)
-    return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
+    fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
+    return fired + [
+        f"{v.condition.text}: {v.run}, {v.task}: {v.reason}"
+        for v in checked.scores.verdicts
+        if v.fired
+    ]
 
 
 @with_reading
 def slices_command(
-    suite: Path = SuiteArgument,
+    suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
     ),
-    dataset: Place = DatasetOption,
+    dataset: Place = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
-    tasks: str = TasksOption,
+    tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to search; test by default."),
     min_support: int = typer.Option(10, "--min-support", min=2, help="Images of a slice at least."),
     min_drop: float = typer.Option(
@@ -155,11 +146,12 @@ def slices_command(
     ),
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
-    overwrite: bool = OverwriteOption,
+    group: str = _GroupOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Search slices of images on which a model errs, on half of them; test them on the others."""
+    """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
     from nooch.evaluation.evaluation_run import splits_to_score
     from nooch.finding.suite_summary import suite_with_dataset
@@ -177,14 +169,15 @@ def slices_command(
         data,
         read_predictions(predictions, reading, found, data),
         split=splits_to_score(split, found)[0],
-        tasks=split_names(tasks) or found.tasks,
-        options=SliceOptions(min_support, min_drop, against, most, seed),
+        tasks=shared.split_names(tasks) or found.tasks,
+        options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
     if format is Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
-    for sentence in slices.sentences(len(slices)):
+    for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         console().print(sentence, markup=False, highlight=False)
-    note(f"{len(slices):,} slices tested, {slices.table.filter('confirmed').height:,} confirmed")
+        console().print(f"  --phi {quote(phi)}", style="dim", markup=False, highlight=False)
+    note(f"slices: {slices.counts}")

@@ -7,11 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_pairs
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
@@ -26,7 +24,7 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["register"]
+__all__ = ["classes_command", "losses_command", "select_command"]
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
@@ -42,13 +40,6 @@ _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPER, _PAPERS = "paper", "nooch"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("classes")(classes_command)
-    app.command("class-losses")(losses_command)
-    app.command("select-tasks")(select_command)
-
-
 def classes_command(
     dataset: Place = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch pixels."),
@@ -62,7 +53,7 @@ def classes_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Train one network with an output for each class; by default as the paper does."""
+    """Train one network with an output for each class. By default as the paper does."""
     from nooch.benching.bench_config import read_settings
     from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
     from nooch.caches.pixels import PixelCache
@@ -105,7 +96,7 @@ def losses_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Mean loss of each class on all images, positives, negatives, and the hard ones of each."""
+    """Show each class's mean loss on all and hard images. For positives and negatives, too."""
     names = ("losses.csv", "losses.svg")
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
@@ -165,7 +156,7 @@ def select_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Choose the tasks where hard images are hardest: the largest NLL(hard) - NLL(all)."""
+    """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
     from nooch.results.task_selection import chosen_suite, losses_by_class
     from nooch.selection import paper_rule
@@ -220,5 +211,5 @@ def _check_like_paper(asked: dict[str, object]) -> None:
 
 def _groups(text: str | None) -> list[list[str]]:
     """Groups of similar tasks."""
-    pairs = parse_pairs(text, "--similar", _PAIRS) if text else {}
+    pairs = shared.parse_pairs(text, "--similar", _PAIRS) if text else {}
     return [[task, *others.split("+")] for task, others in pairs.items()]

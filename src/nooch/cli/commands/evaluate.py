@@ -10,9 +10,9 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nooch.evaluation import ConditionVerdict, Scores
 
-__all__ = ["register"]
+__all__ = ["evaluate_command"]
 
 
 class ScoreFormat(StrEnum):
@@ -32,11 +32,6 @@ class ScoreFormat(StrEnum):
     markdown = "markdown"
     latex = "latex"
     csv = "csv"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate")(evaluate_command)
 
 
 @with_reading
@@ -58,22 +53,21 @@ def evaluate_command(
     metrics: str = Option(
         None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
     ),
-    threshold: str = Option(
-        "0.5",
-        help="Positive above this probability: a number, a file of task and threshold, or valid:"
-        " chosen there for each task.",
-    ),
+    threshold: str = shared.ThresholdOption,
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
     baseline: str = Option(None, help="Run to compare the others with; the first by default."),
     strict: bool = shared.StrictOption,
+    min_hard: int = Option(
+        0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
+    ),
     threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
     reading: Any = None,
 ) -> None:
-    """Score predictions on a suite: hard against easy, with counts and intervals."""
+    """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
@@ -85,11 +79,11 @@ def evaluate_command(
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
         )
-    wanted = list(dict.fromkeys(split_names(metrics)))
+    wanted = list(dict.fromkeys(shared.split_names(metrics)))
     options = EvaluateOptions(
-        split=list(dict.fromkeys(split_names(split))) or None,
+        split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
+        tasks=shared.split_names(tasks) or None,
         metrics=wanted or METRICS,
         threshold=threshold,
         fail_if=fail_if,
@@ -97,9 +91,10 @@ def evaluate_command(
         seed=seed,
         baseline=baseline,
         averages=average,
-        by=split_names(by),
+        by=shared.split_names(by),
         attributes=None if data is None else data.images,
         strict=strict,
+        min_hard=min_hard,
         threads=threads,
         ignore_unknown=reading.ignore_unknown,
     )
@@ -113,7 +108,7 @@ def evaluate_command(
         write_file(junit, junit_xml(scores.verdicts))
     _print(scores, shown, format)
     if out is not None and format is ScoreFormat.text:
-        hint(f"{out}: {len(scores):,} values")
+        hint(f"{out}: {counted(len(scores), 'value')}")
     if any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
 

@@ -6,11 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_grids, parse_pairs, split_names
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
@@ -26,13 +24,7 @@ from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("figure")(figure_command)
-    app.command("gallery")(gallery_command)
+__all__ = ["figure_command", "gallery_command"]
 
 
 @with_reading
@@ -66,21 +58,20 @@ def figure_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep."""
-    written = split_names(formats)
-    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
+    """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
+    written = shared.split_names(formats)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
     from nooch.figures.paper_figures import Sources, save_figures
     from nooch.figures.sheet_presets import SHEETS
-    from nooch.finding.suite_summary import recorded_dataset
     from nooch.report.sweep_files import load_sweep
 
     with progress() as update:
         sets = None if suite is None else load_suite(suite)
         data = None if dataset is None else load_dataset(dataset)
         if sets is not None and data is None and SHEETS.keys() & set(names):
-            data = recorded_dataset(sets, suite)
+            data = sets.found_in()
         sources = Sources(
             suite=sets,
             data=data,
@@ -90,11 +81,11 @@ def figure_command(
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
             rule=rule,
-            roles=parse_pairs(criteria, "--criteria", "ce=mine"),
-            tasks=split_names(tasks) or None,
+            roles=shared.parse_pairs(criteria, "--criteria", "ce=mine"),
+            tasks=shared.split_names(tasks) or None,
             strict=strict,
             method=method,
-            methods=split_names(methods) or None,
+            methods=shared.split_names(methods) or None,
             images=images,
             annotations=annotations,
             embedding=embedding,
@@ -126,7 +117,11 @@ def _print_figures(files: list[Path], names: list[str], out: Path, format: Forma
 @with_reading
 def gallery_command(
     suite: Path = shared.SuiteArgument,
-    task: list[str] = Option(..., help="Task to show; repeat for several."),
+    task: list[str] = Option(
+        ...,
+        help="Task to show; repeat for several.",
+        autocompletion=shared.complete_tasks,
+    ),
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split whose images are shown."),
     criterion: str = Option(
@@ -144,7 +139,7 @@ def gallery_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """One picture of a task's hard positives and hard negatives, with their cues shaded."""
+    """Draw a task's hard images, with their cues shaded."""
     from nooch.figures.figure_sources import Sources
     from nooch.figures.image_galleries import save_gallery
     from nooch.finding.suite_summary import suite_with_dataset
@@ -160,7 +155,7 @@ def gallery_command(
         runs=runs,
         predictions=read_predictions(predictions, reading, sets, data) or None,
         split=split,
-        methods=split_names(methods) or None,
+        methods=shared.split_names(methods) or None,
         images=images,
         annotations=annotations,
     )

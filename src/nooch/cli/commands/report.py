@@ -5,22 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report_command)
+__all__ = ["report_command"]
 
 
 @with_reading
@@ -43,6 +36,8 @@ def report_command(
     rule: str = shared.RuleOption,
     split: str = Option(None, help="Split of results and examples; test by default."),
     bootstrap: int = shared.BootstrapOption,
+    metrics: str = Option(None, help="More metrics of predictions, such as accuracy,f1."),
+    threshold: str = shared.ThresholdOption,
     thumbnails: int = Option(
         200, min=0, help="Pictures for each task and split, in addition to the examples."
     ),
@@ -54,7 +49,7 @@ def report_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk."""
+    """Write a site of a suite, its images and results. Its pages open from disk."""
     from nooch.challenge import load_suite
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.site.report_site import ReportOptions, write_report
@@ -68,12 +63,14 @@ def report_command(
     options = ReportOptions(
         runs=runs,
         predictions=read_predictions(predictions, reading, shown, data),
-        methods=None if methods is None else split_names(methods),
+        methods=None if methods is None else shared.split_names(methods),
         images=images,
         annotations=annotations,
         rule=rule,
         split=split,
         bootstrap=bootstrap,
+        metrics=shared.split_names(metrics),
+        threshold=threshold,
         thumbnails=None if all_thumbnails else thumbnails,
         examples=examples,
     )

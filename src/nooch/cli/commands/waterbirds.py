@@ -24,13 +24,14 @@ from nooch.cli.terminal_output import (
     say,
 )
 from nooch.engines import LocalEngine
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Waterbirds: compose its images, score as Table 5.",
+    help="Make the images of Waterbirds; score as in Table 5.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -65,7 +66,7 @@ def make_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Put CUB's birds, cut out along their masks, on backgrounds of Places."""
+    """Put the birds of CUB on backgrounds of Places. The birds are cut out along their masks."""
     drawn = {"confounder": confounder, "seed": seed, "species": species}
     named: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
     if metadata is not None and named:
@@ -95,7 +96,7 @@ def make_command(
         print_json({"waterbirds": str(out), "images": birds.height, "groups": groups.to_dicts()})
         return
     print_table("", groups.columns, groups.rows(), left=3)
-    say(f"{out}: {birds.height:,} images")
+    say(f"{out}: {counted(birds.height, 'image')}")
     hint(f"next: nooch import waterbirds {out} DATASET")
 
 
@@ -113,9 +114,7 @@ def score_command(
     format: Format = FormatOption,
     reading: Any = None,
 ) -> None:
-    """Worst-group error and NLL and AUC-hard as in Table 5, the worst of all four groups, and
-    averages by their weighting.
-    """
+    """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.waterbirds.waterbirds_dataset import QUANTITIES, score_waterbirds, waterbirds_table
 

@@ -105,7 +105,8 @@ class SliceJob(ResumableJob):
             text = slice_text(content, self.start, self.stop)
         if self.key == "images":
             *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), self.path)
-            return self._written(_IMAGE, columns, names)
+            # names of images that only captions list are not used
+            return self._written(_IMAGE, columns, None if self.role == "captions" else names)
         if self.role == "captions":
             records = msgspec.json.decode(text, type=list[Caption])
             ids, captions = caption_columns(records, self.path)
@@ -202,15 +203,15 @@ class ScannedFile:
         images = self._images(low, high)
         slices = [self._annotations(part, images, low, high) for part in self.annotations]
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
-        ids, numbers, *others = (
-            np.concatenate([some[name] for some in rows]) for name in self._kind.names or ()
-        )
+        names = self._kind.names or ()
+        columns = {name: np.concatenate([some[name] for some in rows]) for name in names}
+        ids, numbers = columns["id"], columns["number"]
         if self.role == "captions":
             texts = [*chain.from_iterable(texts for _, texts in slices)]
             return captions_of(self.path, images, ids, texts, numbers)
-        category_ids, areas = others
+        categories, areas = columns["category"], columns["area"]
         return instances_of(
-            self.path, images, ids, category_ids, areas, self.categories, self.licenses, numbers
+            self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
         )
 
     @property
@@ -223,7 +224,8 @@ class ScannedFile:
         names = [*chain.from_iterable(texts for _, texts in parts)]
         order = np.argsort(rows["id"], kind="stable")
         ids, widths, heights = (rows[name][order] for name in ("id", "width", "height"))
-        return checked_images(ids, widths, heights, [names[k] for k in order.tolist()], self.path)
+        ordered = [names[k] for k in order.tolist()] if names else []
+        return checked_images(ids, widths, heights, ordered, self.path)
 
     def _annotations(
         self, part: SliceRows, images: dict[str, Any], low: int | None, high: int | None

@@ -1,0 +1,16 @@
+"""Captions: which objects they mention, and how often these are not in the image."""
+
+from nooch.captions.caption_files import Captions, read_captions
+from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_captions
+from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
+
+__all__ = [
+    "COCO",
+    "CaptionOptions",
+    "CaptionScores",
+    "Captions",
+    "Vocabulary",
+    "load_vocabulary",
+    "read_captions",
+    "score_captions",
+]

@@ -1,0 +1,114 @@
+"""Files of captions, as models and benchmarks write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nooch.answers import image_id_of
+from nooch.data import ImageId, read_table
+from nooch.data.json_records import json_records
+from nooch.errors import InputError, some_of
+
+__all__ = ["Captions", "read_captions"]
+
+_IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
+_TABLES = {".parquet", ".csv", ".tsv"}
+_ALLOWED = f"records with one of {', '.join(_IMAGE)} and one of {', '.join(_TEXT)}"
+
+
+@dataclass(frozen=True)
+class Captions:
+    """One model's captions.
+
+    Attributes:
+        run: name of the file.
+        texts: image id of the suite -> its captions.
+        n_outside: captions of images that the suite does not have.
+    """
+
+    run: str
+    texts: Mapping[ImageId, Sequence[str]]
+    n_outside: int = 0
+
+
+def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> list[Captions]:
+    """The captions of each file.
+
+    JSON (an array, one record per line, or one after the other) or a table, with the image's id or
+    file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
+    AMBER's (``id, response``). A file without images, but with ``question_id``, takes them from the
+    other files, where they are given for these ids.
+
+    Args:
+        paths: the files.
+        ids: text of an image id -> image id, of the suite.
+
+    Raises:
+        InputError: a file that cannot be read, has another form, or whose images are not known.
+    """
+    files = [(Path(path), _records(Path(path))) for path in paths]
+    images: dict[Any, Any] = {}
+    for path, records in files:
+        for record in records:
+            key, image = record.get("question_id"), record.get("image_id")
+            if key is not None and image is not None and images.setdefault(key, image) != image:
+                raise InputError(
+                    f"question {key} is about image {images[key]} here and {image} there",
+                    where=path,
+                    allowed="files of the same questions",
+                )
+    return [_read(path, records, images, ids) for path, records in files]
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    if path.suffix.lower() in _TABLES:
+        return read_table(path).to_dicts()
+    return json_records(path)
+
+
+def _read(
+    path: Path,
+    records: Sequence[Mapping[str, Any]],
+    images: Mapping[Any, Any],
+    ids: Mapping[str, ImageId],
+) -> Captions:
+    if not records:
+        raise InputError("holds no caption", where=path, allowed=_ALLOWED)
+    text_field = next((name for name in _TEXT if name in records[0]), None)
+    image_field = next((name for name in _IMAGE if name in records[0]), None)
+    by_question = image_field is None and "question_id" in records[0]
+    if text_field is None or (image_field is None and not by_question):
+        fields = some_of(sorted(records[0]), 8)
+        raise InputError(f"record 1 has {fields}", where=path, allowed=_ALLOWED)
+    texts: dict[ImageId, list[str]] = {}
+    outside, unknown = 0, []
+    for number, record in enumerate(records, 1):
+        text = record.get(text_field)
+        if not isinstance(text, str):
+            problem = f"record {number} has no text as {text_field}"
+            raise InputError(problem, where=path, allowed=_ALLOWED)
+        if by_question:
+            image = images.get(record.get("question_id"))
+            if image is None:
+                unknown.append(record.get("question_id"))
+                continue
+        else:
+            image = record.get(str(image_field))
+        image_id = image_id_of(str(image), ids)
+        if image_id is None:
+            outside += 1
+        else:
+            texts.setdefault(image_id, []).append(text)
+    if unknown:
+        raise InputError(
+            f"the images of {len(unknown):,} questions are not known: {some_of(unknown)}",
+            where=path,
+            allowed="records with image_id, or question_id where another file has both",
+            remedy="give a file of the same questions that has image_id, too",
+        )
+    if not texts:
+        raise InputError("no caption is of an image of the suite", where=path)
+    return Captions(path.stem, texts, outside)

@@ -1,0 +1,177 @@
+"""Scores of captions: rates, ratios, CHAIR, and the table of real captions."""
+
+import json
+
+import polars as pl
+import pytest
+from refusals import fails, refused
+
+from nooch.captions import score_captions
+from nooch.challenge import load_suite
+
+WORDS = {
+    "car": "car cars vehicle vehicles suv sedan taxi cab",
+    "bowl": "bowl bowls",
+    "boat": "boat boats ship ships sailboat sailboats kayak canoe ferry yacht",
+    "fire_hydrant": "hydrant hydrants",
+    "airplane": "airplane airplanes plane planes jet jets aircraft airliner",
+    "cow": "cow cows cattle bull bulls calf",
+    "backpack": "backpack backpacks",
+    "cup": "cup cups mug mugs",
+    "surfboard": "surfboard surfboards",
+    "tie": "tie ties necktie",
+    "sports_ball": "ball balls baseball soccer_ball football",
+    "kite": "kite kites",
+}
+
+# run, criterion -> recall on hard and easy positives, mentions on hard and easy negatives, ratio,
+# odds ratio; computed elsewhere
+KNOWN = {
+    ("Instruction1_instructblip", "ce"): (0.297, 0.349, 0.0044, 0.0010, 4.4, 5.3),
+    ("Instruction1_llava", "ce"): (0.664, 0.825, 0.0668, 0.0180, 3.7, 4.9),
+    ("Instruction1_minigpt-4", "ce"): (0.422, 0.627, 0.0281, 0.0052, 5.4, 11.0),
+    ("Instruction2_instructblip", "ce"): (0.281, 0.355, 0.0062, 0.0008, 7.3, 8.1),
+    ("Instruction2_llava", "ce"): (0.531, 0.717, 0.0308, 0.0062, 4.9, 5.3),
+    ("Instruction2_minigpt-4", "ce"): (0.281, 0.434, 0.0114, 0.0010, 11.3, 15.3),
+    ("Instruction1_instructblip", "gist"): (0.220, 0.398, 0.0060, 0.0007, 8.9, 34.7),
+    ("Instruction1_llava", "gist"): (0.619, 0.847, 0.0835, 0.0145, 5.7, 12.3),
+    ("Instruction1_minigpt-4", "gist"): (0.398, 0.631, 0.0301, 0.0047, 6.4, 22.5),
+    ("Instruction2_instructblip", "gist"): (0.212, 0.398, 0.0078, 0.0005, 15.3, 60.1),
+    ("Instruction2_llava", "gist"): (0.500, 0.727, 0.0388, 0.0046, 8.5, 12.0),
+    ("Instruction2_minigpt-4", "gist"): (0.246, 0.449, 0.0129, 0.0007, 19.1, 82.1),
+}
+ORDER = [
+    ("rate", "hard_positive", 3), ("rate", "easy_positive", 3), ("rate", "hard_negative", 4),
+    ("rate", "easy_negative", 4), ("ratio", "negative", 1), ("odds_ratio", "negative", 1),
+]  # fmt: skip
+
+
+@pytest.fixture
+def words(tmp_path):
+    lines = [
+        f"{task}: [{', '.join(text.replace('_', ' ') for text in some.split())}]"
+        for task, some in WORDS.items()
+    ]
+    (tmp_path / "words.yaml").write_text("\n".join(lines))
+    return tmp_path / "words.yaml"
+
+
+def test_real_captions_of_three_models(shared_data, words):
+    files = sorted((shared_data / "vlm" / "captions").glob("*.json"))
+    suite = load_suite("nooch-coco")
+    scores = score_captions(
+        suite, files, split=["valid", "test"], synonyms=words, bootstrap=0
+    ).table
+    pooled = {row[:4]: row[4] for row in scores.filter(task="pooled").select(
+        "run", "criterion", "measure", "subset", "value").iter_rows()}  # fmt: skip
+    for key, known in KNOWN.items():
+        got = [round(pooled[(*key, measure, subset)], digits) for measure, subset, digits in ORDER]
+        assert got == pytest.approx(known, abs=1e-9), key
+    counts = scores.filter(task="pooled", measure="rate", criterion="ce", run="Instruction1_llava")
+    assert counts["n"].to_list() == [128, 1137, 166, 5937]
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return load_suite("nooch-coco").only(["car", "boat"])
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(records, name="model.json"):
+        (tmp_path / name).write_text(json.dumps(records))
+        return tmp_path / name
+
+    return write
+
+
+def _value(scores, measure, subset, task="pooled"):
+    row = scores.table.filter(measure=measure, subset=subset, task=task, criterion="ce")
+    return row["value"].item(), row["n"].item()
+
+
+def test_rates_and_chair_by_hand(suite, written):
+    car = suite.set("ce", "car", "test")
+    hard, easy = car.ids("hard_negative")[:2], car.ids("easy_negative")[:3]
+    captions = [
+        {"image_id": hard[0], "caption": "A car, a car and a tree."},
+        {"image_id": hard[1], "caption": "a road"},
+        {"image_id": hard[1], "caption": "a taxi on a road"},
+        *({"image_id": image, "caption": "nothing"} for image in easy),
+        {"image_id": 999_999_999, "caption": "a car"},
+    ]
+    scores = score_captions(suite, written(captions), criteria=["ce"], tasks=["car"], bootstrap=20)
+    # one image mentions it, of another half of the captions do
+    assert _value(scores, "rate", "hard_negative") == (0.75, 2)
+    assert _value(scores, "rate", "hard_negative", "car") == (0.75, 2)
+    assert _value(scores, "rate", "easy_negative") == (0.0, 3)
+    assert _value(scores, "ratio", "negative") == (None, 5)
+    # three of three mentions are of absent objects, in two of six captions
+    assert _value(scores, "chair_i", "all") == (1.0, 3)
+    assert _value(scores, "chair_s", "all") == (pytest.approx(2 / 6), 6)
+    assert scores.notes[0] == "model: 1 captions are of images that the suite lacks"
+    assert "mentions an absent object: 75.0 %" in scores.notes[1]
+    assert "CaptionScores" in repr(scores)
+    for ending, start in ((".csv", b"run,criterion"), (".json", b"{"), (".parquet", b"PAR1")):
+        assert scores.as_bytes(ending).startswith(start)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda image, text: {"image_id": image, "caption": text},
+        lambda image, text: {"question_id": 1, "image_id": image, "text": text},
+        lambda image, text: {"id": image, "response": text},
+        lambda image, text: {"image": f"val/COCO_val2014_{image:012d}.jpg", "text": text},
+    ],
+)
+def test_formats(suite, written, record):
+    image = suite.set("ce", "boat", "test").ids("hard_negative")[0]
+    scores = score_captions(suite, written([record(image, "two ships")]), bootstrap=0)
+    assert _value(scores, "rate", "hard_negative", "boat") == (1.0, 1)
+
+
+def test_images_of_question_ids_come_from_another_file(suite, written):
+    ids = suite.set("ce", "boat", "test").ids("hard_negative")[:2]
+    known = [{"question_id": n, "image_id": i, "text": "water"} for n, i in enumerate(ids)]
+    other = [{"question_id": n, "text": "a ferry"} for n in range(2)]
+    files = [written(known, "known.json"), written(other, "other.json")]
+    table = score_captions(suite, files, bootstrap=0).table.filter(task="boat", criterion="ce")
+    rates = table.filter(measure="rate", subset="hard_negative").select("run", "value").rows()
+    assert rates == [("known", 0.0), ("other", 1.0)]
+    fails(lambda: score_captions(suite, files[1]), "images of 2 questions are not known: 0, 1")
+    more = written([*other, {"question_id": 7, "text": "a"}], "more.json")
+    fails(lambda: score_captions(suite, [files[0], more]), "images of 1 questions", "7")
+    conflict = written([{**known[0], "image_id": ids[1]}], "conflict.json")
+    fails(lambda: score_captions(suite, [files[0], conflict]), "question 0 is about image")
+
+
+@pytest.mark.parametrize(
+    ("records", "part"),
+    [
+        ([], "holds no caption"),
+        ([{"image_id": 9}], "record 1 has image_id"),
+        ([{"caption": "x"}], "record 1 has caption"),
+        ([{"image_id": 9, "caption": 4}], "record 1 has no text as caption"),
+        ([{"image_id": 9, "caption": "x"}, {"image_id": 10}], "record 2 has no text"),
+        ([{"image_id": "nowhere", "caption": "x"}], "no caption is of an image of the suite"),
+    ],
+)
+def test_files_that_are_refused(suite, written, records, part):
+    fails(lambda: score_captions(suite, written(records)), part, "model.json", helps=False)
+
+
+def test_options_that_are_refused(suite, written, tmp_path):
+    file = written([{"image_id": 9, "caption": "x"}])
+    (tmp_path / "few.yaml").write_text("car: [car]")
+    few = {"synonyms": tmp_path / "few.yaml"}
+    refused(lambda: score_captions(suite, file, **few, tasks=["boat"]), "no synonyms for boat")
+    refused(lambda: score_captions(suite, file, tasks=["bot"]), "did you mean boat")
+    refused(lambda: score_captions(suite, file, criteria=["cc"]), "'cc' is no criterion")
+    refused(lambda: score_captions(suite, file, split="train"), "train")
+    image = suite.set("ce", "car", "test").ids("hard_negative")[0]
+    known = written([{"image_id": image, "caption": "x"}])
+    scores = score_captions(suite, known, **few, bootstrap=0)
+    assert "1 tasks without synonyms are left out: boat" in scores.notes
+    assert set(scores.table["task"]) == {"pooled", "car"}
+    assert scores.table.filter(pl.col("value").is_nan()).height == 0

@@ -1,0 +1,102 @@
+"""Mentions of classes in free text."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import fails
+
+from nooch.captions import COCO, Vocabulary, load_vocabulary
+
+PHRASES = {"dog": ["dog", "puppy"], "hot_dog": ["hot dog"], "kite": ["kite", "kites"]}
+SMALL = Vocabulary.of(PHRASES, ["dog park", "kite surfing"])
+
+
+def _oracle(text, plain=PHRASES, other=("dog park", "kite surfing")):
+    """At each word, the longest phrase that starts there; letter by letter, without a table."""
+    owners = {phrase: name for name, phrases in plain.items() for phrase in phrases}
+    owners |= dict.fromkeys(other)
+    words, counts = re.split(r"[\W_]+", text.lower()), {}
+    words = [word for word in words if word]
+    while words:
+        fitting = [p for p in owners if words[: p.count(" ") + 1] == p.split(" ")]
+        best = max(fitting, key=lambda phrase: phrase.count(" "), default=None)
+        if best is not None and owners[best] is not None:
+            counts[owners[best]] = counts.get(owners[best], 0) + 1
+        words = words[1 if best is None else best.count(" ") + 1 :]
+    return counts
+
+
+WORDS = [
+    "hot",
+    "dog",
+    "Dog",
+    "dogs",
+    "park",
+    "kite",
+    "kites",
+    "surfing",
+    "PUPPY",
+    "a",
+    "dog's",
+    "é",
+]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(WORDS), st.sampled_from([" ", "-", ", ", "_", ". "])), max_size=12
+    )
+)
+def test_mentions_are_those_of_the_definition(pieces):
+    text = "".join(word + gap for word, gap in pieces)
+    assert dict(SMALL.mentions(text)) == _oracle(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "classes"),
+    [
+        ("Two men fly kites near a Sailboat.", {"person": 1, "kite": 1, "boat": 1}),
+        ("A hot dog on a bun", {"hot_dog": 1}),
+        ("a hot-dog and 2 hotdogs", {"hot_dog": 2}),
+        ("A dog sits on a tennis court", {"dog": 1}),
+        ("tennis rackets and a tennis ball", {"tennis_racket": 1, "sports_ball": 1}),
+        ("an orange cat", {"cat": 1}),
+        ("people ride the ski lift", {"person": 1}),
+        ("knives, mice and sheep", {"knife": 1, "mouse": 1, "sheep": 1}),
+        ("a pair of skis", {"skis": 1}),
+        ("The baby elephant's trunk", {"elephant": 1}),
+        ("carpet, busy, catalog", {}),
+        ("", {}),
+    ],
+)
+def test_the_words_for_coco(text, classes):
+    assert dict(load_vocabulary(COCO).mentions(text)) == classes
+
+
+def test_coco_has_words_for_its_80_things():
+    coco = load_vocabulary(COCO)
+    assert len(coco.classes) == 80
+    for name in coco.classes:
+        # "orange" alone is a color
+        if name != "orange":
+            assert coco.mentions(name.replace("_", " "))[name] == 1, name
+
+
+def test_a_file_adds_no_plurals_unless_asked(tmp_path):
+    file = tmp_path / "words.yaml"
+    file.write_text("car: [car]\nfire_hydrant: [hydrant]\n")
+    assert dict(load_vocabulary(file).mentions("cars, car, hydrants")) == {"car": 1}
+    file.write_text("plurals: true\nother: [car park]\nmentions: {car: [car]}\n")
+    assert dict(load_vocabulary(file).mentions("cars in a car park")) == {"car": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[1, 2]", "car: car", "car: [1]", "mentions: {}", "mentions: {car: [car]}\nplural: true", ":",
+     "car: [car]\ntaxi: [car]", "car: ['...']", "plurals: 3\nmentions: {car: [car]}"],
+)  # fmt: skip
+def test_files_that_are_refused(tmp_path, content):
+    (tmp_path / "words.yaml").write_text(content)
+    fails(lambda: load_vocabulary(tmp_path / "words.yaml"), helps=False)
