@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
     from nooch.engines import LocalEngine, engine
     from nooch.errors import NoochError
-    from nooch.evaluation import EvaluateOptions, Predictions, Scores, evaluate
+    from nooch.evaluation import (
+        EvaluateOptions,
+        PredictionFormat,
+        Predictions,
+        Scores,
+        evaluate,
+        load_predictions,
+    )
     from nooch.exports.export_suite import export
     from nooch.exports.torch_dataset import torch_dataset
     from nooch.figures.figure_sources import Sources
@@ -94,7 +101,9 @@ _NAMES = {
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
     "nooch.errors": "NoochError",
-    "nooch.evaluation": "EvaluateOptions Predictions Scores evaluate",
+    "nooch.evaluation": (
+        "EvaluateOptions PredictionFormat Predictions Scores evaluate load_predictions"
+    ),
     "nooch.exports.export_suite": "export",
     "nooch.exports.torch_dataset": "torch_dataset",
     "nooch.figures.figure_sources": "Sources",
@@ -138,13 +147,15 @@ __all__ = [
     "CE", "Attribute", "BoxReading", "ChallengeSet", "CheckOptions", "Checked", "CocoReading",
     "Columns", "Combination", "ContextScores", "Dataset", "DatasetImportOptions", "EvaluateOptions",
     "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
-    "Method", "NoochError", "PixelCache", "Predictions", "Scores", "SliceOptions", "Slices",
+    "Method", "NoochError", "PixelCache", "PredictionFormat", "Predictions", "Scores",
+    "SliceOptions", "Slices",
     "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
     "WaterbirdsOptions", "__version__", "attribute_table", "bench", "build_pixels", "check",
     "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine", "evaluate", "explain",
     "export", "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
     "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_suite", "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results",
+    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
+    "overlaps", "paper_results",
     "plan_bench", "plan_finetune", "predict", "preset", "published_suite", "read_boxes",
     "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
     "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",

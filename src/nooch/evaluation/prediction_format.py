@@ -47,7 +47,7 @@ class PredictionFormat:
     decimal: str = "."
     percent: bool = False
     classes: str | Path | Sequence[str] | None = None
-    ids: str | Path | Sequence[Any] | None = None
+    ids: object = None
     ignore_unknown: bool = False
     questions: str | Path | None = None
     rule: str | None = None
@@ -63,9 +63,10 @@ class PredictionFormat:
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""
-        if self.classes is None or not isinstance(self.classes, str | Path):
-            names = None if self.classes is None else map(class_name, self.classes)
-            return None if names is None else dict(enumerate(names))
+        if self.classes is None:
+            return None
+        if not isinstance(self.classes, str | Path):
+            return dict(enumerate(map(class_name, self.classes)))
         path = Path(self.classes)
         if path.suffix.lower() != ".json":
             return class_list(path)
