@@ -25,7 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         commands = {}
         for number, (name, (images, workers)) in enumerate(cases.items()):
-            options = f"--size {side} --images {images} --workers {workers} --overwrite"
+            options = f"--size {side} --images {images} --processes {workers} --overwrite"
             commands[name] = nooch_command(f"scenes {options}", Path(folder) / str(number))
         seconds, memory = alternate(commands, arguments.runs)
     ratio = ratios(seconds["1 process"], seconds["2 processes"])

@@ -1,17 +1,20 @@
-"""Small tables in notebooks: text from files is escaped."""
+"""Small tables as text and in notebooks: text from files is escaped; results as pandas frames."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import polars as pl
 import pytest
 from made_runs import made_runs
+from refusals import fails
 from scored import logits, small_data, small_suite
 
 import nooch
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.display import MOST_ROWS, DisplayTable, parameters_text
+from nooch.errors import MissingExtraError
 from nooch.results.run_results import paper_cells, read_results
 
 HOSTILE = [
@@ -162,3 +165,118 @@ def test_an_empty_suite_is_shown():
     suite = small_suite()
     empty = Suite.of({}, dataset=suite.header.dataset, criteria={}, skipped=[], tasks=[], splits=[])
     assert len(read(empty._repr_html_())) == 1
+
+
+def shown(table, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    return table.text().splitlines()
+
+
+def test_text_is_aligned_and_as_wide_as_the_terminal(monkeypatch):
+    table = DisplayTable(
+        "title", ["task", "hard_positives", "of", "error rate"],
+        [["car", 1234, 5, 0.25], ["boat", None, 12, 1.0]], notes=["a note"],
+    )  # fmt: skip
+    assert shown(table, monkeypatch, 80) == [
+        "title",
+        "           hard      error",
+        "task  positives  of   rate",
+        "car       1,234   5   0.25",
+        "boat          –  12      1",
+        "a note",
+    ]
+    assert shown(table, monkeypatch, 20)[1:] == [
+        "           hard",
+        "task  positives  of",
+        "car       1,234   5",
+        "boat          –  12",
+        "and 1 more columns",
+        "a note",
+    ]
+    assert shown(table, monkeypatch, 1)[1:4] == ["", "task", "car"]
+    assert shown(DisplayTable("nothing", ["a"], []), monkeypatch, 80) == ["nothing"]
+    many = DisplayTable("t", ["a"], [[i] for i in range(MOST_ROWS + 3)])
+    assert len(shown(many, monkeypatch, 80)) == 2 + MOST_ROWS + 1
+    assert shown(many, monkeypatch, 80)[-1] == "and 3 more rows"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_has_no_control_characters(name, monkeypatch):
+    lines = shown(DisplayTable(name, [name, "n"], [[name, 1]], notes=[name]), monkeypatch, 100)
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+RESULTS = ["Dataset(", "Suite(", "ChallengeSet(", "Scores(", "Findings(", "Slices("]
+
+
+def results():
+    """One of each class that is displayed, of the same suite."""
+    data, suite = small_data(), small_suite()
+    frame = logits(suite)
+    found = nooch.cue_findings(suite, frame, data=data)
+    scores, slices = nooch.evaluate(suite, frame), nooch.find_slices(data, frame, min_support=2)
+    return data, suite, suite.set("ce", "car", "test"), scores, found, slices
+
+
+def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    for result, start in zip(results(), RESULTS, strict=True):
+        lines = repr(result).splitlines()
+        assert lines[0].startswith(start)
+        head, *rows = read(result._repr_html_())
+        assert rows
+        first = next(at for at, line in enumerate(lines) if line.split()[:1] == [rows[0][0]])
+        for row, line in zip(rows, lines[first:], strict=False):
+            assert line.split() == " ".join(row).split()
+        words = " ".join(head).replace("_", " ").split()
+        assert sorted(" ".join(lines[1:first]).split()) == sorted(words)
+
+
+def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
+    _, suite, _, scores, found, slices = results()
+    checked = nooch.Checked(suite, scores, found, None, [], tmp_path / "<b>")
+    assert "Slices" not in repr(checked)
+    assert "page: " in repr(checked)
+    assert "&lt;b&gt;/report/index.html" in checked._repr_html_()
+    checked = replace(checked, slices=slices)
+    assert repr(checked).count("Slices(") == 1
+    assert checked._repr_html_().count("Slices(") == 1
+
+
+def test_tables_of_sets_have_a_row_for_each_image():
+    challenge = results()[2]
+    table = challenge.table
+    assert table["image_id"].equals(challenge.image_ids)
+    for subset in ("hard_positive", "hard_negative", "easy"):
+        assert table.filter(subset=subset)["image_id"].to_list() == challenge.ids(subset)
+    bare = replace(challenge, support=None, by_cue=None).table
+    assert bare.schema == table.schema
+    assert bare["support"].null_count() == len(challenge)
+    nothing = np.zeros(0, dtype=bool)
+    empty = replace(
+        challenge, image_ids=challenge.image_ids.clear(), labels=nothing,
+        subset=nothing.astype(np.uint8), support=None, by_cue=None,
+    )  # fmt: skip
+    assert empty.table.schema == table.schema
+
+
+def test_pandas_frames_have_the_values_of_the_tables():
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install 'nooch[pandas]'")
+    for result in results()[2:]:
+        frame = result.to_pandas()
+        again = pl.from_pandas(frame, nan_to_null=True)
+        assert again.columns == result.table.columns
+        for name, kind in result.table.schema.items():
+            assert again[name].cast(kind).equals(result.table[name]), name
+
+
+def test_without_pandas_the_install_line_is_given(monkeypatch):
+    monkeypatch.setattr(
+        pl.DataFrame, "to_pandas", lambda self: (_ for _ in ()).throw(ModuleNotFoundError("pandas"))
+    )
+    fails(
+        results()[2].to_pandas,
+        "to_pandas needs the package pandas",
+        "pip install 'nooch[pandas]'",
+        kind=MissingExtraError,
+    )

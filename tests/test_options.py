@@ -1,10 +1,16 @@
-"""Options that travel together: defaults, single fields by name, and names that are no fields."""
+"""Options that travel together: defaults, single fields by name, other names, other types."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import polars as pl
+import pytest
 from refusals import fails
 
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, WrongTypeError
 from nooch.options import options_from
 
 
@@ -12,6 +18,13 @@ from nooch.options import options_from
 class DrawOptions:
     draws: int = 1000
     seed: int = 0
+    share: float = 0.5
+    names: Sequence[str] | None = None
+    name: str | Sequence[str] = "all"
+    numbers: Sequence[Sequence[float]] = ()
+    frame: pl.DataFrame | None = None
+    roles: Mapping[str, str] | None = None
+    strict: bool = False
 
 
 def test_named_fields_replace_those_of_the_given_options():
@@ -28,3 +41,53 @@ def test_a_name_that_is_no_field_is_refused():
         "did you mean draws?",
         kind=ParameterError,
     )
+
+
+RIGHT = [
+    {"draws": np.int64(3)},
+    {"share": 1},
+    {"share": np.float32(0.5)},
+    {"names": ("a", "b")},
+    {"names": pl.Series(["a"])},
+    {"names": np.array(["a"])},
+    {"names": None},
+    {"name": "a"},
+    {"name": ["a"]},
+    {"numbers": [[1, 2.5], ()]},
+    {"frame": pl.DataFrame()},
+    {"roles": {"a": "b"}},
+    {"strict": True},
+]
+
+
+@pytest.mark.parametrize("named", RIGHT)
+def test_values_of_the_type_of_their_field_are_taken(named):
+    (name, value), *_ = named.items()
+    assert getattr(options_from(DrawOptions, None, named), name) is value
+
+
+WRONG = [
+    ({"draws": "3"}, "is '3', of type str", "allowed: int", "write draws=1000"),
+    ({"draws": 1.5}, "is 1.5, of type float"),
+    ({"draws": True}, "is True, of type bool"),
+    ({"draws": None}, "of type NoneType"),
+    ({"share": "half"}, "allowed: float", "write share=0.5"),
+    ({"names": "a"}, "allowed: Sequence[str] | None", "write names=['a']"),
+    ({"names": [1]}, "is of type list"),
+    ({"names": {"a": 1}}, "is of type dict"),
+    ({"name": 3}, "write name='all'"),
+    ({"numbers": [1]}, "allowed: Sequence[Sequence[float]]"),
+    ({"frame": [1]}, "allowed: pl.DataFrame | None"),
+    ({"roles": ["a"]}, "allowed: Mapping[str, str] | None"),
+    ({"strict": "yes"}, "allowed: bool"),
+]
+
+
+@pytest.mark.parametrize(("named", "message"), [(named, texts) for named, *texts in WRONG])
+def test_values_of_another_type_are_refused_with_an_example(named, message):
+    act = lambda: options_from(DrawOptions, None, named)  # noqa: E731
+    fails(act, f"`{next(iter(named))}`: ", *message, kind=WrongTypeError)
+
+
+def test_options_of_another_class_are_refused():
+    fails(lambda: options_from(DrawOptions, {"draws": 3}, {}), "`options`", kind=WrongTypeError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_plural", "plural", "readable", "with_article"]
+__all__ = ["counted", "is_plural", "plural", "readable", "with_article"]
 
 _IRREGULAR = {
     "person": "people",
@@ -69,6 +69,11 @@ def plural(name: str) -> str:
     """The plural of a readable name."""
     rest, space, word = readable(name).rpartition(" ")
     return f"{rest}{space}{_plural_of(word)}"
+
+
+def counted(number: int, what: str) -> str:
+    """``1 job``, ``1,024 jobs``; the last word of ``what`` gets the plural."""
+    return f"{number:,} {what if number == 1 else plural(what)}"
 
 
 def _plural_of(word: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "ParameterError",
     "UndefinedError",
     "WrongTypeError",
+    "check_fraction",
     "check_one_of",
     "some_of",
     "wrong_type",
@@ -118,6 +119,17 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else None,
     )
+
+
+def check_fraction(name: str, value: float, where: str) -> None:
+    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say."""
+    if not 0 <= value <= 1:
+        raise ParameterError(
+            f"{name} is {value:g}",
+            where=where,
+            allowed="a fraction of the image, 0 to 1",
+            remedy=f"did you mean {value / 100:g}?" if 1 < value <= 100 else None,
+        )
 
 
 def wrong_type(name: str, value: object, allowed: str, example: str) -> WrongTypeError:

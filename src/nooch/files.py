@@ -16,7 +16,6 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,6 @@ SUITE_MARKER = "suite.json"
 SWEEP_MARKER = "sweep.json"
 """The files that mark folders of nooch; each is written last."""
 
-_CHUNK = 1 << 22
 _SYNCING = 16
 """Files that are synced at once."""
 
@@ -199,12 +197,9 @@ def _fetch(file: Any) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal; reads 4 MiB at a time."""
-    digest = hashlib.sha256()
+    """SHA-256 of a file, in hexadecimal; the file is read in blocks."""
     with path.open("rb") as file:
-        while block := file.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_once(path: Path) -> str:
@@ -328,6 +323,8 @@ _OS_ERROR = re.compile(r"\(os error (\d+)\)|\[errno (\d+)\]")
 def _install(partial: Path, path: Path) -> None:
     """Give the finished folder its name; a folder that was there is kept until that has worked."""
     # one at a time, thousands of small files would take longer to sync than to write
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_SYNCING) as pool:
         deque(pool.map(_sync, (file for file in partial.rglob("*") if file.is_file())), maxlen=0)
     old = path.with_name(partial.name + "-old")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -49,8 +49,8 @@ def _fits(value: object, hint: Any) -> bool:
         number = numbers.Integral if hint is int else numbers.Real
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is Sequence:
-        if isinstance(value, list | tuple):
-            return all(_fits(one, inner[0]) for one in value)
-        return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+        if not isinstance(value, Collection) or isinstance(value, str | Mapping):
+            return False
+        return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint
     return not isinstance(accepted, type) or isinstance(value, accepted)

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, get_origin
 
 import msgspec
 from blake3 import blake3
-from filelock import FileLock, Timeout
 
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.files import replace_file
@@ -69,6 +68,9 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
     Raises:
         OutputError: another process holds it, or it cannot be made.
     """
+    # not needed by workers, whose start it would delay
+    from filelock import FileLock, Timeout
+
     lock = FileLock(file)
     try:
         lock.acquire(timeout=0)

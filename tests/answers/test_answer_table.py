@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import openpyxl
 import polars as pl
 import pytest
 from refusals import fails, refused
@@ -128,9 +129,14 @@ def test_vlmevalkit_tables(suite, questions, said, tmp_path):
         prediction=pl.Series(["A" if answer == "Yes" else "B. No" for answer in said]),
     )
     frame.write_csv(tmp_path / "model_nooch.tsv", separator="\t")
-    read = read_answers(tmp_path / "model_nooch.tsv", suite)
-    assert (read.run, read.rule) == ("model_nooch", "vlmevalkit")
-    assert read.frame["yes"].sum() == said.count("Yes")
+    book = openpyxl.Workbook()
+    for row in (frame.columns, *frame.rows()):
+        book.active.append(row)
+    book.save(tmp_path / "model_nooch.xlsx")
+    for ending in ("tsv", "xlsx"):
+        read = read_answers(tmp_path / f"model_nooch.{ending}", suite)
+        assert (read.run, read.rule) == ("model_nooch", "vlmevalkit")
+        assert read.frame["yes"].sum() == said.count("Yes")
 
 
 def test_questions_beside_the_answers_come_before_drawn_ones(suite, questions, said, tmp_path):

@@ -58,7 +58,10 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     missed = wrong["car"].sum()
     assert counts == [f"{missed} of {n}", f"{wrong.height - missed} of {600 - n}"]
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
-    assert checked.notes == ["split test; 1 of 1 tasks have at least 20 hard images of a side"]
+    assert checked.notes == [
+        'Predictions: 1,200 images, logits (column "logit")',
+        "split test; 1 of 1 tasks have at least 20 hard images of a side",
+    ]
     assert "page: " in repr(checked)
 
 
@@ -79,6 +82,9 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
     assert refused.code == 2
     assert "20 and more" in refused.err
+    run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
+        "alpha is 5", "did you mean 0.05?"
+    )
 
 
 def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):

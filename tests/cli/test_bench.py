@@ -111,7 +111,7 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
 
 def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     done = run_cli(
-        f"collect {undisturbed} {world / 'suite'} --out c --rules"
+        f"collect {undisturbed} {world / 'suite'} --out c --rule"
         " worst-hard,mean,auc-hard,easy,worst-environment,oracle --format json"
     ).ok()
     selected = done.json["selected"]
@@ -248,7 +248,7 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
     run_cli(f"{words} --set 'methods=[gdro]'").refused("method gdro: task car has no environments")
     # what needs none is trained, and cannot be chosen by environments
     run_cli(f"{words} --set 'methods=[erm]'").ok()
-    chosen = "collect runs labels --rules"
+    chosen = "collect runs labels --rule"
     run_cli(f"{chosen} worst-environment --out none").refused("no job has environments")
     both = run_cli(f"{chosen} worst-environment,mean --out both").ok()
     assert "worst-environment is left out" in both.err

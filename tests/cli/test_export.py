@@ -51,7 +51,7 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
 
 def test_a_selection_and_json(suite, run_cli, tmp_path):
     done = run_cli(
-        "export suite out --to npy --criterion ce --tasks 'car, cow' --splits"
+        "export suite out --to npy --criterion ce --tasks 'car, cow' --split"
         " test --licence Mine --licence https://example.org --format json"
     ).ok()
     assert done.json["sets"] == 2
@@ -101,7 +101,7 @@ def test_what_is_there_stays_unless_it_may_be_replaced(suite, run_cli, tmp_path)
         ("--to npy --subsets easy", "'subsets' is no option"),
         ("--to hf --id-field x", "'id_field' is no option"),
         ("--to ids --tasks cat", "'cat' is no task"),
-        ("--to ids --splits train", "'train' is no split"),
+        ("--to ids --split train", "'train' is no split"),
         ("--to ids --criterion gist", "'gist' is no criterion"),
         ("--to coco", "instances.json, stuff.json"),
         ("--to coco --annotations nowhere.json", "nowhere.json"),

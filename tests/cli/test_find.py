@@ -1,6 +1,7 @@
 """find, show, explain, verify, info and embed as a user types them, and what they refuse."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -122,6 +123,67 @@ def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path)
     assert "road covers" in told.json["verdicts"][0]["text"]
 
 
+def test_explain_says_what_models_answered(dataset, run_cli, tmp_path):
+    run_cli("find dataset --tasks car,cow --out suite").ok()
+    challenge = load_suite(tmp_path / "suite").set("ce", "car", "test")
+    image, other = challenge.ids("hard_negative")[0], challenge.ids("hard_positive")[0]
+    (tmp_path / "p.csv").write_text(
+        f"image_id,task,probability,run\n{image},car,0.75,old\n{image},car,0.25,new\n"
+        f"{other},car,0.25,old\n{other},car,0.75,new\n{image},cow,0.1,cows\n{other},cow,0.1,cows\n"
+    )
+    command = f"explain suite --task car --predictions p.csv --image {image}"
+    told = run_cli(command).ok().out
+    assert "old: answers that car is present (probability 0.75): an error" in told
+    assert "new: answers that car is absent (probability 0.25): correct" in told
+    assert "cows: no prediction" in told
+    answers = {a.pop("run"): a for a in run_cli(f"{command} --format json").json["answers"]}
+    assert answers["old"] == {"probability": 0.75, "answer": True, "error": True}
+    assert answers["cows"] == {"probability": None, "answer": None, "error": None}
+    missed = run_cli(f"explain suite --task car --predictions p.csv --image {other}").ok().out
+    assert "old: answers that car is absent (probability 0.25): an error" in missed
+    run_cli(f"explain suite --task car --image {image} --predictions no.csv").refused("no.csv")
+
+
+def test_explain_says_why_a_task_has_no_set(dataset, run_cli):
+    run_cli("find dataset --tasks car,road --alpha 0.9 --out suite").ok()
+    image = load_dataset(dataset).select("test").images["image_id"][0]
+    told = run_cli(f"explain suite --task road --image {image}").ok()
+    assert "ce: no class has A(C, road) > 0.9; the largest is A(" in told.out
+    assert "road is unknown" not in told.out
+    run_cli("explain suite --task road --image 9999999").refused("there is no image with id")
+    shutil.move(dataset, "elsewhere")
+    command = f"explain suite --task road --image {image}"
+    run_cli(command).refused("road has no challenge set: no class has A(C, road) > 0.9; the")
+
+
+def test_show_names_the_tasks_that_it_leaves_out(run_cli, tmp_path):
+    names = [f"c{i:02}" for i in range(24)]
+    rows = [f"{i},{name},0.{1 + (i * j) % 7}" for i in range(60) for j, name in enumerate(names)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,name,area", *rows[::5]]) + "\n")
+    run_cli("import table t.csv data --id id --class name --area area").ok()
+    cues = ",".join(f"{name}=c23" for name in names[:23])
+    found = run_cli(f"find data --cues {cues} --out s").ok()
+    sets = load_suite(tmp_path / "s").header.sets
+    most = sorted(sets, key=lambda r: -(r.hard_positives + r.hard_negatives))
+    for shown in (found, run_cli("show s").ok()):
+        listed = re.findall(r"^ (c\d\d)  ", shown.out.partition("Context cues")[0], re.MULTILINE)
+        assert listed[:20] == [record.task for record in most[:20]]
+        assert f"{len(sets) - 20} tasks with fewer hard images not shown: --all, or" in shown.out
+    whole = run_cli("show s --all").ok().out
+    assert "not shown" not in whole
+    assert all(f" {name} " in whole for name in names)
+    two = run_cli("show s --tasks c03,c01").ok().out.partition("Context cues")[0]
+    assert re.findall(r"^ (c\d\d)  ", two, re.MULTILINE) == ["c03", "c01"]
+    assert run_cli("show s --tasks c03 --format json").ok().json["tasks"] == ["c03"]
+    run_cli("show s --tasks c99").refused("'c99' is no task of the suite")
+
+
+def test_find_without_a_set_names_no_next_command(dataset, run_cli):
+    found = run_cli("find dataset --tasks car,road --alpha 1 --out suite").ok().out
+    assert "suite: no challenge set, for the reasons above" in found
+    assert "next:" not in found
+
+
 def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
     run_cli(f"find dataset --tasks {TASKS} --out first")
     run_cli(f"find dataset --fitted first --tasks {TASKS} --out second").ok()
@@ -234,6 +296,8 @@ def test_a_custom_criterion(dataset, run_cli, tmp_path):
         ("--tasks car,car", "named twice"),
         ("--alpha -1", "alpha is -1"),
         ("--beta nan", "beta is nan"),
+        ("--alpha 5", "did you mean 0.05?"),
+        ("--beta 30", "did you mean 0.3?"),
         ("--criterion cee", "'cee' is no criterion"),
         ("--criterion ce --criterion ce", "a criterion is named twice"),
         ("--criterion 'ce and gist'", "'ce and gist' is no criterion"),
@@ -250,7 +314,7 @@ def test_a_custom_criterion(dataset, run_cli, tmp_path):
         ("--cues car", "'car' is no pair"),
         ("--cues car=raod", "did you mean road"),
         ("--cues car=car", "other classes"),
-        ("--splits validation", "'validation' is no split"),
+        ("--split validation", "'validation' is no split"),
         ("--fitted nowhere", "is no suite"),
         ("--fitted nooch-coco", "ce of the suite was not fitted"),
     ],

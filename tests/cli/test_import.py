@@ -59,7 +59,7 @@ def files(tmp_path):
 KINDS = {
     "coco": "coco --things in/train.json --things in/val.json --stuff in/stuff.json",
     "label-maps": "label-maps in/maps --classes in/names.txt",
-    "boxes": "boxes in/yolo --format yolo --classes in/names.txt",
+    "boxes": "boxes in/yolo --boxes yolo --classes in/names.txt",
     "table": "table in/table.csv --id id --label bird --attributes place",
     "long-table": "table in/long.csv --id id --class class --area area",
 }
@@ -202,8 +202,8 @@ BROKEN = {
     "no maps": ("label-maps yolo --classes names.txt", "holds no label maps"),
     "an unknown value": ("label-maps maps --classes bad/one.txt", "which is no class"),
     "no class list": ("label-maps maps --classes cocostuf", "cannot be read"),
-    "an unknown box format": ("boxes yolo --format yollo", "did you mean yolo"),
-    "no names of boxes": ("boxes yolo --format yolo", "give --classes"),
+    "an unknown box format": ("boxes yolo --boxes yollo", "did you mean yolo"),
+    "no names of boxes": ("boxes yolo --boxes yolo", "give --classes"),
     "neither label nor class": ("table table.csv --id id", "a table needs --label or --class"),
     "label and class": (
         "table table.csv --id id --label bird --class place",
@@ -283,7 +283,7 @@ def test_errors_end_with_2_and_leave_nothing(run_cli, files, tmp_path, case):
     [
         ("import coco", "Missing argument 'DATASET'"),
         ("import table t.csv out --label y", "Missing option '--id'"),
-        ("import boxes b out", "Missing option"),
+        ("import boxes b out", "Missing option '--boxes'"),
         ("import coco out --thing x", "No such option"),
         ("import coco out --processes 0", "--processes"),
         ("import coco out --seed x", "--seed"),

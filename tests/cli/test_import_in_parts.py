@@ -95,7 +95,7 @@ def test_every_reader_takes_an_engine_and_parts(run_cli, tmp_path):
     write(tmp_path / "names.txt", "road\n")
     write(tmp_path / "rows.csv", "id,road\n" + "".join(f"{i},1\n" for i in range(3)))
     for kind, words in (
-        ("boxes", "yolo --format yolo --classes names.txt"),
+        ("boxes", "yolo --boxes yolo --classes names.txt"),
         ("table", "rows.csv --id id --label road"),
     ):
         for more, n_parts in (("", 1), ("--part-size 2", 2)):

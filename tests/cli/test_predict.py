@@ -79,7 +79,7 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
         ("p.txt", "ending"),
         ("p.csv --map none.yaml", "cannot be read"),
         ("p.csv --tasks cow", "'cow' is no task"),
-        ("p.csv --splits tset", "tset"),
+        ("p.csv --split tset", "tset"),
         ("p.csv --codec slow", "codec"),
         ("p.csv --device tpu", "no device 'tpu'"),
         ("p.csv --map imagenet", "the map has no water_bird"),

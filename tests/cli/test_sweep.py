@@ -54,7 +54,7 @@ def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, bet
 
 
 def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
-    words = "--alpha 0.04 --beta '0.3, 0.1,0.2' --tasks fire_hydrant --splits test --format json"
+    words = "--alpha 0.04 --beta '0.3, 0.1,0.2' --tasks fire_hydrant --split test --format json"
     done = run_cli(f"sweep-thresholds dataset {words} --out out").ok()
     facts = [done.json[name] for name in ("alpha", "beta", "splits")]
     assert facts == [[0.04], [0.3, 0.1, 0.2], ["test"]]
@@ -75,7 +75,7 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
     for row in tau.filter(task="car").iter_rows(named=True):
         found = run_cli(
             f"find dataset --criterion gist --encoder e.npz --tau {row['tau']}"
-            f" --tasks car --splits {row['split']} --out suite --overwrite --format"
+            f" --tasks car --split {row['split']} --out suite --overwrite --format"
             " json"
         )
         (record,) = found.json["sets"]
@@ -99,16 +99,17 @@ def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
         ("--alpha 0:0.2:many --beta 0.1", "is no grid"),
         ("--alpha 0:0.2:2.5 --beta 0.1", "is no grid"),
         ("--alpha 0.1 --beta a", "--beta: 'a' is no grid"),
-        ("--alpha -0.1:0.2:4 --beta 0.1", "alpha reaches from -0.1 to 0.2"),
-        ("--alpha 0.1 --beta -0.1", "beta reaches from -0.1"),
-        ("--alpha nan --beta 0.1", "alpha reaches from nan"),
-        ("--alpha 0:inf:3 --beta 0.1", "alpha reaches"),
+        ("--alpha -0.1:0.2:4 --beta 0.1", "alpha is -0.1"),
+        ("--alpha 0.1 --beta -0.1", "beta is -0.1"),
+        ("--alpha 1:20:20 --beta 0.1", "did you mean 0.2?"),
+        ("--alpha nan --beta 0.1", "alpha is nan"),
+        ("--alpha 0:inf:3 --beta 0.1", "alpha is inf"),
         ("--alpha 0.1 --beta 0.1 --encoder lexical", "--encoder: an encoder is for the gist"),
         ("--tau 0.5", "give --encoder"),
         ("--tau 0:3:4 --encoder e.npz", "tau reaches from 0 to 3"),
         ("--tau 0.5 --encoder no-such-model", "no-such-model"),
         ("--alpha 0.1 --beta 0.1 --tasks cra", "did you mean car"),
-        ("--alpha 0.1 --beta 0.1 --splits tset", "did you mean test"),
+        ("--alpha 0.1 --beta 0.1 --split tset", "did you mean test"),
     ],
 )
 def test_wrong_options_end_with_code_2_and_leave_nothing(

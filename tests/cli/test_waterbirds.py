@@ -8,7 +8,7 @@ from birds import cub_folder, places_folder
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
 
-FIND = "find data --criterion attribute --preset waterbirds --splits {} --out suite".format
+FIND = "find data --criterion attribute --preset waterbirds --split {} --out suite".format
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nooch.cli.number_words import counted, duration, human_size
+from nooch.cli.number_words import duration, human_size
+from nooch.english import counted
 
 DURATIONS = {
     0.00042: "0.4 ms",
@@ -29,5 +30,7 @@ def test_durations(seconds):
 
 def test_counts_and_sizes():
     assert [counted(n, "job") for n in (0, 1, 1024)] == ["0 jobs", "1 job", "1,024 jobs"]
+    words = ("class", "hard image", "probability")
+    assert [counted(2, word) for word in words] == ["2 classes", "2 hard images", "2 probabilities"]
     sizes = ["6 bytes", "1.5 kB", "26 MB", "3,400 TB"]
     assert [human_size(n) for n in (6, 1500, 26_000_000, 3.4e15)] == sizes

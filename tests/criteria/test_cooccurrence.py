@@ -171,13 +171,25 @@ def test_a_task_without_cues_is_listed_with_the_reason():
     data = dataset_of([{"Y": 0.5, "A": 0.1}, {"A": 0.2}, {}], ["Y", "A", "B"])
     suite = find(data, {"ce": CE()})
     reasons = {s.task: s.reason for s in suite.header.skipped}
-    assert "no class has A(C, Y) > 0.05" in reasons["Y"]
-    assert "-0.4" in reasons["Y"]
+    assert reasons["Y"] == "no class has A(C, Y) > 0.05; the largest is A(A, Y) = -0.4"
     assert "no training image has the class" in reasons["B"]
     with pytest.raises(ParameterError, match="task Y has no ce set: no class has A"):
         suite.set("ce", "Y", "all")
     with pytest.raises(UndefinedError, match="lower alpha"):
         CE().fit(data).support(data, "Y")
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"alpha": 5}, "alpha is 5\n  allowed: a fraction.*\n.*did you mean 0.05"),
+        ({"beta": 30}, "beta is 30\n.*\n.*did you mean 0.3"),
+        ({"beta": 300}, "beta is 300\n[^\n]*$"),
+    ],
+)
+def test_percentages_are_no_fractions(named, message):
+    with pytest.raises(ParameterError, match=message):
+        CE(**named)
 
 
 def test_unknown_areas_are_refused():

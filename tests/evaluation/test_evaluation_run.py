@@ -191,7 +191,8 @@ def check_interval(row, value, replicates, k):
     low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
     alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
     n, positive = row["n"], row["n_positive"]
-    trials = {"error": n, "accuracy": n, "recall": positive, "fpr": n - positive}
+    trials = {**dict.fromkeys(("error", "accuracy", "yes_rate"), n), "recall": positive}
+    trials["fpr"] = n - positive
     if value is not None and alike and row["metric"] in trials and "baseline" not in row:
         of = trials[row["metric"]]
         bounds = proportion_confint(round(value * of), of)

@@ -90,32 +90,21 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
         {"id": 2, "name": "Mine"},
     ]
     assert len(loaded(tmp_path / "out" / "test.json").getImgIds()) == len(found["images"])
-    fails(
-        lambda: export(made.suite, "coco", tmp_path / "b", no_annotations=True),
-        "needs the dataset",
-        "`dataset`",
-    )
+    without = partial(export, made.suite, "coco", tmp_path / "b", no_annotations=True)
+    fails(without, "needs the dataset", "`dataset`")
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):
-    text = refused(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=made.data), "`no_annotations`"
-    )
+    act = partial(export, made.suite, "coco", tmp_path / "out")
+    text = refused(partial(act, data=made.data), "`no_annotations`")
     assert "things.json, stuff.json" in text
-    refused(
-        lambda: export(
-            made.suite, "coco", tmp_path / "out", annotations=made.annotations, no_annotations=True
-        ),
-        "exclude",
-        helps=False,
-    )
+    both = partial(act, annotations=made.annotations, no_annotations=True)
+    refused(both, "exclude", helps=False)
 
 
 def unusable(made, tmp_path, annotations, *parts, data=None):
-    text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", data=data, annotations=annotations),
-        *parts,
-    )
+    options = {"data": data, "annotations": annotations}
+    text = fails(lambda: export(made.suite, "coco", tmp_path / "out", **options), *parts)
     assert not (tmp_path / "out").exists()
     return text
 
@@ -138,12 +127,8 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     things["images"] = [entry for entry in things["images"] if entry["id"] != hard[0]]
     things["annotations"] = [a for a in things["annotations"] if a["image_id"] != hard[0]]
     part = write(tmp_path / "part.json", things)
-    unusable(
-        made,
-        tmp_path,
-        [part],
-        f"1 images of the sets are in none of the annotation files: {hard[0]}",
-    )
+    words = f"1 images of the sets are in none of the annotation files: {hard[0]}"
+    unusable(made, tmp_path, [part], words)
     text = unusable(made, tmp_path, [part], "things.json", data=made.data)
     assert "remedy: give all files" in text
 
@@ -167,12 +152,8 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
 )
 def test_what_is_no_annotation_file_is_unusable(made, tmp_path, content, words):
     bad = write(tmp_path / "bad.json", content)
-    text = fails(
-        lambda: export(made.suite, "coco", tmp_path / "out", annotations=[bad]),
-        "bad.json",
-        helps=False,
-    )
-    assert words in text
+    act = partial(export, made.suite, "coco", tmp_path / "out", annotations=[bad])
+    fails(act, "bad.json", words, helps=False)
     assert not (tmp_path / "out").exists()
 
 

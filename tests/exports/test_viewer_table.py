@@ -84,7 +84,7 @@ def test_as_a_user_types_it(made, run_cli, tmp_path):
     outputs(made.suite, run="erm/1").write_parquet(tmp_path / "p.parquet")
     done = run_cli(
         f"export {made.folder}/suite --to table {tmp_path}/out --predictions {tmp_path}/p.parquet"
-        " --images photos --criterion ce --splits test"
+        " --images photos --criterion ce --split test"
     )
     assert done.code == 0, done.err
     table = pl.read_csv(tmp_path / "out" / "table.csv")

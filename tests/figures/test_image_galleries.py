@@ -19,7 +19,7 @@ from refusals import fails, refused
 from nooch.challenge import save_suite
 from nooch.criteria import CE, Combination, Gist
 from nooch.data import Dataset, save_dataset
-from nooch.errors import InputError, OutputError, UndefinedError
+from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.evaluation import Predictions
 from nooch.examples.cue_masks import COLORS
 from nooch.figures.image_galleries import (
@@ -271,30 +271,22 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     refused(lambda: contact_sheet(suite, data, ["car"], sheet, cell=5), "of nothing")
     refused(lambda: save_gallery(["cat"], sources, sheet), "'cat' is no task")
     refused(lambda: save_gallery(["car"], sources, sheet, criterion="cee"), "'cee' is no criterion")
-    refused(
-        lambda: save_gallery(["car"], replace(sources, split="valid"), sheet), "'valid' is no split"
-    )
-    refused(
-        lambda: save_gallery(["car"], Sources(suite=suite), sheet),
-        "needs a suite and its dataset",
-        helps=False,
-    )
-    refused(
-        lambda: save_gallery(["car"], replace(sources, data=data.select("test")), sheet),
-        "not the one",
-    )
-    fails(
-        lambda: save_gallery(["car"], replace(sources, images=tmp_path), sheet),
-        "are not there",
-        kind=InputError,
-    )
-    refused(lambda: save_gallery(["car"], replace(sources, methods=["erm", "irm"]), sheet), "irm")
-    refused(lambda: figure_data("fig8", replace(sources, tasks=["car", "cow"])), "2 tasks")
-    refused(lambda: figure_data("fig15", replace(sources, predictions=None)), "`predictions`")
-    refused(
-        lambda: figure_data("fig8", replace(sources, predictions=sources.predictions[:1])),
-        "two methods",
-    )
+    alone = Sources(suite=suite)
+    refused(lambda: save_gallery(["car"], alone, sheet), "needs a suite and its", helps=False)
+    for change, words, kind in (
+        ({"split": "valid"}, "'valid' is no split", ParameterError),
+        ({"data": data.select("test")}, "not the one", ParameterError),
+        ({"images": tmp_path}, "are not there", InputError),
+        ({"methods": ["erm", "irm"]}, "irm", ParameterError),
+    ):
+        other = replace(sources, **change)
+        fails(lambda other=other: save_gallery(["car"], other, sheet), words, kind=kind)
+    for name, change, words in (
+        ("fig8", {"tasks": ["car", "cow"]}, "2 tasks"),
+        ("fig15", {"predictions": None}, "`predictions`"),
+        ("fig8", {"predictions": sources.predictions[:1]}, "two methods"),
+    ):
+        refused(partial(figure_data, name, replace(sources, **change)), words)
     only = find(data, {"ce": CE()}, tasks=["car", "airplane", "bowl"], splits=["test"])
     refused(lambda: figure_data("fig2", Sources(suite=only, data=data)), "CE and gist")
     refused(lambda: figure_data("fig1", Sources(suite=only, data=data)), "kite")
@@ -305,11 +297,8 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     broken.mkdir()
     for name in data.images["file_name"]:
         (broken / name).write_text("no image")
-    fails(
-        lambda: save_gallery(["car"], replace(sources, images=broken), tmp_path / "b.jpg"),
-        "is no image",
-        helps=False,
-    )
+    other, out = replace(sources, images=broken), tmp_path / "b.jpg"
+    fails(lambda: save_gallery(["car"], other, out), "is no image", helps=False)
 
 
 def test_a_sheet_without_a_hard_image_is_undefined(data, tmp_path):

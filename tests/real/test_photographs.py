@@ -137,7 +137,7 @@ def test_waterbirds_by_the_exact_commands(shared_data, run_cli, tmp_path):
     assert done.json["splits"] == {"train": 4795, "valid": 1199, "test": 5794}
     found = run_cli(
         f"find {tmp_path / 'birds'} --criterion attribute --phi 'place != y' --out"
-        f" {tmp_path / 'suite'} --splits train,test --format json"
+        f" {tmp_path / 'suite'} --split train,test --format json"
     )
     assert found.code == 0, found.err
     train, test = found.json["sets"]

@@ -9,6 +9,7 @@ from scored import logits, small_data, small_suite
 
 from nooch.display import printable
 from nooch.evaluation import evaluate
+from nooch.metrics import ALL_METRICS
 from nooch.report import latex, markdown, tables_of
 from nooch.report.score_tables import average_label, is_average
 
@@ -100,6 +101,12 @@ def test_metrics_that_were_not_taken_are_not_shown(suite):
     # shown
     sides = ("hard pos", "easy pos", "hard neg", "easy neg")
     assert table.columns[3:] == [f"error {side}" for side in sides]
+
+
+def test_every_metric_has_columns(suite):
+    table, *_ = tables_of(evaluate(suite, logits(suite), metrics=ALL_METRICS), ALL_METRICS)
+    assert len(set(table.columns)) == len(table.columns)
+    assert {"F1 hard", "FPR hard neg", "recall easy pos", "Brier hard pos"} <= set(table.columns)
 
 
 def test_one_line_is_over_the_same_tasks(suite):

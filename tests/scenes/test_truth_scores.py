@@ -138,15 +138,15 @@ def test_files_of_scores(scores, tmp_path, ending):
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):
     out = tmp_path / "out"
-    done = run_cli(f"scenes {out} --images 3 --size 32 --workers 1 --format json")
+    done = run_cli(f"scenes {out} --images 3 --size 32 --processes 1 --format json")
     assert done.code == 0, done.err
     assert done.json["images"] == 3
     assert len(list((out / "images").iterdir())) == 3
     again = run_cli(f"scenes {out} --images 3")
     assert again.code == 2
     assert "exists already" in again.err
-    assert run_cli(f"scenes {out} --images 2 --size 32 --workers 1 --overwrite").code == 0
-    done = run_cli(f"scenes {tmp_path / 'b'} --images 1 --workers 1")
+    assert run_cli(f"scenes {out} --images 2 --size 32 --processes 1 --overwrite").code == 0
+    done = run_cli(f"scenes {tmp_path / 'b'} --images 1 --processes 1")
     assert "next: nooch import coco" in done.out
     assert "stray: " in run_cli("scenes --print-config").out
     assert "no folder was given" in run_cli("scenes").err

@@ -26,7 +26,7 @@ from nooch.challenge import SUBSETS, save_suite
 from nooch.criteria import CE
 from nooch.data import save_dataset
 from nooch.errors import OutputError
-from nooch.evaluation import CELLS, read_predictions
+from nooch.evaluation import CELLS, load_predictions
 from nooch.examples.split_images import SplitImages
 from nooch.finding.suite_builder import find
 from nooch.finding.suite_summary import overlaps
@@ -327,7 +327,7 @@ def test_missing_inputs_are_reported_and_the_rest_shown(left, said, tmp_path):
 
 def test_a_task_without_hard_images_is_said(tmp_path):
     data = site_data(tmp_path, pictures=False)
-    suite = site_suite(data, beta=5.0, tau=-1.0)
+    suite = site_suite(data, beta=1.0, tau=-1.0)
     assert suite.record("ce", "car", "test").hard_negatives == 0
     only = suite.record("gist", "car", "test")
     assert only.hard_positives == 0
@@ -357,7 +357,7 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
     frame = pl.DataFrame(
         {"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))}
     )
-    runs = read_predictions(frame, None, suite.tasks, None)
+    runs = load_predictions(frame, suite)
     done = write_report(suite, tmp_path / "site", data=data, predictions=runs)
     content = read_script(done.path / "data/task-0-test.js")[1]
     (place,) = content["methods"]["ce"].values()

@@ -62,7 +62,7 @@ def read_answers(
         path: a file in one of ``FORMATS``.
         suite: the suite.
         questions: the file of questions that were asked: ``questions.parquet`` of an export or its
-            folder, or POPE's or LLaVA's JSON. By default the one beside the answers, else the
+            folder, or POPE's or LLaVA's JSON. By default the one next_to the answers, else the
             questions that ``nooch export --to pope`` draws without further options.
         rule: how text becomes yes or no, a name out of ``RULES``; by default the rule of the tool
             that wrote the file.
@@ -100,9 +100,9 @@ def read_answers(
 def _questions(
     path: str | Path, suite: Suite, questions: str | Path | None
 ) -> tuple[list[AskedQuestion], list[str]]:
-    beside = Path(path).parent / "questions.parquet"
-    if questions is None and beside.is_file() and beside.absolute() != Path(path).absolute():
-        questions = beside
+    sibling = Path(path).parent / "questions.parquet"
+    if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
+        questions = sibling
     if questions is not None:
         return asked_questions(questions, suite), []
     split = "test" if "test" in suite.splits else suite.splits[0]

@@ -107,7 +107,7 @@ def _read(
             f"the images of {len(unknown):,} questions are not known: {some_of(unknown)}",
             where=path,
             allowed="records with image_id, or question_id where another file has both",
-            remedy="give a file of the same questions that has image_id beside it",
+            remedy="give a file of the same questions that has image_id, too",
         )
     if not texts:
         raise InputError("no caption is of an image of the suite", where=path)

@@ -93,7 +93,7 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     """The vocabulary ``coco``, or that of a YAML file.
 
     A file maps classes to lists of phrases, or has them below ``mentions``, with ``other`` (phrases
-    to pass over) and ``plurals`` (true: plural forms are added) beside it.
+    to pass over) and ``plurals`` (true: plural forms are added) next to it.
 
     Raises:
         InputError: the file cannot be read or has another form.

@@ -17,6 +17,7 @@ from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, load_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
+from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
@@ -193,8 +194,8 @@ class Suite(Displayed):
         if h.skipped:
             notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
         title = (
-            f"Suite({', '.join(h.criteria)}; {len(h.tasks)} tasks; {', '.join(h.splits)};"
-            f" {len(h.sets)} sets)"
+            f"Suite({', '.join(h.criteria)}; {counted(len(h.tasks), 'task')};"
+            f" {', '.join(h.splits)}; {counted(len(h.sets), 'set')})"
         )
         return DisplayTable(title, columns, rows, left=3, notes=notes)
 

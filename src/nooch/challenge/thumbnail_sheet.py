@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from nooch.display import printable
 from nooch.readers.image_opening import thumbnail
@@ -34,7 +34,9 @@ def thumbnail_sheet(groups: Mapping[str, Sequence[tuple[Path, str]]]) -> Image.I
         for number, (path, words) in enumerate(images):
             left = _GAP + number % _PER_ROW * (_SIDE + _GAP)
             place = top + _LINE + number // _PER_ROW * tall
-            sheet.paste(thumbnail(path, _SIDE), (left, place))
+            # small images are enlarged
+            picture = ImageOps.contain(thumbnail(path, _SIDE), (_SIDE, _SIDE))
+            sheet.paste(picture, (left, place))
             pen.text((left, place + _SIDE), _drawable(words), "black")
         top += height
     return sheet

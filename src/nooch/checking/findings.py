@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
 from nooch.display import DisplayTable, TabularResult
-from nooch.english import plural, readable, with_article
+from nooch.english import counted, plural, readable, with_article
 
 __all__ = ["COLUMNS", "SMALLEST", "VERDICTS", "Findings", "sentence", "some_images", "with_runs"]
 
@@ -120,7 +120,7 @@ def sentence(row: Mapping[str, Any]) -> str:
     misleading, usual = row["rate_misleading"], row["rate_usual"]
     interval = f"[{100 * row['rate_low']:.0f}, {100 * row['rate_high']:.0f}]"
     rates = f"{_percent(misleading)} {interval} against {_percent(usual)}"
-    images = f"{row['n_misleading']:,} image{'' if row['n_misleading'] == 1 else 's'}"
+    images = counted(row["n_misleading"], "image")
     by_size = (
         f"; {100 * row['effect']:+.0f} points for objects of the same size"
         if row["by_size"]

@@ -19,9 +19,8 @@ from nooch.data import Dataset, as_dataset, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
-from nooch.evaluation.prediction_files import as_runs
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
@@ -186,7 +185,7 @@ def find_slices(
     split = checked_split(data, split)
     for task in tasks or ():
         check_one_of("class", task, data.classes, owner="the dataset")
-    runs = as_runs(predictions, tasks or data.classes, scale)
+    runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
     wanted = [t for t in tasks or data.classes if any(t in run.tasks for run in runs)]
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")

@@ -1,13 +1,14 @@
 """The command line: parses, calls a verb, prints; errors that a user can fix exit with code 2."""
 
 import sys
+from itertools import pairwise
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run and exit. Worker processes import this module again, so it loads nothing by itself."""
-    if sys.argv[1:2] == ["import"]:
+    if sys.argv[1:2] == ["import"] and ("--processes", "1") not in pairwise(sys.argv):
         # workers get ready while this process reads its arguments
         from nooch.engines import LocalEngine
 

@@ -8,15 +8,16 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer import Argument, Option
 
-from nooch.cli.option_parsing import parse_pairs
+from nooch.cli.option_parsing import OverwriteOption, parse_pairs
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.plans import SplitPlan
 
@@ -29,70 +30,44 @@ if TYPE_CHECKING:
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 __all__ = [
-    "LARGE",
-    "ImportOptions",
-    "Out",
-    "Overwrite",
-    "print_imported",
-    "run_import",
+    "LARGE", "ImportOptions", "Out", "print_imported", "run_import",
     "with_import_options",
-]
+]  # fmt: skip
 
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
-Overwrite: Any = Option(False, "--overwrite", help="Replace a dataset folder that exists.")
 
 
 @dataclass(frozen=True)
 class ImportOptions:
     """Options of every import, as they were typed."""
 
-    images: Annotated[
-        Path | None, Option("--images", help="Folder below which the image files lie.")
-    ] = None
-    split: Annotated[
-        str | None,
-        Option(
-            "--split",
-            help="70/10/20 (train/valid/test), .npz of train_ids, valid_ids, test_ids, or a table.",
-        ),
-    ] = None
-    seed: Annotated[int, Option("--seed", help="Seed of a split by percentages.")] = 0
-    group: Annotated[
-        str | None,
-        Option(
-            "--group", help="Column, or pattern on the file name, whose images stay on one side."
-        ),
-    ] = None
-    split_values: Annotated[
-        str | None,
-        Option("--split-values", help="What split names mean, such as 0=train,1=valid,2=test."),
-    ] = None
-    overwrite: bool = Overwrite
-    processes: Annotated[
-        int | None,
-        Option(
-            "--processes",
-            min=1,
-            help="Parallel processes, short for --engine local:N; all CPUs by default.",
-        ),
-    ] = None
-    engine: Annotated[
-        str | None,
-        Option(
-            "--engine",
-            metavar="ENGINE",
-            help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
-        ),
-    ] = None
-    part_size: Annotated[
-        int | None,
-        Option(
-            "--part-size",
-            min=1,
-            metavar="N",
-            help="Write parts of at most N images, such as 125000: bounded memory for any size.",
-        ),
-    ] = None
+    images: Path | None = Option(None, help="Folder below which the image files lie.")
+    split: str | None = Option(
+        None,
+        help="70/10/20 (train/valid/test), .npz of train_ids, valid_ids, test_ids, or a table.",
+    )
+    seed: int = Option(0, help="Seed of a split by percentages.")
+    group: str | None = Option(
+        None, help="Column, or pattern on the file name, whose images stay on one side."
+    )
+    split_values: str | None = Option(
+        None, help="What split names mean, such as 0=train,1=valid,2=test."
+    )
+    overwrite: bool = OverwriteOption
+    processes: int | None = Option(
+        None, min=1, help="Parallel processes, short for --engine local:N; all CPUs by default."
+    )
+    engine: str | None = Option(
+        None,
+        metavar="ENGINE",
+        help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
+    )
+    part_size: int | None = Option(
+        None,
+        min=1,
+        metavar="N",
+        help="Write parts of at most N images, such as 125000: bounded memory for any size.",
+    )
     format: Format = FormatOption
 
     @property
@@ -135,14 +110,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     own = dict(inspect.signature(command, eval_str=True).parameters)
     del own["options"]
-    kinds = get_type_hints(ImportOptions, include_extras=True)
-    shared = {
-        f.name: inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]
-        )
-        for f in fields(ImportOptions)
-        if f.name not in own
-    }
+    shared = {name: option for name, option in _shared_options().items() if name not in own}
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -156,6 +124,16 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+@functools.cache
+def _shared_options() -> dict[str, inspect.Parameter]:
+    kinds = get_type_hints(ImportOptions, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return {
+        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
+        for f in fields(ImportOptions)
+    }
 
 
 def run_import(
@@ -206,7 +184,7 @@ def print_imported(out: Path, imported: Imported, format: Format) -> None:
         )
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
-    classes = f"{len(header.classes)} classes, {imported.captions:,} captions"
-    say(f"{out}: {header.n_images:,} images ({splits}), {classes}")
+    held = counted(len(header.classes), "class"), counted(imported.captions, "caption")
+    say(f"{out}: {counted(header.n_images, 'image')} ({splits}), {', '.join(held)}")
     criterion = "ce" if imported.has_areas else 'attribute --phi "EXPRESSION"'
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")

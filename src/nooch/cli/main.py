@@ -1,4 +1,4 @@
-"""Entry point: commands are put together here, signals and errors end in one place."""
+"""Entry point: the table of commands; signals and errors end in one place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
+from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
     bench,
@@ -35,21 +36,92 @@ from nooch.cli.commands import (
     sweep_thresholds,
     waterbirds,
 )
-from nooch.cli.terminal_output import fail, speak_for
+from nooch.cli.terminal_output import fail, note, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
-__all__ = ["app", "run"]
+__all__ = ["COMMANDS", "app", "run"]
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+
+
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Data": {
+        "import": import_data.app,
+        "download": download.app,
+        "scenes": scenes.scenes_command,
+        "waterbirds": waterbirds.app,
+        "add-attributes": add_attributes.add_attributes_command,
+        "embed": find.embed_command,
+        "info": info.info_command,
+    },
+    "Find": {
+        "find": find.find_command,
+        "show": info.show_command,
+        "explain": info.explain_command,
+        "sweep-thresholds": sweep_thresholds.sweep_command,
+        "find-score": scenes.find_score_command,
+        "class-losses": classes.losses_command,
+        "select-tasks": classes.select_command,
+    },
+    "Score": {
+        "check": check.check_command,
+        "predict": predict.predict_command,
+        "evaluate": evaluate.evaluate_command,
+        "slices": check.slices_command,
+    },
+    "Train": {
+        "pixels": pixels.pixels_command,
+        "features": pixels.features_command,
+        "bench": bench.bench_command,
+        "status": status.status_command,
+        "collect": bench.collect_command,
+        "classes": classes.classes_command,
+    },
+    "See": {
+        "report": report.report_command,
+        "gallery": figure.gallery_command,
+        "figure": figure.figure_command,
+        "results": results.results_command,
+        "statements": results.statements_command,
+    },
+    "Share": {
+        "export": export.export_command,
+        "import-suite": import_suite.app,
+        "verify": info.verify_command,
+    },
+}
+"""What the commands are for -> their names, as the help lists them."""
+
+
+_RENAMED = {
+    "--splits": "--split", "--rules": "--rule", "--workers": "--processes",
+    "--json": "--format=json",
+}  # fmt: skip
+"""Earlier names of options, which no command has now; ``--format yolo`` is ``--boxes yolo``."""
+_BOXES = {"yolo", "voc", "openimages"}
 
 
 class _Commands(TyperGroup):
     """All commands; an unexpected file error becomes an error like any other."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - of typer
+        """List the commands by what they are for, each with one line."""
+        width = max(map(len, self.commands))
+        for purpose, names in COMMANDS.items():
+            with formatter.section(purpose):
+                short = [(f"{n:{width}}", self.commands[n].get_short_help_str(56)) for n in names]
+                formatter.write_dl(short)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command; earlier names of options still work, with a note."""
         speak_for(self)
+        for place, word in enumerate(ctx.args):
+            name, sign, value = word.partition("=")
+            of_boxes = name == "--format" and {value, *ctx.args[place + 1 : place + 2]} & _BOXES
+            if now := "--boxes" if of_boxes else _RENAMED.get(name):
+                note(f"{name} is now {now}")
+                ctx.args[place] = f"{now}{sign}{value}"
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -69,33 +141,18 @@ app = typer.Typer(
     cls=_Commands,
     help="Find the images whose context misleads a vision model, and measure what resists.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(import_data.app, name="import")
-app.add_typer(import_suite.app, name="import-suite")
-app.add_typer(download.app, name="download")
-app.add_typer(waterbirds.app, name="waterbirds")
-for _module in (
-    add_attributes,
-    find,
-    info,
-    evaluate,
-    sweep_thresholds,
-    export,
-    pixels,
-    check,
-    bench,
-    status,
-    classes,
-    results,
-    scenes,
-    predict,
-    figure,
-    report,
-):
-    _module.register(app)
+for _commands in COMMANDS.values():
+    for _name, _command in _commands.items():
+        if not isinstance(_command, typer.Typer):
+            app.command(_name, epilog=examples_of(_name))(_command)
+            continue
+        app.add_typer(_command, name=_name)
+        for _inner in _command.registered_commands:
+            _inner.epilog = examples_of(f"{_name} {_inner.name}")
 
 
 @app.callback(invoke_without_command=True)

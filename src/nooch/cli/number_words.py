@@ -1,16 +1,11 @@
-"""Numbers in words: counts, durations, sizes."""
+"""Numbers in words: durations, sizes."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "duration", "human_size"]
+__all__ = ["duration", "human_size"]
 
 _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("h", 3600), ("min", 60))
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
-
-
-def counted(number: int, what: str) -> str:
-    """``1 job``, ``1,024 jobs``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

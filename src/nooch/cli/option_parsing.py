@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -12,42 +13,15 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption",
-    "AnnotationsOption",
-    "BatchOption",
-    "BootstrapOption",
-    "CodecOption",
-    "CriterionOption",
-    "DatasetArgument",
-    "DatasetOption",
-    "DeviceOption",
-    "DpiOption",
-    "EncoderOption",
-    "EngineOption",
-    "ImagesOption",
-    "MethodsOption",
-    "OverwriteOption",
-    "Precision",
-    "PrecisionOption",
-    "ProcessesOption",
-    "ResamplesSeedOption",
-    "RuleOption",
-    "ScaleOption",
-    "SettingsOption",
-    "SplitsOption",
-    "StrictOption",
-    "SuiteArgument",
-    "TaskSelectionOption",
-    "TasksOption",
-    "TauOption",
-    "ThresholdOption",
-    "dataset_place",
-    "parse_cues",
-    "parse_grid",
-    "parse_grids",
-    "parse_pairs",
+    "AllowUnannotatedOption", "AnnotationsOption", "BatchOption", "BootstrapOption",
+    "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption",
+    "DpiOption", "EncoderOption", "EngineOption", "ImagesOption", "MethodsOption",
+    "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
+    "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
+    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption",
+    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
     "split_names",
-]
+]  # fmt: skip
 
 
 def dataset_place(text: str) -> Place:
@@ -58,6 +32,26 @@ def dataset_place(text: str) -> Place:
         # typer would take a ValueError for one without a message
         raise typer.BadParameter(str(error)) from error
 
+
+def _names_in_suite(kind: str) -> Callable[[typer.Context, str], list[str]]:
+    """What a shell completes: ``tasks`` or ``criteria`` of the suite that was typed before."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from nooch.challenge import load_suite
+
+        before, comma, _ = incomplete.rpartition(",")
+        # an option without its value leaves the arguments unparsed
+        suite = ctx.params.get("suite") or next(iter(ctx.args), "")
+        try:
+            names = getattr(load_suite(suite), kind)
+        except NoochError:
+            return []
+        return [f"{before}{comma}{name}" for name in names]
+
+    return complete
+
+
+complete_tasks = _names_in_suite("tasks")
 
 DatasetArgument: Any = Argument(
     ...,
@@ -118,11 +112,17 @@ TaskSelectionOption: Any = Option(
     "all", help="all, nooch (the paper's 12), or classes separated by commas."
 )
 TasksOption: Any = Option(
-    None, help="Tasks, separated by commas; by default all that there is data for."
+    None,
+    help="Tasks, separated by commas; by default all that there is data for.",
+    autocompletion=complete_tasks,
 )
-SplitsOption: Any = Option(None, help="Splits, separated by commas; by default all of the suite.")
+SplitsOption: Any = Option(
+    None, "--split", help="Splits, separated by commas; by default all of the suite."
+)
 CriterionOption: Any = Option(
-    [], help="Criterion of the suite; by default all. Repeat for several."
+    [],
+    help="Criterion of the suite; by default all. Repeat for several.",
+    autocompletion=_names_in_suite("criteria"),
 )
 RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
 ScaleOption: Any = Option(

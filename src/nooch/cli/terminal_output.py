@@ -18,28 +18,14 @@ from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
-    from rich.table import Table
 
     from nooch.report.score_tables import Shown
 
 __all__ = [
-    "Format",
-    "FormatOption",
-    "commands_of",
-    "console",
-    "fail",
-    "hint",
-    "note",
-    "print_json",
-    "print_result",
-    "print_shown",
-    "print_table",
-    "print_text",
-    "progress",
-    "say",
-    "speak_for",
+    "Format", "FormatOption", "commands_of", "console", "fail", "hint", "note", "print_json",
+    "print_result", "print_shown", "print_table", "print_text", "progress", "say", "speak_for",
     "with_flags",
-]
+]  # fmt: skip
 
 
 _WIDE = 1000
@@ -172,8 +158,9 @@ def print_table(
     """Print a table: the first ``left`` columns are text, the others numbers; null is a dash.
 
     Names come from files and users: in the title and the column names, too, they are no markup.
+    Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
-    console().print(_table(title, columns, rows, left))
+    _print_table(console(), title, columns, [list(map(_cell, row)) for row in rows], left)
 
 
 def print_shown(tables: Iterable[Shown]) -> None:
@@ -182,27 +169,56 @@ def print_shown(tables: Iterable[Shown]) -> None:
     if not screen.is_terminal:
         screen.width = _WIDE
     for shown in tables:
-        screen.print(_table(shown.title, shown.columns, shown.rows, shown.left))
+        _print_table(screen, shown.title, shown.columns, shown.rows, shown.left)
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], left: int) -> Table:
+def _print_table(
+    screen: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
+) -> None:
     from rich import box
     from rich.table import Table
 
-    drawn = Table(
-        title=escape(title),
-        title_justify="left",
-        title_style="bold",
-        header_style="bold",
-        pad_edge=False,
-        box=box.SIMPLE_HEAD,
-    )
-    for position, column in enumerate(columns):
-        side: JustifyMethod = "left" if position < left else "right"
-        drawn.add_column(escape(column), justify=side, overflow="fold")
-    for row in rows:
-        drawn.add_row(*(escape(_cell(value)) for value in row))
-    return drawn
+    screen.print(title, style="bold", markup=False)
+    for widths in _blocks(columns, rows, left, screen.width):
+        drawn = Table(
+            header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)
+        )
+        for column, width in widths.items():
+            side: JustifyMethod = "left" if column < left else "right"
+            name = escape(columns[column])
+            drawn.add_column(name, justify=side, overflow="fold", width=width)
+        for row in rows:
+            drawn.add_row(*(escape(row[column]) for column in widths))
+        screen.print(drawn)
+
+
+_GAP = 3
+"""Blanks between two columns, and at both ends of a table."""
+
+
+def _blocks(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int
+) -> list[dict[int, int | None]]:
+    """Tables as columns -> widths, None for as wide as it must be: no number is ever broken."""
+    from rich.cells import cell_len
+
+    full, least = [], []
+    for column, name in enumerate(columns):
+        widest = max((cell_len(row[column]) for row in rows), default=0)
+        full.append(max(widest, cell_len(name)) + _GAP)
+        least.append(max([widest, *map(cell_len, name.split())]) + _GAP)
+    texts: dict[int, int | None] = dict.fromkeys(range(min(left, len(full))))
+    if sum(full) <= width or len(texts) == len(full):
+        return [dict.fromkeys(range(len(full)))]
+    room = width - min(sum(full[: len(texts)]), width // 2)
+    blocks, taken = [dict(texts)], 0
+    for column in range(len(texts), len(full)):
+        if taken and taken + least[column] > room:
+            blocks.append(dict(texts))
+            taken = 0
+        taken += least[column]
+        blocks[-1][column] = min(least[column], room) - _GAP
+    return blocks
 
 
 def _cell(value: Any) -> str:

@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.terminal_output import hint, print_table
+from nooch.cli.terminal_output import Format, hint, print_json, print_table
+from nooch.english import counted
 
 __all__ = [
-    "print_counts",
-    "print_cues",
-    "print_left_out",
-    "print_overlap",
-    "print_skipped",
-    "print_thresholds",
-]
+    "MOST", "print_counts", "print_cues", "print_found", "print_left_out", "print_overlap",
+    "print_skipped", "print_thresholds",
+]  # fmt: skip
 
 
-def print_counts(suite: Suite, least: int = 0) -> None:
-    """Counts of every set, as the paper's Table 2; a star marks fewer than ``least`` images."""
+MOST = 20
+"""Tasks that are shown where none are named."""
+
+
+def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
+    """Print a suite that was written, and the next command."""
+    from nooch.finding.suite_summary import summary
+
+    if format is Format.json:
+        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
+        return
+    print_counts(suite)
+    number = len(suite.header.sets)
+    following = f"{counted(number, 'challenge set')}; next: nooch {following}"
+    hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
+
+
+def print_counts(
+    suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
+) -> Suite:
+    """Counts of sets, as the paper's Table 2: of these tasks, or those with most hard images; a
+    star marks fewer than ``least`` images.
+
+    Returns:
+        The suite of the tasks that are shown, for other tables.
+    """
+    shown = suite.only(tasks or _hardest(suite)[:most])
+    _print_sizes(shown, least)
+    print_skipped(shown if tasks else suite)
+    left = {record.task for record in suite.header.sets}.difference(shown.tasks)
+    if left:
+        hint(f"{counted(len(left), 'task')} with fewer hard images not shown: --all, or --tasks")
+    return shown
+
+
+def _hardest(suite: Suite) -> list[str]:
+    """Tasks, those with the most hard images first."""
+    hard = dict.fromkeys(suite.tasks, 0)
+    for record in suite.header.sets:
+        hard[record.task] += record.hard_positives + record.hard_negatives
+    return sorted(hard, key=hard.__getitem__, reverse=True)
+
+
+def _print_sizes(suite: Suite, least: int) -> None:
     for split in suite.splits:
         rows = []
         for task in suite.tasks:
@@ -44,7 +85,6 @@ def print_counts(suite: Suite, least: int = 0) -> None:
         few = f"; * fewer than {least} images" if least else ""
         title = f"Challenge sets ({split}{few})"
         print_table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
-    print_skipped(suite)
 
 
 def print_skipped(suite: Suite, most: int = 12) -> None:

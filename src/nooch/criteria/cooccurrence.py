@@ -16,7 +16,14 @@ from scipy.sparse import csr_array
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, Thresholds
 from nooch.data import KINDS, Dataset, Gaps
-from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, check_one_of
+from nooch.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_fraction,
+    check_one_of,
+)
 
 __all__ = ["CE", "CEState", "FittedCE", "require_areas"]
 
@@ -107,9 +114,7 @@ class CE:
 
     def __post_init__(self) -> None:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not np.isfinite(value) or value < 0:
-                allowed = "a fraction of the image, 0 and more"
-                raise ParameterError(f"{name} is {value}", where="ce", allowed=allowed)
+            check_fraction(name, value, "ce")
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
@@ -219,10 +224,12 @@ class FittedCE(SupportFitted):
             return None
         if self.state.counts[column] == 0:
             return "no training image has the class, so it has no context cue"
-        row = np.delete(self.A[column], column)
-        row = row[~np.isnan(row)]
-        largest = f"; the largest A(C, {task}) is {row.max():.3g}" if len(row) else ""
-        return f"no class has A(C, {task}) > {self.criterion.alpha:g}{largest}"
+        problem = f"no class has A(C, {task}) > {self.criterion.alpha:g}"
+        others = np.delete(np.nan_to_num(self.A[column], nan=-np.inf), column)
+        if not np.isfinite(others).any():
+            return problem
+        best = np.delete(self.classes, column)[others.argmax()]
+        return f"{problem}; the largest is A({best}, {task}) = {others.max():.3g}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """The largest area of the task's cues, float64 (n_images,); NaN where one is unknown.

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from nooch.engines.job_window import Logged, check_gpus, ordered
 from nooch.engines.visible_gpus import GPUS_VARIABLE, visible_gpus
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.resources import THREAD_VARIABLES, environment, usable_cpus
 
@@ -102,8 +103,8 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
     visible = visible_gpus()
     most = len(visible) // gpus
     if most < (processes or 1):
-        wanted = f"{gpus} GPU{'s' * (gpus > 1)} a job" + (
-            f" for {processes} jobs at a time" if processes else ""
+        wanted = f"{counted(gpus, 'GPU')} a job" + (
+            f" for {counted(processes, 'job')} at a time" if processes else ""
         )
         raise ParameterError(
             f"{wanted}, but this process may use {len(visible)}"

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from nooch.engines import job_window as base
 from nooch.engines.job_window import Jobs, Logged, check_gpus, lost_each_time, module_paths, ordered
+from nooch.english import counted
 from nooch.errors import MissingExtraError, NoochError
 from nooch.resources import environment
 
@@ -218,7 +219,7 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
     """Raise NoochError if no node has room for a job: Ray would wait forever."""
     if not any(_room(node, gpus) for node in nodes):
         most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
-        wanted = f"a CPU and {gpus} GPU{'s' * (gpus > 1)}" if gpus else "a CPU"
+        wanted = f"a CPU and {counted(gpus, 'GPU')}" if gpus else "a CPU"
         raise NoochError(
             f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),

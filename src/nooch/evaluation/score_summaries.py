@@ -19,7 +19,7 @@ WORST_HARD = "worst_hard"
 """The worse of hard positives and hard negatives: Table 5's worst group."""
 
 LARGER_IS_BETTER = frozenset(
-    {"auc", "auprc", "accuracy", "balanced_accuracy", "precision", "recall", "f1"}
+    {"auc", "auprc", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "dprime"}
 )
 """Metrics of which more is better; of the others, less."""
 

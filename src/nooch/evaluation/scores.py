@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from nooch.display import DisplayTable, TabularResult
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
@@ -62,7 +63,8 @@ class Scores(TabularResult):
         # averages first: a long table is cut at its end
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
-        title = f"Scores({runs} runs, {tasks} tasks, {self.table.height} values)"
+        sizes = (runs, "run"), (tasks, "task"), (self.table.height, "value")
+        title = f"Scores({', '.join(counted(*size) for size in sizes)})"
         return DisplayTable(title, columns, rows, left=len(keys), notes=self.notes)
 
     def __len__(self) -> int:

@@ -139,7 +139,6 @@ def with_replicates(
 ) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
     rows = {}
-    of_image = 1.0 if part.weights is None else part.weights[:, None]
     for name, model in models.items():
         if part.weights is None:
             values = model.scores(part.parts)
@@ -148,10 +147,10 @@ def with_replicates(
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
     for block, weights in () if draws is None else draws.weights(part.rows):
+        if part.weights is not None:
+            np.multiply(weights, part.weights[:, None], out=weights)
         for name, model in models.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(
-                part.parts, weights * of_image
-            )
+            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
     return rows
 
 

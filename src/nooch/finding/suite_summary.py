@@ -16,8 +16,11 @@ from nooch.criteria import FITTED, fitted_from_json
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
+from nooch.metrics.pointwise import probabilities, said_positive
 
 __all__ = [
     "annotation_facts",
@@ -127,8 +130,9 @@ def explain(
     image_id: ImageId,
     data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
+    predictions: PredictionSource = (),
 ) -> dict[str, Any]:
-    """Why an image is hard, easy or neither for a task, criterion by criterion.
+    """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
 
     Args:
         suite: the suite.
@@ -136,12 +140,15 @@ def explain(
         image_id: id of an image in one of its splits.
         data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default.
+        predictions: as for ``nooch.evaluate``; none by default.
 
     Returns:
-        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text).
+        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
+        and, with predictions, ``answers`` (run, probability, answer, error), null where unknown.
 
     Raises:
         ParameterError: the suite has no such task or image, or the dataset is another one.
+        InputError: predictions that cannot be read.
     """
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
@@ -156,17 +163,43 @@ def explain(
         verdicts.append(_verdict(suite, criterion, task, located, data, image_id))
     known = data is not None and data.images["split"][data.row(image_id)] in suite.splits
     if place is None and not known:
-        raise ParameterError(
-            f"image {image_id} is in none of the suite's {task} sets",
-            allowed=f"images of {', '.join(suite.splits)}",
-        )
-    split, label, known_id = place or (None, None, image_id)
+        problem = f"image {image_id} is in none of the suite's {task} sets"
+        if reasons := [s.reason for s in suite.header.skipped if s.task == task]:
+            problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
+        raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
+    split, label, known_id = place or (None, _label(data, task, image_id), image_id)
+    runs = load_predictions(predictions, suite, data) if predictions else []
+    answers = [_answer(run, task, image_id, label) for run in runs]
     return {
         "image_id": known_id,
         "task": task,
         "split": split,
         "label": label,
         "verdicts": verdicts,
+        **({"answers": answers} if answers else {}),
+    }
+
+
+def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
+    """Whether the image has the task's class, as far as that is known."""
+    if data is None:
+        return None
+    image = data.select(rows=np.array([data.row(image_id)]))
+    return None if image.unknown_labels(task) is not None else bool(image.labels(task)[0])
+
+
+def _answer(run: Predictions, task: str, image_id: ImageId, label: bool | None) -> dict[str, Any]:
+    """What a run answered, and whether that is an error."""
+    column = position_of(image_id, run.image_ids)
+    if column is None or task not in run.tasks:
+        return dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
+    value = run.values[[run.tasks.index(task)], column]
+    answer = bool(said_positive(value, run.scale)[0])
+    return {
+        "run": run.run,
+        "probability": float(probabilities(value, run.scale)[0]),
+        "answer": answer,
+        "error": None if label is None else answer != label,
     }
 
 

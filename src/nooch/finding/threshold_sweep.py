@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nooch.challenge import POOLED, Sweep
 from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
 from nooch.data import Dataset, as_dataset
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import ParameterError, check_fraction, check_one_of
 from nooch.files import Place
 from nooch.finding.annotation_coverage import check_counted, check_fit
 from nooch.finding.search import resolve_tasks, splits_to_search
@@ -162,13 +162,12 @@ def _check_labels(part: Dataset, split: str, tasks: Sequence[str]) -> None:
 def grid_of(name: str, values: Sequence[float]) -> Floats:
     """Thresholds ascending, each once. Raises ParameterError out of the range of ``name``."""
     grid = np.unique(np.asarray(values, dtype=np.float64))
-    low, high = (-1.0, 1.0) if name == "tau" else (0.0, np.inf)
-    if not np.isfinite(grid).all() or (len(grid) and (grid[0] < low or grid[-1] > high)):
-        raise ParameterError(
-            f"{name} reaches from {grid[0]:g} to {grid[-1]:g}",
-            where="sweep",
-            allowed="a cosine, -1 to 1" if name == "tau" else "fractions of the image, 0 and more",
-        )
+    if name != "tau":
+        for value in (*grid[:1], *grid[-1:]):
+            check_fraction(name, value, "sweep")
+    elif not (np.abs(grid) <= 1).all():
+        problem = f"{name} reaches from {grid[0]:g} to {grid[-1]:g}"
+        raise ParameterError(problem, where="sweep", allowed="a cosine, -1 to 1")
     return grid
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from nooch.english import counted
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.score_summaries import LARGER_IS_BETTER
 from nooch.report.figure_style import BLUE, GRAY, ORANGE, PURPLE, canvas, new_axes, styled, worded
@@ -196,7 +197,7 @@ def _range(counts: list[int], tasks: list[int]) -> str:
     """How many tasks are averaged, of how many; both may differ between criteria."""
     few, many, whole = min(counts), max(counts), max(tasks)
     over = f"{few} to {many}" if few < many else f"{few}"
-    return f"{over} of {whole} tasks" if few < whole else f"{over} task{'' if many == 1 else 's'}"
+    return f"{over} of {whole} tasks" if few < whole else counted(many, "task")
 
 
 def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:

@@ -36,6 +36,9 @@ _COLUMNS = {
     "fpr": ("FPR", ("hard_negative", "easy_negative")),
     "f1": ("F1", _RANKED),
     "brier": ("Brier", _LOSSES),
+    "yes_rate": ("yes rate", _LOSSES),
+    "dprime": ("d'", _RANKED),
+    "response_criterion": ("response criterion", _RANKED),
 }
 """Metric -> its name in tables, and the subsets that are shown."""
 _WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()

@@ -6,23 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, note, print_json, progress, say
 from nooch.files import DATASET_MARKER, Place, check_output
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("add-attributes")(add_attributes_command)
+__all__ = ["add_attributes_command"]
 
 
 def add_attributes_command(
@@ -38,14 +31,16 @@ def add_attributes_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Add columns of a table to a dataset, for --criterion attribute and --criterion scores."""
+    """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
     from nooch.data.disk_tables import read_table
     from nooch.importing.attribute_columns import attribute_table, with_attributes
 
     data = open_dataset(dataset)
-    attributes = attribute_table(read_table(table), id, split_names(columns) or None, where=table)
+    attributes = attribute_table(
+        read_table(table), id, shared.split_names(columns) or None, where=table
+    )
     listed = 0
 
     def parts() -> Iterator[Dataset]:

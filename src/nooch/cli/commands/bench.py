@@ -6,12 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.number_words import counted, duration, human_size
-from nooch.cli.option_parsing import split_names
+from nooch.cli.number_words import duration, human_size
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal_output import (
     Format,
@@ -23,6 +21,7 @@ from nooch.cli.terminal_output import (
     progress,
 )
 from nooch.engines import engine as engine_of
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import Place, check_output_file
 
@@ -31,13 +30,7 @@ if TYPE_CHECKING:
     from nooch.benching.bench_plan import Plan
     from nooch.benching.epoch_costs import EpochCost
 
-__all__ = ["content_of", "register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("bench")(bench_command)
-    app.command("collect")(collect_command)
+__all__ = ["bench_command", "collect_command", "content_of"]
 
 
 def bench_command(
@@ -63,7 +56,7 @@ def bench_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Train all methods of a grid: as heads on frozen features, or by fine-tuning networks."""
+    """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
     from nooch.benching.bench_run import PlanSource, bench, planned_for, status, training_device
 
     if [features, embedding, pixels].count(None) != 2:
@@ -100,7 +93,8 @@ def bench_command(
     if format is Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
-    hint(f"{out}: {len(plan.jobs):,} jobs done; next: nooch collect {out} {suite} --out SCORES")
+    done = f"{counted(len(plan.jobs), 'job')} done"
+    hint(f"{out}: {done}; next: nooch collect {out} {suite} --out SCORES")
 
 
 def collect_command(
@@ -109,13 +103,14 @@ def collect_command(
     out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),
     rules: str = Option(
         "worst-hard",
+        "--rule",
         help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle.",
     ),
     bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score finished jobs, and choose each method's hyperparameters on the validation split."""
+    """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
@@ -125,7 +120,7 @@ def collect_command(
     from nooch.selection import RULES
     from nooch.training.run_records import RunsFolder
 
-    wanted = split_names(rules)
+    wanted = shared.split_names(rules)
     for rule in wanted:
         check_one_of("rule", rule, RULES)
     with progress() as update:

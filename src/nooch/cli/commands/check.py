@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.cli.option_parsing import (
-    BootstrapOption,
-    DatasetOption,
-    ImagesOption,
-    OverwriteOption,
-    ResamplesSeedOption,
-    ScaleOption,
-    SuiteArgument,
-    TasksOption,
-    dataset_place,
-    split_names,
-)
+from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -29,13 +19,14 @@ from nooch.cli.terminal_output import (
     print_shown,
     progress,
 )
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     from nooch.checking.check import Checked
 
-__all__ = ["register"]
+__all__ = ["check_command", "slices_command"]
 
 _MOST = 10
 _SLICE_FILES = (".parquet", ".csv", ".json")
@@ -45,56 +36,49 @@ _GroupOption = typer.Option(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("check")(check_command)
-    app.command("slices")(slices_command)
-
-
+@with_reading
 def check_command(
     dataset: Place = typer.Argument(
         ...,
         metavar="DATASET",
-        parser=dataset_place,
+        parser=shared.dataset_place,
         help="Dataset folder or address, or annotations, which are imported.",
     ),
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
     ),
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    tasks: str = TasksOption,
+    tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to check; test by default, or all images."),
-    alpha: float = typer.Option(
-        0.05, min=0, max=1, help="A cue covers this much more of an image."
-    ),
-    beta: float = typer.Option(0.1, min=0, max=1, help="Area beyond which a cue is present."),
+    alpha: float = typer.Option(0.05, help="A cue covers this much more of an image: a fraction."),
+    beta: float = typer.Option(0.1, help="Area beyond which a cue is present: a fraction."),
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
-    scale: str = ScaleOption,
-    bootstrap: int = BootstrapOption,
-    seed: int = ResamplesSeedOption,
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = shared.ResamplesSeedOption,
     no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
     no_baselines: bool = typer.Option(
         False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
     ),
-    images: Path = ImagesOption,
+    images: Path = shared.ImagesOption,
     group: str = _GroupOption,
     fail_if: list[str] = typer.Option(
         [],
         "--fail-if",
         help='Exit code 1 if this holds, such as "worse" or "auc@hard[ce,car]<0.9".',
     ),
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Check where a model errs because of the context: one page, from a dataset and predictions."""
+    """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
-        tasks=split_names(tasks) or None, split=split, alpha=alpha, beta=beta, min_hard=min_hard,
-        scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines, slices=not no_slices,
-        images=images, group=group, seed=seed,
+        tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
+        min_hard=min_hard, bootstrap=bootstrap, with_baselines=not no_baselines,
+        slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -136,20 +120,21 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     from nooch.evaluation import judge, parse_condition
 
     worse = checked.findings.table.filter(verdict="worse").height
-    fired = [f"worse: {worse:,} findings"] if "worse" in conditions and worse else []
+    fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
     parsed = [parse_condition(text) for text in conditions if text != "worse"]
     judged = judge(checked.scores.table, parsed, checked.suite)
     return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
 
 
+@with_reading
 def slices_command(
-    suite: Path = SuiteArgument,
+    suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Argument(
         ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
     ),
-    dataset: Place = DatasetOption,
+    dataset: Place = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
-    tasks: str = TasksOption,
+    tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to search; test by default."),
     min_support: int = typer.Option(10, "--min-support", min=2, help="Images of a slice at least."),
     min_drop: float = typer.Option(
@@ -161,11 +146,11 @@ def slices_command(
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
     group: str = _GroupOption,
-    scale: str = ScaleOption,
-    overwrite: bool = OverwriteOption,
+    overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Search slices of images on which a model errs, on half of them; test them on the others."""
+    """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
     from nooch.evaluation.evaluation_run import splits_to_score
     from nooch.finding.suite_summary import suite_with_dataset
@@ -181,10 +166,9 @@ def slices_command(
         )
     slices = find_slices(
         data,
-        predictions,
+        read_predictions(predictions, reading, found, data),
         split=splits_to_score(split, found)[0],
-        tasks=split_names(tasks) or found.tasks,
-        scale=scale,
+        tasks=shared.split_names(tasks) or found.tasks,
         options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:

@@ -5,12 +5,12 @@ loses, and the tasks that follow.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_pairs
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -24,12 +24,11 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["register"]
+__all__ = ["classes_command", "losses_command", "select_command"]
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
 _METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
-_SCALE = Option(None, help="logit or probability: what a wide table of predictions holds.")
 _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
@@ -39,13 +38,6 @@ _SOURCE = Argument(
 )
 _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPER, _PAPERS = "paper", "nooch"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("classes")(classes_command)
-    app.command("class-losses")(losses_command)
-    app.command("select-tasks")(select_command)
 
 
 def classes_command(
@@ -61,7 +53,7 @@ def classes_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Train one network with an output for each class; by default as the paper does."""
+    """Train one network with an output for each class. By default as the paper does."""
     from nooch.benching.bench_config import read_settings
     from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
     from nooch.caches.pixels import PixelCache
@@ -91,6 +83,7 @@ def classes_command(
         hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
 
 
+@with_reading
 def losses_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
@@ -99,11 +92,11 @@ def losses_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = _SCALE,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Mean loss of each class on all images, positives, negatives, and the hard ones of each."""
+    """Show each class's mean loss on all and hard images. For positives and negatives, too."""
     names = ("losses.csv", "losses.svg")
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
@@ -111,9 +104,8 @@ def losses_command(
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
 
-    losses = losses_by_class(
-        load_suite(suite), predictions, split=split, method=method, scale=scale
-    )
+    found = load_suite(suite)
+    losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
     if files:
         out.mkdir(parents=True, exist_ok=True)
         figure = losses_figure(losses)
@@ -135,6 +127,7 @@ def losses_command(
             )
 
 
+@with_reading
 def select_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
@@ -159,11 +152,11 @@ def select_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = _SCALE,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Choose the tasks where hard images are hardest: the largest NLL(hard) - NLL(all)."""
+    """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
     from nooch.results.task_selection import chosen_suite, losses_by_class
     from nooch.selection import paper_rule
@@ -175,7 +168,7 @@ def select_command(
         similar = _PAPERS
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
-    losses = losses_by_class(whole, predictions, split=split, method=method, scale=scale)
+    losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
     groups = (
         paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
     )
@@ -190,6 +183,14 @@ def select_command(
     title = f"Tasks by NLL(hard) - NLL(all), {criterion} ({split}); {len(chosen.tasks)} chosen"
     print_table(title, columns, ranking[columns].rows())
     hint(f"{out}: {', '.join(chosen.tasks)}")
+
+
+def _runs(source: Path, reading: Any, suite: Any) -> Any:
+    """The runs of a file of predictions, or a folder of runs as it is."""
+    from nooch.training.run_records import RUNS_MARKER
+
+    is_bench = (source / RUNS_MARKER).is_file()
+    return source if is_bench else read_predictions([source], reading, suite)
 
 
 def _check_like_paper(asked: dict[str, object]) -> None:
@@ -210,5 +211,5 @@ def _check_like_paper(asked: dict[str, object]) -> None:
 
 def _groups(text: str | None) -> list[list[str]]:
     """Groups of similar tasks."""
-    pairs = parse_pairs(text, "--similar", _PAIRS) if text else {}
+    pairs = shared.parse_pairs(text, "--similar", _PAIRS) if text else {}
     return [[task, *others.split("+")] for task, others in pairs.items()]

@@ -10,11 +10,12 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, progress, say
+from nooch.english import counted
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Download real data; run again, it resumes.", no_args_is_help=True, rich_markup_mode=None
+    help="Download real data; it resumes.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
@@ -38,13 +39,13 @@ def coco_stuff(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """COCO 2017 annotations, captions and COCO-Stuff, with --images the images."""
+    """COCO 2017: annotations, captions and COCO-Stuff. With --images the images."""
     _download("coco-stuff", root, format, images=images, source=source, keep_zips=keep_zips)
 
 
 @app.command("nooch-published")
 def nooch_published(root: Path = Root, source: Path = From, format: Format = FormatOption) -> None:
-    """The 96 challenge sets that the paper's authors published, and their split."""
+    """The paper's 96 published challenge sets and split."""
     _download("nooch-published", root, format, source=source)
 
 
@@ -68,7 +69,7 @@ def _download(name: str, root: Path, format: Format, **options: Any) -> None:
         return
     ways = Counter(file.how for file in result.files)
     counts = ", ".join(f"{count:,} {how}" for how, count in ways.items())
-    say(f"{root}: {len(result.files):,} files ({counts})")
+    say(f"{root}: {counted(len(result.files), 'file')} ({counts})")
     for license_text in result.licences:
         say(f"licence: {license_text}")
     hint(f"next: {result.next}")

@@ -6,23 +6,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import Place
 
-__all__ = ["register"]
+__all__ = ["export_command"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export_command)
-
-
+@with_reading
 def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
@@ -52,7 +48,6 @@ def export_command(
     predictions: list[Path] = Option(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    scale: str = shared.ScaleOption,
     images: Path = Option(
         None,
         help="table: folder that is put before the image paths. pope: folder of the image files.",
@@ -65,8 +60,9 @@ def export_command(
     seed: int = Option(None, help="pope: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Write challenge sets in another tool's format, with the licenses of the data."""
+    """Write challenge sets in another tool's format. The licenses of the data are written, too."""
     from nooch.exports.export_suite import ExportSelection, export
     from nooch.finding.suite_summary import suite_with_dataset
 
@@ -74,10 +70,10 @@ def export_command(
     options: dict[str, Any] = {
         "annotations": annotations,
         "no_annotations": no_annotations,
-        "subsets": split_names(subsets),
+        "subsets": shared.split_names(subsets),
         "id_field": id_field,
-        "predictions": predictions,
-        "scale": scale,
+        "predictions": read_predictions(predictions, reading, exported, data),
+        "scale": reading.scale,
         "images": images,
         "balance": balance,
         "template": template,
@@ -92,16 +88,18 @@ def export_command(
         to,
         out,
         data=data,
-        selection=ExportSelection(criterion, split_names(tasks), split_names(splits), licence),
+        selection=ExportSelection(
+            criterion, shared.split_names(tasks), shared.split_names(splits), licence
+        ),
         overwrite=overwrite,
         # what was not given is left to the format; what was given and is not its own is refused
         **given,
     )
     note(*done.notes)
-    files = f", {len(done.files)} files" if len(done.files) > 1 else ""
+    files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
     names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
-    contents = f"{done.sets} challenge sets as {to}{files}; licences: {names or 'not recorded'}"
-    print_result(format, asdict(done), f"{out}: {contents}")
+    contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
+    print_result(format, asdict(done), f"{out}: {contents}; licences: {names or 'not recorded'}")
 
 
 def _per_set(text: str) -> int | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import parse_grids, parse_pairs, split_names
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -24,15 +24,10 @@ from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["register"]
+__all__ = ["figure_command", "gallery_command"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("figure")(figure_command)
-    app.command("gallery")(gallery_command)
-
-
+@with_reading
 def figure_command(
     names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
@@ -55,17 +50,17 @@ def figure_command(
     beta: str = Option(None, help="fig12, fig13: likewise."),
     tau: str = Option(None, help="fig11, fig14: likewise."),
     embedding: str = Option(None, help="fig11, fig14: embedding; the only one by default."),
-    scale: str = shared.ScaleOption,
     bootstrap: int = shared.BootstrapOption,
     seed: int = shared.ResamplesSeedOption,
     formats: str = Option("svg,pdf,png", help="Formats, separated by commas."),
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Draw the paper's figures from a suite, runs, predictions, a dataset or a sweep."""
-    written = split_names(formats)
-    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
+    """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
+    written = shared.split_names(formats)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.challenge import load_suite
     from nooch.data import load_dataset
     from nooch.figures.paper_figures import Sources, save_figures
@@ -80,23 +75,23 @@ def figure_command(
         sources = Sources(
             suite=sets,
             data=data,
-            predictions=predictions or None,
+            predictions=read_predictions(predictions, reading, sets, data) or None,
             runs=runs,
             paper=paper,
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
             rule=rule,
-            roles=parse_pairs(criteria, "--criteria", "ce=mine"),
-            tasks=split_names(tasks) or None,
+            roles=shared.parse_pairs(criteria, "--criteria", "ce=mine"),
+            tasks=shared.split_names(tasks) or None,
             strict=strict,
             method=method,
-            methods=split_names(methods) or None,
+            methods=shared.split_names(methods) or None,
             images=images,
             annotations=annotations,
             embedding=embedding,
             bootstrap=bootstrap,
             seed=seed,
-            scale=scale,
+            scale=reading.scale,
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )
@@ -119,9 +114,14 @@ def _print_figures(files: list[Path], names: list[str], out: Path, format: Forma
     hint(f"{out}: {', '.join(file.name for file in files)}")
 
 
+@with_reading
 def gallery_command(
     suite: Path = shared.SuiteArgument,
-    task: list[str] = Option(..., help="Task to show; repeat for several."),
+    task: list[str] = Option(
+        ...,
+        help="Task to show; repeat for several.",
+        autocompletion=shared.complete_tasks,
+    ),
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split whose images are shown."),
     criterion: str = Option(
@@ -137,8 +137,9 @@ def gallery_command(
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """One picture of a task's hard positives and hard negatives, with their cues shaded."""
+    """Draw a task's hard images, with their cues shaded."""
     from nooch.figures.figure_sources import Sources
     from nooch.figures.image_galleries import save_gallery
     from nooch.finding.suite_summary import suite_with_dataset
@@ -152,9 +153,9 @@ def gallery_command(
         suite=sets,
         data=data,
         runs=runs,
-        predictions=predictions or None,
+        predictions=read_predictions(predictions, reading, sets, data) or None,
         split=split,
-        methods=split_names(methods) or None,
+        methods=shared.split_names(methods) or None,
         images=images,
         annotations=annotations,
     )

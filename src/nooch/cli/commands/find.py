@@ -8,27 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import Precision, split_names
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
+from nooch.cli.terminal_output import Format, FormatOption, note, say
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
-    from nooch.challenge import Suite
     from nooch.data import Dataset
 
-__all__ = ["embedded", "register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("find")(find_command)
-    app.command("embed")(embed_command)
+__all__ = ["embed_command", "embedded", "find_command"]
 
 
 def find_command(
@@ -42,7 +33,7 @@ def find_command(
     beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
     cues: str = Option(None, help="ce: given cues, such as car=road,cup=person+dining_table."),
     encoder: str = shared.EncoderOption,
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     tau: str = shared.TauOption,
     match: str = Option(None, help="Criterion whose counts of hard images the others match."),
     phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
@@ -53,7 +44,9 @@ def find_command(
     values: Path = Option(None, help="attribute: file of values for the preset, one per line."),
     scores: str = Option(None, help="scores: column of supports; {task} is the task's name."),
     tasks: str = shared.TaskSelectionOption,
-    splits: str = Option(None, help="Splits to find in; by default valid and test, or all."),
+    splits: str = Option(
+        None, "--split", help="Splits to find in; by default valid and test, or all."
+    ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     stability: int = Option(0, min=0, help="ce: resamples for how sure cues are, such as 200."),
@@ -64,6 +57,7 @@ def find_command(
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
+    from nooch.cli.terminal_tables import print_found
     from nooch.criteria import Combination
     from nooch.engines import engine as engine_of
     from nooch.finding.search import FindOptions, recorded_path
@@ -86,7 +80,7 @@ def find_command(
                 data, encoder, precision, update, engine, logs, optional=engine is None
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
-        chosen, path = split_names(splits) or None, recorded_path(dataset, out)
+        chosen, path = shared.split_names(splits) or None, recorded_path(dataset, out)
         suite = find(
             data,
             criteria,
@@ -96,28 +90,16 @@ def find_command(
             map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update,
         )
-    _print_suite(suite, out, format)
-
-
-def _print_suite(suite: Suite, out: Path, format: Format) -> None:
-    from nooch.cli.terminal_tables import print_counts
-    from nooch.finding.suite_summary import summary
-
-    if format is Format.json:
-        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
-        return
-    print_counts(suite)
-    counted = f"{len(suite.header.sets)} challenge sets"
-    hint(f"{out}: {counted}; next: nooch show {shlex.quote(str(out))}")
+    print_found(suite, out, format, f"show {shlex.quote(str(out))}")
 
 
 def embed_command(
     dataset: Place = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     engine: str = shared.EngineOption,
 ) -> None:
-    """Embed a dataset's captions and keep the embedding in its folder."""
+    """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     data = dataset.absolute()
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:

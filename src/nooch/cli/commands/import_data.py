@@ -11,12 +11,11 @@ from typer import Argument, Option
 from nooch.cli.import_options import (
     ImportOptions,
     Out,
-    Overwrite,
     print_imported,
     run_import,
     with_import_options,
 )
-from nooch.cli.option_parsing import split_names
+from nooch.cli.option_parsing import OverwriteOption, split_names
 from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
@@ -41,7 +40,7 @@ def coco(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
 ) -> None:
-    """COCO-format JSON: things and stuff joined by image, with captions."""
+    """COCO-format JSON: things, stuff and captions. They are joined by image."""
     from nooch.readers.coco.coco_reader import CocoReading
 
     run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
@@ -56,9 +55,7 @@ def coco_stuff(
     ),
     out: Path = Out,
 ) -> None:
-    """COCO-Stuff in the usual layouts: instances, stuff and captions of train2017 and val2017,
-    found below ROOT.
-    """
+    """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.readers.coco.coco_layout import find_coco, find_split
 
@@ -100,23 +97,18 @@ def boxes(
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    format: str = Option(..., "--format", "--boxes", help="yolo, voc or openimages."),
+    kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
     classes: Path = Option(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
-    json: bool = Option(
-        False, "--json", help="Print JSON (--format names the format of the boxes here)."
-    ),
 ) -> None:
-    """Bounding boxes; their areas stand for those of the objects."""
+    """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
     from nooch.readers.boxes import BoxReading
 
     # which images there are depends on the image files: they are part of what is read
-    reading = BoxReading(source, format, classes, options.images)
-    run_import(
-        reading, out, replace(options, images=None, format=Format.json if json else Format.text)
-    )
+    reading = BoxReading(source, kind, classes, options.images)
+    run_import(reading, out, replace(options, images=None))
 
 
 @app.command("image-folder")
@@ -126,7 +118,7 @@ def image_folder(
     source: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
 ) -> None:
-    """A folder of images for each class, or for each split and class; areas are unknown."""
+    """A folder of images for each class; areas are unknown. Or for each split and class."""
     from nooch.readers.image_folder import FolderReading
 
     run_import(FolderReading(source), out, options)
@@ -139,7 +131,7 @@ def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
 ) -> None:
-    """Annotations of any known format: says what it recognized, and why."""
+    """Annotations of any known format, recognized. It says what it recognized, and why."""
     from nooch.importing.recognition import recognize
 
     found = recognize(path)
@@ -174,7 +166,7 @@ def table(
     file_name: str = Option(None, help="Column of image paths."),
     split_column: str = Option(None, help="Column of split names."),
 ) -> None:
-    """A table of labels and attributes for each image, or a long table of image, class and area."""
+    """A table of labels and attributes. Or a long table of image, class and area."""
     if (class_column is None) == (not label):
         raise ParameterError(
             "a table needs --label or --class",
@@ -206,10 +198,10 @@ def waterbirds(
         ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."
     ),
     out: Path = Out,
-    overwrite: bool = Overwrite,
+    overwrite: bool = OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Waterbirds in its standard folder: the task waterbird, the attribute place, four groups."""
+    """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.importing.dataset_import import save_imported
     from nooch.waterbirds.waterbirds_dataset import read_waterbirds

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json
+from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
@@ -39,13 +39,10 @@ def published(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """The authors' challenge sets as a suite. The official benchmark itself comes with nooch, as
-    the suite nooch-coco.
-    """
+    """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.challenge import save_suite
-    from nooch.cli.terminal_tables import print_counts
-    from nooch.finding.suite_summary import summary
+    from nooch.cli.terminal_tables import print_found
     from nooch.published import published_suite, read_labels, read_published, unlabeled
 
     sets, known = read_published(folder), read_labels(labels) if labels else None
@@ -59,9 +56,4 @@ def published(
                 " no labels: those that are not hard are left out (add --labels, as"
                 " instances_train2017.json and instances_val2017.json)"
             )
-    if format is Format.json:
-        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
-        return
-    print_counts(suite)
-    counted = f"{len(suite.header.sets)} challenge sets"
-    hint(f"{out}: {counted}; next: nooch evaluate {out} PREDICTIONS")
+    print_found(suite, out, format, f"evaluate {out} PREDICTIONS")

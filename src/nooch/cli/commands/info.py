@@ -6,26 +6,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_json, print_table, say
 from nooch.files import Place
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("info")(info_command)
-    app.command("show")(show_command)
-    app.command("explain")(explain_command)
-    app.command("verify")(verify_command)
+__all__ = ["explain_command", "info_command", "show_command", "verify_command"]
 
 
 def info_command(dataset: Place = shared.DatasetArgument, format: Format = FormatOption) -> None:
-    """What a dataset holds."""
+    """Show what a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
     from nooch.finding.suite_summary import annotation_facts
 
@@ -71,32 +63,47 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
     return "; ".join(texts) or everything
 
 
-def show_command(suite: Path = shared.SuiteArgument, format: Format = FormatOption) -> None:
-    """Counts, cues, thresholds, and the overlap of criteria."""
+def show_command(
+    suite: Path = shared.SuiteArgument,
+    tasks: str = Option(
+        None,
+        help="Tasks, separated by commas; by default the 20 with the most hard images.",
+        autocompletion=shared.complete_tasks,
+    ),
+    everything: bool = Option(False, "--all", help="Show all tasks."),
+    format: Format = FormatOption,
+) -> None:
+    """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.challenge import load_suite
     from nooch.checking.findings import SMALLEST
     from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
-    shown = load_suite(suite)
+    shown, named = load_suite(suite), shared.split_names(tasks)
     if format is Format.json:
-        print_json(summary(shown))
+        print_json(summary(shown.only(named) if named else shown))
         return
-    terminal_tables.print_counts(shown, least=SMALLEST)
+    most = len(shown.tasks) if everything else terminal_tables.MOST
+    shown = terminal_tables.print_counts(shown, named, most, SMALLEST)
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
     terminal_tables.print_overlap(overlaps(shown))
 
 
+@with_reading
 def explain_command(
     suite: Path = shared.SuiteArgument,
-    task: str = Option(..., help="Task."),
+    task: str = Option(..., help="Task of the suite.", autocompletion=shared.complete_tasks),
     image: str = Option(..., help="Image id."),
+    predictions: list[Path] = Option(
+        [], help="Predictions of any model, whose answers are shown. Repeatable."
+    ),
     dataset: Place = shared.DatasetOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Why an image is hard for a task, or is not."""
+    """Explain why an image is hard for a task, or is not."""
     from nooch.finding.suite_summary import explain, suite_with_dataset
 
     explained, data = suite_with_dataset(suite, dataset)
@@ -104,15 +111,23 @@ def explain_command(
         path = explained.header.dataset.path
         lost = "is not where it was" if path else "is not named by the suite"
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
-    facts = explain(explained, task, image, data)
+    runs = read_predictions(predictions, reading, explained, data)
+    facts = explain(explained, task, image, data, predictions=runs)
     if format is Format.json:
         print_json(facts)
         return
-    label = {True: "present", False: "absent", None: "unknown"}[facts["label"]]
+    words = {True: "present", False: "absent", None: "unknown"}
     where = f" ({facts['split']})" if facts["split"] else ""
-    say(f"image {facts['image_id']}{where}: {task} is {label}")
+    say(f"image {facts['image_id']}{where}: {task} is {words[facts['label']]}")
     for verdict in facts["verdicts"]:
         say(f"  {verdict['criterion']}: {verdict['text']}")
+    outcomes = {True: "an error", False: "correct", None: "not to be judged"}
+    for answer in facts.get("answers", ()):
+        text = "no prediction"
+        if answer["answer"] is not None:
+            answered = f"{words[answer['answer']]} (probability {answer['probability']:.3g})"
+            text = f"answers that {task} is {answered}: {outcomes[answer['error']]}"
+        say(f"  {answer['run']}: {text}")
 
 
 def verify_command(
@@ -122,7 +137,7 @@ def verify_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Compare a suite with the published challenge sets, on the images that both can know."""
+    """Compare a suite with the published challenge sets. On the images that both can know."""
     from nooch.challenge import load_suite
     from nooch.published import read_published, verify
 

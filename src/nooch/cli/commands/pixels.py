@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
 from nooch.engines import LocalEngine
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from nooch.caches.pixels import PixelCache
     from nooch.data import Dataset
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("pixels")(pixels_command)
-    app.command("features")(features_command)
+__all__ = ["features_command", "pixels_command"]
 
 
 def pixels_command(
@@ -38,7 +32,7 @@ def pixels_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Decode and resize every image once; run again, it resumes."""
+    """Decode and resize every image once. Run again, it resumes."""
     from nooch.caches.pixels import PIXELS, build_pixels
     from nooch.models.image_decoding import CODECS, choose_codec
 
@@ -75,7 +69,7 @@ def pixels_command(
     print_result(
         format,
         facts,
-        f"{out}: {len(cache):,} images of {size_text}",
+        f"{out}: {counted(len(cache), 'image')} of {size_text}",
         f"nooch features {dataset} --pixels {out} {following}",
     )
 
@@ -100,7 +94,7 @@ def features_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Features of every image from a frozen backbone; run again, it resumes."""
+    """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features
 
     if pixels is not None and images is not None:

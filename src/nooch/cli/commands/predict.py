@@ -5,21 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
+from nooch.english import counted
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("predict")(predict_command)
+__all__ = ["predict_command"]
 
 
 def predict_command(
@@ -43,7 +37,7 @@ def predict_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Predict the tasks of a suite with any classifier, for nooch evaluate."""
+    """Predict the tasks of a suite with any classifier. For nooch evaluate and nooch check."""
     from nooch.predicting.network_predictions import (
         check_ending,
         find_images,
@@ -61,9 +55,9 @@ def predict_command(
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)
     shown, data = suite_with_dataset(suite, dataset)
-    names = tasks_to_predict(shown, split_names(tasks) or None)
+    names = tasks_to_predict(shown, shared.split_names(tasks) or None)
     ids, paths = find_images(
-        shown, names, splits=split_names(splits) or None, data=data, images=images
+        shown, names, splits=shared.split_names(splits) or None, data=data, images=images
     )
     loaded = load_task_model(model, names, words, size=size, device=device)
     with progress() as update:
@@ -87,7 +81,6 @@ def predict_command(
         "model": {**model_facts, "size": list(loaded.size)},
     }
     height, width = loaded.size
-    contents = f"{len(names)} tasks x {len(ids):,} images by {loaded.name} ({loaded.kind})"
-    print_result(
-        format, facts, f"{out}: {contents} at {height} x {width}", f"nooch evaluate {suite} {out}"
-    )
+    contents = f"{counted(len(names), 'task')} x {counted(len(ids), 'image')}"
+    by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
+    print_result(format, facts, f"{out}: {contents} {by}", f"nooch evaluate {suite} {out}")

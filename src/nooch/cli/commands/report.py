@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 
-__all__ = ["register"]
+__all__ = ["report_command"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report_command)
-
-
+@with_reading
 def report_command(
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., metavar="SITE", help="Folder to write; it must not exist."),
@@ -51,10 +47,10 @@ def report_command(
     examples: int = Option(8, min=1, help="Images in each group of examples."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """A static site of a suite: counts, images, results, criteria, examples; it opens from disk."""
+    """Write a site of a suite, its images and results. Its pages open from disk."""
     from nooch.challenge import load_suite
-    from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.site.report_site import ReportOptions, write_report
 
@@ -64,17 +60,16 @@ def report_command(
             allowed="one of the two",
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
-    outputs = [r for file in predictions for r in read_predictions(file, None, shown.tasks, None)]
     options = ReportOptions(
         runs=runs,
-        predictions=outputs,
-        methods=None if methods is None else split_names(methods),
+        predictions=read_predictions(predictions, reading, shown, data),
+        methods=None if methods is None else shared.split_names(methods),
         images=images,
         annotations=annotations,
         rule=rule,
         split=split,
         bootstrap=bootstrap,
-        metrics=split_names(metrics),
+        metrics=shared.split_names(metrics),
         threshold=threshold,
         thumbnails=None if all_thumbnails else thumbnails,
         examples=examples,

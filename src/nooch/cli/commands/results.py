@@ -6,12 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.commands.evaluate import ScoreFormat
-from nooch.cli.option_parsing import parse_pairs, split_names
 from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
 from nooch.errors import check_one_of
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from nooch.results.paper_statements import Finding
     from nooch.results.run_results import Results
 
-__all__ = ["register"]
+__all__ = ["results_command", "statements_command"]
 
 _PAPER = "paper"
 _SOURCES = Argument(
@@ -39,7 +37,6 @@ _SUITES = Option(
     "--suite",
     help="Suite that was trained for; one for each SOURCE that needs one, in any order.",
 )
-_RULE = Option("worst-hard", help="Which hyperparameters: as for nooch collect.")
 _SPLIT = Option("test", help="Split whose scores are taken.")
 _CRITERIA = Option(
     None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute."
@@ -58,20 +55,14 @@ class StatementFormat(StrEnum):
     markdown = "markdown"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("results")(results_command)
-    app.command("statements")(statements_command)
-
-
 def results_command(
     sources: list[str] = _SOURCES,
     like: list[str] = Option(
-        ...,
+        ["table3"],
         help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18.",
     ),
     suite: list[Path] = _SUITES,
-    rule: str = _RULE,
+    rule: str = shared.RuleOption,
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
@@ -93,7 +84,7 @@ def results_command(
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How tables are printed."),
 ) -> None:
-    """The paper's tables from runs: task x method, mean (sd) over seeds, averages over tasks."""
+    """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
     from nooch.report.paper_tables import check_result_files, save_results
     from nooch.results.paper_sheet import SheetOptions, paper_sheet
     from nooch.results.table_contents import table_names
@@ -116,7 +107,7 @@ def statements_command(
     sources: list[str] = _SOURCES,
     suite: list[Path] = _SUITES,
     only: str = Option(None, help="Statements, separated by commas; all by default."),
-    rule: str = _RULE,
+    rule: str = shared.RuleOption,
     split: str = _SPLIT,
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
@@ -124,14 +115,16 @@ def statements_command(
     over: str = _OVER,
     format: StatementFormat = Option(StatementFormat.text, help="How verdicts are printed."),
 ) -> None:
-    """Which of the paper's conclusions hold in these results, with the numbers behind each."""
+    """Judge which of the paper's conclusions hold. With the numbers behind each."""
     from nooch.report import markdown
     from nooch.results.paper_sheet import read_each, read_sources
     from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements
     from nooch.results.run_results import paper_cells
     from nooch.results.setting_comparison import also_differ
 
-    wanted = [check_one_of("statement", name, STATEMENTS) for name in split_names(only)] or None
+    wanted = [
+        check_one_of("statement", name, STATEMENTS) for name in shared.split_names(only)
+    ] or None
     chosen = _options(suite, rule, split, criteria, strict, tasks)
     with progress() as update:
         if over is not None:
@@ -207,9 +200,9 @@ def _options(
     from nooch.challenge import load_suite
     from nooch.results.paper_sheet import ResultOptions
 
-    roles = parse_pairs(criteria, "--criteria", "ce=mine")
+    roles = shared.parse_pairs(criteria, "--criteria", "ce=mine")
     trained = {str(path): load_suite(path) for path in suites}
-    chosen = split_names(tasks) or None, split_names(methods) or None
+    chosen = shared.split_names(tasks) or None, shared.split_names(methods) or None
     return ResultOptions(trained, rule, split, roles, strict, *chosen)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -20,16 +18,11 @@ from nooch.cli.terminal_output import (
     print_text,
     progress,
 )
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import check_output, check_output_file
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("scenes")(scenes_command)
-    app.command("find-score")(find_score_command)
+__all__ = ["find_score_command", "scenes_command"]
 
 
 def scenes_command(
@@ -44,11 +37,11 @@ def scenes_command(
         None, help="YAML file of another world; --print-config prints the default one."
     ),
     print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
-    workers: int = Option(None, min=1, help="Parallel processes; all CPUs by default."),
+    processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Draw scenes whose context is known, as COCO-format annotations and JPEGs."""
+    """Draw scenes whose context is known. As COCO-format annotations and JPEGs."""
     from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
 
     if print_config:
@@ -64,13 +57,13 @@ def scenes_command(
 
     LocalEngine.warm("nooch.scenes")
     with progress() as update:
-        generate(plan, out, overwrite=overwrite, map=LocalEngine(workers).map, progress=update)
-    tasks = f"{len(plan.world.tasks)} tasks, context strength {context_strength:g}"
+        generate(plan, out, overwrite=overwrite, map=LocalEngine(processes).map, progress=update)
+    tasks = f"{counted(len(plan.world.tasks), 'task')}, context strength {context_strength:g}"
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     print_result(
         format,
         {"scenes": str(out), **plan.settings()},
-        f"{out}: {images:,} images of {size} x {size}, {tasks}",
+        f"{out}: {counted(images, 'image')} of {size} x {size}, {tasks}",
         f"nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
     )
 
@@ -93,7 +86,7 @@ def find_score_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Score challenge sets against the truth of generated scenes: precision, recall and AUC."""
+    """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite
@@ -110,8 +103,8 @@ def find_score_command(
         load_suite(suite),
         load_truth(truth),
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
-        splits=split_names(split) or None,
+        tasks=shared.split_names(tasks) or None,
+        splits=shared.split_names(split) or None,
     )
     note(*scores.notes)
     if out is not None:
@@ -123,4 +116,4 @@ def find_score_command(
         shown = rows.drop("criterion", "split", "reason").rows()
         print_table(f"Against the truth: {name} ({part})", rows.columns[2:-1], shown, left=2)
     if out is not None:
-        hint(f"{out}: {scores.table.height:,} rows")
+        hint(f"{out}: {counted(scores.table.height, 'row')}")

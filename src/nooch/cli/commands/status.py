@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import typer
 from typer import Argument
 
 from nooch.cli.progress_log import Status, logs_of, read_status
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, print_table, say
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("status")(status_command)
+__all__ = ["status_command"]
 
 
 def status_command(
@@ -27,7 +21,7 @@ def status_command(
     ),
     format: Format = FormatOption,
 ) -> None:
-    """How far a bench is, or an import, embedding or find with an engine."""
+    """Show how far a bench, import, embed or find is. The latter three have an --engine."""
     from nooch.benching.bench_run import status
     from nooch.training.run_records import RUNS_MARKER, RunsFolder
 

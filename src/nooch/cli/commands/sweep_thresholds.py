@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.commands.find import embedded
-from nooch.cli.option_parsing import Precision, parse_grids, split_names
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -22,14 +20,9 @@ from nooch.cli.terminal_output import (
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
-__all__ = ["register"]
+__all__ = ["sweep_command"]
 
 _MOST_ROWS = 30
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("sweep-thresholds")(sweep_command)
 
 
 def sweep_command(
@@ -41,16 +34,18 @@ def sweep_command(
     beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
     tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
     encoder: str = shared.EncoderOption,
-    precision: Precision = shared.PrecisionOption,
+    precision: shared.Precision = shared.PrecisionOption,
     tasks: str = shared.TaskSelectionOption,
-    splits: str = Option(None, help="Splits to count in; by default valid and test, or all."),
+    splits: str = Option(
+        None, "--split", help="Splits to count in; by default valid and test, or all."
+    ),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Count cues and hard images over alpha, beta and tau; find equal shares of both sides."""
+    """Count hard images over alpha, beta and tau. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = parse_grids(alpha=alpha, beta=beta, tau=tau)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     if encoder is not None and not grids["tau"]:
         raise ParameterError(
             "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
@@ -76,7 +71,7 @@ def sweep_command(
             options=SweepOptions(
                 **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
             ),
-            splits=split_names(splits) or None,
+            splits=shared.split_names(splits) or None,
             progress=update,
         )
     splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"]])

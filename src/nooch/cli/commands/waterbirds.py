@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -23,13 +24,14 @@ from nooch.cli.terminal_output import (
     say,
 )
 from nooch.engines import LocalEngine
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Waterbirds: compose its images, score as Table 5.",
+    help="Make the images of Waterbirds; score as in Table 5.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -64,7 +66,7 @@ def make_command(
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
 ) -> None:
-    """Put CUB's birds, cut out along their masks, on backgrounds of Places."""
+    """Put the birds of CUB on backgrounds of Places. The birds are cut out along their masks."""
     drawn = {"confounder": confounder, "seed": seed, "species": species}
     named: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
     if metadata is not None and named:
@@ -94,11 +96,12 @@ def make_command(
         print_json({"waterbirds": str(out), "images": birds.height, "groups": groups.to_dicts()})
         return
     print_table("", groups.columns, groups.rows(), left=3)
-    say(f"{out}: {birds.height:,} images")
+    say(f"{out}: {counted(birds.height, 'image')}")
     hint(f"next: nooch import waterbirds {out} DATASET")
 
 
 @app.command("score")
+@with_reading
 def score_command(
     suite: Path = Argument(
         ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
@@ -109,10 +112,9 @@ def score_command(
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
-    """Worst-group error and NLL and AUC-hard as in Table 5, the worst of all four groups, and
-    averages by their weighting.
-    """
+    """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.waterbirds.waterbirds_dataset import QUANTITIES, score_waterbirds, waterbirds_table
 
@@ -120,7 +122,9 @@ def score_command(
     check_one_of("split", split, scored.splits, owner="the suite")
     if data is None:
         raise ParameterError("the dataset is not where it was", remedy="give --dataset")
-    scores = score_waterbirds(scored, predictions, data, split=split)
+    scores = score_waterbirds(
+        scored, read_predictions(predictions, reading, scored, data), data, split=split
+    )
     quantities = waterbirds_table(scores)
     if format is Format.json:
         print_json(quantities.to_dicts())

@@ -120,8 +120,9 @@ class Document(Generic[K]):
             if cut := next(filter(None, (pattern.search(*near) for pattern in patterns)), None):
                 behind = cut.end()
                 cuts.append((cut.start() + 1, behind))
-        near_end = behind if end is None else max(behind, self._content.rfind(b"}", behind, end))
-        if last := _LAST.search(self._content, near_end, most):
+        # the end is looked for behind an element that is near it
+        near_end = patterns[0].search(self._content, max(behind, most - _NEAR), most)
+        if last := _LAST.search(self._content, near_end.end() if near_end else behind, most):
             cuts.append((last.start() + 1, last.end()))
         return cuts
 

@@ -105,7 +105,8 @@ class SliceJob(ResumableJob):
             text = slice_text(content, self.start, self.stop)
         if self.key == "images":
             *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), self.path)
-            return self._written(_IMAGE, columns, names)
+            # names of images that only captions list are not used
+            return self._written(_IMAGE, columns, None if self.role == "captions" else names)
         if self.role == "captions":
             records = msgspec.json.decode(text, type=list[Caption])
             ids, captions = caption_columns(records, self.path)
@@ -223,7 +224,8 @@ class ScannedFile:
         names = [*chain.from_iterable(texts for _, texts in parts)]
         order = np.argsort(rows["id"], kind="stable")
         ids, widths, heights = (rows[name][order] for name in ("id", "width", "height"))
-        return checked_images(ids, widths, heights, [names[k] for k in order.tolist()], self.path)
+        ordered = [names[k] for k in order.tolist()] if names else []
+        return checked_images(ids, widths, heights, ordered, self.path)
 
     def _annotations(
         self, part: SliceRows, images: dict[str, Any], low: int | None, high: int | None

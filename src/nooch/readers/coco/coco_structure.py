@@ -127,7 +127,7 @@ class ParsedFile:
     Attributes:
         name: of the file, for messages.
         image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and
-            ``file_names``.
+            ``file_names`` (none for captions).
         categories: id -> name as the file spells it, in the file's order.
         image_index: int32 (n_annotations,), position in ``image_ids``.
         category_index: int32 (n_annotations,), position in ``categories``; empty for captions.

@@ -1,0 +1,131 @@
+"""Help: groups, summaries on one line, two examples for each command, ``-h``, completion."""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from nooch.cli.command_examples import examples_of
+from nooch.cli.main import COMMANDS, app
+from nooch.cli.terminal_output import commands_of
+
+NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
+ROOT = typer.main.get_command(app)
+PATHS = {
+    f"{name} {inner}".strip(): command
+    for name, group in ROOT.commands.items()
+    for inner, command in (getattr(group, "commands", None) or {"": group}).items()
+}
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_commands_are_listed_by_what_they_are_for(run_cli):
+    listed = [name for names in COMMANDS.values() for name in names]
+    assert sorted(listed) == sorted(ROOT.commands)
+    shown = run_cli("--help").ok().out
+    heads = [line for line in shown.splitlines() if line.endswith(":") and line[0].isupper()]
+    assert heads == ["Options:", "Data:", "Find:", "Score:", "Train:", "See:", "Share:"]
+    assert run_cli("-h").out == shown
+
+
+@pytest.mark.parametrize("group", ["", "import", "import-suite", "download", "waterbirds"])
+def test_summaries_fit_their_line(run_cli, group):
+    lines = run_cli(f"{group} -h").ok().out.splitlines()
+    assert not [line for line in lines if "..." in line and "[ARGS]..." not in line]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_command_has_two_examples_that_parse(run_cli, path):
+    shown = run_cli(f"{path} -h").ok().out
+    examples = [line.strip() for line in shown.partition("Examples:\n")[2].splitlines()]
+    assert len(examples) == 2
+    assert max(map(len, shown.splitlines())) <= 80
+    assert run_cli(f"{path} --help").out == shown
+    for example in examples:
+        words = shlex.split(example.removeprefix(f"nooch {path} "))
+        PATHS[path].make_context(path, words)
+
+
+def test_each_example_is_of_a_command():
+    assert sum(examples_of(path).count("nooch") for path in PATHS) >= 2 * len(PATHS)
+
+
+def test_the_same_option_has_one_spelling():
+    names = {opt for c in commands_of(ROOT) for p in c.params for opt in p.opts if not p.hidden}
+    assert not names & {"--splits", "--rules", "--workers"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "note"),
+    [
+        ("show nowhere --splits test", "--splits is now --split"),
+        ("collect runs suite --rules=mean --out s", "--rules is now --rule"),
+        ("scenes --workers 2", "--workers is now --processes"),
+        ("import boxes b out --format yolo", "--format is now --boxes"),
+    ],
+)
+def test_earlier_spellings_work_with_a_note(run_cli, typed, note, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert f"note: {note}" in run_cli(typed).err
+
+
+def complete(shell, typed, cwd):
+    """What a shell's completion script asks nooch, and the answer."""
+    words = {
+        "COMP_WORDS": f"nooch {typed}",
+        "COMP_CWORD": str(len(f"nooch {typed}".split(" ")) - 1),
+        "_TYPER_COMPLETE_ARGS": f"nooch {typed}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_NOOCH_COMPLETE": f"complete_{shell}",
+    }
+    code = "import sys; sys.argv[0] = 'nooch'; from nooch.__main__ import run; run()"
+    program = [sys.executable, "-c", code]
+    done = subprocess.run(
+        program, env={**os.environ, **words}, cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "typed", "expected"),
+    [
+        ("bash", "ev", "evaluate"),
+        ("zsh", "import co", "coco-stuff"),
+        ("fish", "find data --crit", "--criterion"),
+        ("bash", "evaluate nooch-coco p.csv --format ma", "markdown"),
+        ("zsh", "evaluate nooch-coco p.csv --criterion g", "gist"),
+        ("fish", "explain nooch-coco --task bo", "bowl"),
+        ("bash", "show nooch-coco --tasks car,bo", "car,boat"),
+        ("zsh", "show lost --tasks car,bo", ""),
+    ],
+)
+def test_completion(shell, typed, expected, tmp_path):
+    shown = complete(shell, typed, tmp_path)
+    assert expected in shown
+    if not expected:
+        assert shown.strip() in {"", "_files"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed(shell, tmp_path):
+    code = (
+        "import sys; sys.argv = ['nooch', '--install-completion', sys.argv[1]];"
+        "from nooch.__main__ import run; run()"
+    )
+    env = {**os.environ, "HOME": str(tmp_path), NO_DETECTION: "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, shell], env=env, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and "nooch" in file.name]
+    assert len(written) == 1
+    assert "_NOOCH_COMPLETE" in written[0].read_text()
