@@ -131,9 +131,13 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert failed.code == 1
     assert failed.json["failed"] == ["worse: 2 findings"]
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
-    scored = run_cli(f"{command} --out {tmp_path / 'c'} --fail-if 'auc@hard[ce,car]<0.99'")
+    conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
+    scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
     assert scored.code == 1
     assert "failed: auc@hard[ce,car]<0.99: model, car" in scored.err
+    assert "failed: f1@hard[ce,car]<1: model, car: f1 on hard is 0." in scored.err
+    run_cli(f"{command} --out {tmp_path / 'd'} --fail-if 'f1@hrad<1'").refused("did you mean hard")
+    assert not (tmp_path / "d").exists()
     refused = run_cli(f"{command} --out {tmp_path / 'a'}")
     assert refused.code == 2
     assert "--overwrite" in refused.err

@@ -49,6 +49,21 @@ def test_a_classifier_by_names_and_by_a_map(suite, run_cli, tmp_path):
     assert value["model", "car"] != value["mapped", "car"]
 
 
+@pytest.mark.parametrize("words", ["", "--map map.yaml", "--tasks car,water_bird --skip-unmapped"])
+def test_tasks_without_a_label_are_left_out_and_named(suite, run_cli, tmp_path, words):
+    model = save_classifier(tmp_path / "model", ("car", "street"))
+    (tmp_path / "map.yaml").write_text("car: [car]\n")
+    done = run_cli(f"predict suite --model {model} --out p.csv {words}").ok()
+    assert "1 task that the model or the map has no label for left out: water_bird" in done.err
+    assert "1 task x 24 images" in done.out
+    assert pl.read_csv(tmp_path / "p.csv")["task"].unique().to_list() == ["car"]
+    run_cli("evaluate suite p.csv").ok()
+    none = save_classifier(tmp_path / "none", ("dog", "cat"))
+    run_cli(f"predict suite --model {none} --out q.csv").refused("are called car, water_bird")
+    named = f"predict suite --model {model} --tasks car,water_bird --out q.csv"
+    run_cli(named).refused("are called water_bird")
+
+
 def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
     model = save_clip(tmp_path / "clip")
     (tmp_path / "map.yaml").write_text(
@@ -82,7 +97,7 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
         ("p.csv --split tset", "tset"),
         ("p.csv --codec slow", "codec"),
         ("p.csv --device tpu", "no device 'tpu'"),
-        ("p.csv --map imagenet", "the map has no water_bird"),
+        ("p.csv --map imagenet --tasks car,water_bird", "the map has no water_bird"),
     ):
         run_cli(f"{command} {words}").refused(message)
     (tmp_path / "images" / "007.jpg").unlink()

@@ -63,6 +63,7 @@ class CheckOptions(PredictionFormat):
         images: folder of images for the page, where the dataset records none.
         group: see ``SliceOptions``.
         seed: of resamples and halves.
+        fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
     """
 
     tasks: Sequence[str] | None = None
@@ -77,6 +78,7 @@ class CheckOptions(PredictionFormat):
     images: str | Path | None = None
     group: str | None = None
     seed: int = 0
+    fail_if: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_fraction("alpha", self.alpha, "check")
@@ -199,6 +201,7 @@ def check(
             bootstrap=chosen.bootstrap,
             seed=chosen.seed,
             ignore_unknown=True,
+            fail_if=chosen.fail_if,
             progress=progress,
         )
         findings = cue_findings(suite, scored, data=data, split=split)

@@ -36,8 +36,9 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
 def print_counts(
     suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
 ) -> Suite:
-    """Counts of sets, as the paper's Table 2: of these tasks, or those with most hard images; a
-    star marks fewer than ``least`` images.
+    """Counts of sets, as the paper's Table 2: of these tasks, or those with most hard images.
+
+    A star marks fewer than ``least`` images.
 
     Returns:
         The suite of the tasks that are shown, for other tables.

@@ -51,7 +51,11 @@ def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.Da
     ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
     names = how.named() or (_THINGS if {*_THINGS.values()} <= {*classes} else {})
     categories = [one.category_id for one in found]
-    if unnamed := sorted({*categories} - names.keys()):
+    unnamed = sorted({*categories} - names.keys())
+    # names alone are counted from 0, and ids may start at 1
+    if not unnamed and 0 in names and 0 not in categories and not str(how.classes).endswith("json"):
+        unnamed = sorted({*categories})
+    if unnamed:
         raise InputError(
             f"no class name is known for category ids {some_of(unnamed)}",
             where=path,
@@ -81,5 +85,6 @@ def with_undetected(run: Predictions, images: KnownImages, how: PredictionFormat
         )
     values = np.zeros((len(run.tasks), len(ids)))
     values[:, at] = np.nan_to_num(run.values)
-    read = f"{run.read}; detections, {len(ids) - len(at):,} images without any"
+    about = f"COCO detections, {len(ids) - len(at):,} images without any"
+    read = run.read.replace('column "probability"', about)
     return replace(run, image_ids=ids, values=values, read=read)

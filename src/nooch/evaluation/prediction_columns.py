@@ -144,7 +144,7 @@ def scale_of(
     low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
     inside = bool(0 <= low <= high <= 1)
     hard = inside and {low, high} <= {0, 1} and bool(np.isin(values, (0, 1)).all())
-    source = f"{what} {name}" if name else {"column": "wide table", "array": "array"}[what]
+    source = f"{what} {name}" if name else {"column": "a wide table", "array": "an array"}[what]
     declared = _SCALE_OF.get((name or "").strip().lower())
     if declared == "probability" or (declared == "logit" and not inside):
         scale: str | None = declared

@@ -101,7 +101,12 @@ def _is_one(source: PredictionSource) -> bool:
     kinds = str | Path | Predictions | pl.LazyFrame
     if isinstance(source, kinds) or not isinstance(source, Iterable):
         return True
-    return hasattr(source, "columns") or hasattr(source, "__array__")
+    return _is_frame(source) or hasattr(source, "__array__")
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether this is a table of some library: of pandas, or one that speaks Arrow."""
+    return hasattr(source, "columns") or hasattr(source, "__arrow_c_stream__")
 
 
 def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
@@ -131,7 +136,7 @@ def _read(
             frame = read_prediction_table(path, how)
         return table_predictions(frame, name, tasks, how, str(path))
     frame = source.collect() if isinstance(source, pl.LazyFrame) else source
-    if not hasattr(frame, "columns"):
+    if not _is_frame(frame):
         raise InputError(
             f"a {type(source).__name__} is no predictions",
             allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"

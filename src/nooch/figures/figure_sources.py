@@ -15,7 +15,7 @@ from nooch.challenge import Suite, Sweep
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
-from nooch.evaluation.hard_losses import LossSweep
+from nooch.evaluation.task_losses import LossSweep
 from nooch.examples.image_losses import ImageLosses
 from nooch.finding.loss_sweep import sweep_losses
 from nooch.finding.threshold_sweep import ALPHAS, BETAS, TAUS, sweep_thresholds

@@ -68,7 +68,9 @@ def load_classifier(asked: Asked) -> TaskModel:
     if kind not in ANSWERS:
         allowed = ", ".join(ANSWERS)
         raise InputError(f"has the problem_type {kind}", where=resolved.name, allowed=allowed)
-    inside = find_labels(labels, asked.tasks, asked.words, resolved.name)
+    inside = find_labels(
+        labels, asked.tasks, asked.words, resolved.name, skip_unmapped=asked.skip_unmapped
+    )
     inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
@@ -86,11 +88,11 @@ def load_classifier(asked: Asked) -> TaskModel:
             raise InputError(
                 f"gives {values.shape[1]} outputs", where=resolved.name, allowed=allowed
             )
-        return torch.stack([answer(values, inside[task]) for task in asked.tasks], 1)
+        return torch.stack([answer(values, places) for places in inside.values()], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
     name, identity = resolved.name, resolved.identity
-    return TaskModel(name, identity, "classifier", asked.tasks, inputs, outputs, meaning)
+    return TaskModel(name, identity, "classifier", tuple(inside), inputs, outputs, meaning)
 
 
 def _labels(asked: Asked) -> list[str]:

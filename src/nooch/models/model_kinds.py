@@ -41,6 +41,7 @@ def load_task_model(
     *,
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
+    skip_unmapped: bool = False,
 ) -> TaskModel:
     """Load a trained network as one that gives a logit for each task; no code of the model is run.
 
@@ -53,13 +54,16 @@ def load_task_model(
         size: of the input in pixels, or (height, width); by default the one in
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        skip_unmapped: leave out tasks without words or label, as long as some task has them.
 
     Raises:
         InputError: no such model, one that cannot answer the tasks, or takes no such images.
         ParameterError: no such device or size.
         MissingExtraError: torch or transformers is not installed.
     """
-    asked = Asked(str(source), tuple(tasks), words, size, choose_device(device))
+    if skip_unmapped and words is not None:
+        tasks = [task for task in tasks if task in words] or tasks
+    asked = Asked(str(source), tuple(tasks), words, size, choose_device(device), skip_unmapped)
     for kind in KINDS.values():
         if kind.fits(asked):
             return tried(kind.load(asked))

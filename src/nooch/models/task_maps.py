@@ -80,20 +80,25 @@ def _usable(word: Any) -> bool:
 
 
 def find_labels(
-    labels: Sequence[str], tasks: Sequence[str], words: Mapping[str, TaskWords] | None, owner: str
+    labels: Sequence[str],
+    tasks: Sequence[str],
+    words: Mapping[str, TaskWords] | None,
+    owner: str,
+    *,
+    skip_unmapped: bool = False,
 ) -> dict[str, list[int]]:
     """Which classes of a classifier (``owner``) stand for each task: task -> positions, ascending.
 
     A label is found by its number; by its text; by one of the names that stand between its commas;
     or by either written with other capitals or with underscores. Without words, a task is looked
-    for by its own name.
+    for by its own name; with ``skip_unmapped``, those not found are left out, if some are found.
 
     Raises:
         InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
             several labels; a task that all labels stand for. All of them are named at once.
     """
     if words is None:
-        return _by_name(labels, tasks, owner)
+        return _by_name(labels, tasks, owner, skip_unmapped=skip_unmapped)
     _check_complete(tasks, words)
     if sided := [task for task in tasks if words[task].negative is not None]:
         raise InputError(
@@ -120,10 +125,15 @@ def find_labels(
     return inside
 
 
-def _by_name(labels: Sequence[str], tasks: Sequence[str], owner: str) -> dict[str, list[int]]:
+def _by_name(
+    labels: Sequence[str], tasks: Sequence[str], owner: str, *, skip_unmapped: bool
+) -> dict[str, list[int]]:
     lookup = _Lookup(labels)
     inside = {task: sorted(lookup.positions(task)) for task in tasks}
-    if lacking := [task for task in tasks if len(inside[task]) != 1 or len(labels) == 1]:
+    lacking = [task for task in tasks if len(inside[task]) != 1 or len(labels) == 1]
+    if skip_unmapped and len(lacking) < len(tasks):
+        return {task: places for task, places in inside.items() if task not in lacking}
+    if lacking:
         imagenet = len(labels) in {1000, 1001}
         ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if imagenet else ""
         raise InputError(

@@ -27,7 +27,8 @@ class Asked:
     """What is asked of a model: a hub id or a folder, and the tasks in order.
 
     ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
-    (height and width in pixels) is the model's own; ``device`` is from ``choose_device``.
+    (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
+    ``skip_unmapped`` leaves out tasks of which a classifier has no label.
     """
 
     source: str
@@ -35,6 +36,7 @@ class Asked:
     words: Mapping[str, TaskWords] | None = None
     size: int | tuple[int, int] | None = None
     device: str = "cpu"
+    skip_unmapped: bool = False
 
     @property
     def folder(self) -> Path:

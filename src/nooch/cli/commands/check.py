@@ -79,6 +79,7 @@ def check_command(
         tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
         min_hard=min_hard, bootstrap=bootstrap, with_baselines=not no_baselines,
         slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
+        fail_if=[condition for condition in fail_if if condition != "worse"],
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -117,13 +118,13 @@ def _print(checked: Checked) -> None:
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     """The conditions that hold: "worse" for any finding, else as for ``nooch evaluate``."""
-    from nooch.evaluation import judge, parse_condition
-
     worse = checked.findings.table.filter(verdict="worse").height
     fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
-    parsed = [parse_condition(text) for text in conditions if text != "worse"]
-    judged = judge(checked.scores.table, parsed, checked.suite)
-    return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
+    return fired + [
+        f"{v.condition.text}: {v.run}, {v.task}: {v.reason}"
+        for v in checked.scores.verdicts
+        if v.fired
+    ]
 
 
 @with_reading

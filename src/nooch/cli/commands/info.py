@@ -43,14 +43,23 @@ def info_command(dataset: Place = shared.DatasetArgument, format: Format = Forma
         return
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
     shown["annotated"] = _annotated(facts["annotated"], len(data))
-    rows = [[key.replace("_", " "), str(value)] for key, value in shown.items()]
-    rows += [
-        ["area", str(data.provenance.get("area"))],
-        ["reader", str(data.provenance.get("reader"))],
-    ]
+    shown |= {name: data.provenance.get(name) for name in ("area", "reader")}
+    known = {name.replace("_", " "): of for name, of in shown.items() if of not in ({}, None)}
+    rows = [[name, _in_words(of)] for name, of in known.items()]
     print_table(str(dataset), ["", ""], rows, left=2)
     most = sorted(counts.items(), key=lambda item: -item[1])[:15]
     print_table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], most)
+
+
+def _in_words(fact: Any) -> str:
+    """``train 120, valid 60``, ``5,000 x 384``, ``yes``."""
+    if isinstance(fact, dict):
+        return ", ".join(f"{name} {_in_words(of)}" for name, of in fact.items())
+    if isinstance(fact, list):
+        return " x ".join(map(_in_words, fact))
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    return f"{fact:,}" if isinstance(fact, int) else str(fact)
 
 
 def _annotated(facts: dict[str, Any], n_images: int) -> str:

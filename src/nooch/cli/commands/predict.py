@@ -8,9 +8,9 @@ from pathlib import Path
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
+from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.english import counted
-from nooch.errors import check_one_of
+from nooch.errors import check_one_of, some_of
 from nooch.files import Place, check_output_file
 
 __all__ = ["predict_command"]
@@ -25,6 +25,11 @@ def predict_command(
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
     task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    skip_unmapped: bool = Option(
+        False,
+        "--skip-unmapped",
+        help="Leave out --tasks that the model has no label for, as is done without --tasks.",
+    ),
     dataset: Place = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,
@@ -59,7 +64,11 @@ def predict_command(
     ids, paths = find_images(
         shown, names, splits=shared.split_names(splits) or None, data=data, images=images
     )
-    loaded = load_task_model(model, names, words, size=size, device=device)
+    skip = skip_unmapped or tasks is None
+    loaded = load_task_model(model, names, words, size=size, device=device, skip_unmapped=skip)
+    if skipped := [task for task in names if task not in loaded.tasks]:
+        left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
+        note(f"{left} left out: {some_of(skipped)}")
     with progress() as update:
         predictions = predict(
             loaded,
@@ -77,10 +86,10 @@ def predict_command(
         "predictions": str(out),
         "run": predictions.run,
         "images": len(ids),
-        "tasks": {task: loaded.meaning[task] for task in names},
+        "tasks": {task: loaded.meaning[task] for task in loaded.tasks},
         "model": {**model_facts, "size": list(loaded.size)},
     }
     height, width = loaded.size
-    contents = f"{counted(len(names), 'task')} x {counted(len(ids), 'image')}"
+    contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
     print_result(format, facts, f"{out}: {contents} {by}", f"nooch evaluate {suite} {out}")
