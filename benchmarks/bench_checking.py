@@ -4,7 +4,7 @@ MobileNet answers seven tasks of MSRC v2 (591 photographs, areas from label maps
 docs/predict.md. All get the same table for each task: presence of every other class, whether it
 covers more than a tenth, the quartile of the object's area, and whether the model errs.
 
-- nooch: ``find_slices``, with near-duplicates in one half.
+- nooch: ``find_slices``; found: confirmed slices.
 - sliceline: slices of up to two conditions (alpha .95, the best 5), for misses and for claims.
 - fairlearn: ``MetricFrame`` of the error rate by each presence, with quartiles of the area as
   control features, and 95 % intervals of 100 resamples. Found: the interval of one group is above

@@ -190,7 +190,7 @@ def test_text_is_aligned_and_as_wide_as_the_terminal(monkeypatch):
         "task  positives  of",
         "car       1,234   5",
         "boat          –  12",
-        "and 1 more columns",
+        "and 1 more column",
         "a note",
     ]
     assert shown(table, monkeypatch, 1)[1:4] == ["", "task", "car"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from nooch.english import counted
 from nooch.errors import MissingExtraError
 
 __all__ = [
@@ -48,7 +49,7 @@ class DisplayTable:
     @property
     def _below(self) -> list[str]:
         hidden = len(self.rows) - MOST_ROWS
-        return [*([f"and {hidden:,} more rows"] if hidden > 0 else []), *self.notes]
+        return [*([f"and {counted(hidden, 'more row')}"] if hidden > 0 else []), *self.notes]
 
     def text(self) -> str:
         """Aligned lines; columns that do not fit into the terminal are left out, and counted."""
@@ -62,9 +63,9 @@ class DisplayTable:
         above = [[""] * (high - len(head)) + head for head in heads]
         lines = [*zip(*above, strict=True), *cells] if cells else []
         shown = ["  ".join(map(self._aligned, line[:fit], widths, range(fit))) for line in lines]
-        left_out = len(widths) - fit
-        below = [f"and {left_out} more columns", *self._below] if left_out else self._below
-        below = [printable(line) for line in below]
+        hidden = len(widths) - fit
+        below = [f"and {counted(hidden, 'more column')}"] if hidden else []
+        below = [printable(line) for line in [*below, *self._below]]
         return "\n".join(line.rstrip() for line in [printable(self.title), *shown, *below])
 
     def _aligned(self, text: str, width: int, column: int) -> str:

@@ -49,7 +49,8 @@ def _fits(value: object, hint: Any) -> bool:
         number = numbers.Integral if hint is int else numbers.Real
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is Sequence:
-        several = isinstance(value, Collection) and not isinstance(value, str | Mapping)
-        return several and all(_fits(one, inner[0]) for one in value)
+        if not isinstance(value, Collection) or isinstance(value, str | Mapping):
+            return False
+        return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint
     return not isinstance(accepted, type) or isinstance(value, accepted)

@@ -18,7 +18,7 @@ import polars as pl
 from nooch.challenge import POOLED, ChallengeSet, Sweep
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
-from nooch.evaluation.hard_losses import LossSweep
+from nooch.evaluation.task_losses import LossSweep
 from nooch.report import (
     level_figures,
     loss_figures,

@@ -1,11 +1,11 @@
-"""Types of callables that most rooms hand on: maps and progress; and results counted."""
+"""Types of callables that most rooms hand on: maps and progress, and results with progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["Map", "Progress", "StepProgress", "counted", "no_progress"]
+__all__ = ["Map", "Progress", "StepProgress", "no_progress", "tracked"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def no_progress(*_: object) -> None:
     """A ``Progress`` or ``StepProgress`` that reports to nobody."""
 
 
-def counted(results: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
+def tracked(results: Iterable[T], total: int, what: str, progress: Progress) -> Iterator[T]:
     """The results, with progress before the first and after each."""
     progress(what, 0, total)
     for done, result in enumerate(results, 1):

@@ -5,23 +5,20 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from image_folders import image_dataset, smooth, tiny_resnet
-from refusals import fails
+from refusals import fails, refused
 from waiting import HANGS
 
 from nooch.caches import features
 from nooch.caches.features import FeatureOptions, extract_features, load_features
 from nooch.caches.pixels import PixelCache, build_pixels
-from nooch.errors import FormatError, NoochError, OutputError, ParameterError
+from nooch.errors import FormatError, NoochError, OutputError
 from nooch.models.backbones import load_backbone
 from nooch.readers.label_maps import read_label_maps
-
-refused = partial(fails, kind=ParameterError)
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(

@@ -11,10 +11,12 @@ from refusals import fails
 from sklearn.linear_model import LogisticRegression
 
 import nooch
+from nooch.challenge import save_suite
 from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
+from nooch.site.report_site import write_report
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,10 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     missed = wrong["car"].sum()
     assert counts == [f"{missed} of {n}", f"{wrong.height - missed} of {600 - n}"]
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
-    assert checked.notes == ["split test; 1 of 1 tasks have at least 20 hard images of a side"]
+    assert checked.notes == [
+        'Predictions: 1,200 images, logits (column "logit")',
+        "split test; 1 of 1 tasks have at least 20 hard images of a side",
+    ]
     assert "page: " in repr(checked)
 
 
@@ -67,9 +72,11 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     assert [(one.cue, one.share) for one in stable["car"]] == [("road", 1.0)]
     shown = run_cli(f"show {tmp_path / 's'}").out
     assert "100%" in shown
+    assert "near alpha" not in shown
     assert "95 % interval" in shown
     content = run_cli(f"show {tmp_path / 's'} --format json").json
     assert content["criteria"]["ce"]["stability"]["car"][0]["cue"] == "road"
+    assert not content["criteria"]["ce"]["stability"]["car"][0]["near_alpha"]
     run_cli(f"find {folder / 'dataset'} --tasks car --out {tmp_path / 'plain'}")
     assert "stability" not in (tmp_path / "plain/suite.json").read_text()
     refused = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
@@ -78,6 +85,39 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
         "alpha is 5", "did you mean 0.05?"
     )
+
+
+def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):
+    """A class whose A is at alpha is a cue in half of the resamples; the suite says so all over."""
+    alpha = nooch.CE().fit(data.select("train")).strength("road", "car") - 1e-6
+    save_dataset(data, tmp_path / "data")
+    planted_predictions(data).write_csv(tmp_path / "model.csv")
+    checked = check(
+        tmp_path / "data", tmp_path / "model.csv", tmp_path / "out", alpha=alpha, bootstrap=0
+    )
+    (stable,) = checked.suite.header.criteria["ce"].stability["car"]
+    assert stable.near_alpha
+    note = f"cues near alpha: road of car ({stable.share:.0%} of resamples)"
+    assert note in checked.notes
+    page = (tmp_path / "out/report/index.html").read_text()
+    assert note in page
+    assert "near α</span>" in page
+    shown = run_cli(f"show {tmp_path / 'out/suite'}").out
+    assert f"{stable.share:.0%} near alpha" in shown
+    few = nooch.find(
+        data.select(rows=np.arange(90)),
+        {"ce": nooch.CE(cues={"car": ["road"]})},
+        tasks=["car"],
+        splits=["test"],
+    )
+    save_suite(few, tmp_path / "few")
+    record = few.record("ce", "car", "test")
+    assert record.hard_positives < 20
+    shown = run_cli(f"show {tmp_path / 'few'}").out
+    assert "fewer than 20 images" in shown
+    assert f" {record.hard_positives}*" in shown
+    write_report(few, tmp_path / "page")
+    assert f">{record.hard_positives}*</span>" in (tmp_path / "page/index.html").read_text()
 
 
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
@@ -91,9 +131,13 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert failed.code == 1
     assert failed.json["failed"] == ["worse: 2 findings"]
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
-    scored = run_cli(f"{command} --out {tmp_path / 'c'} --fail-if 'auc@hard[ce,car]<0.99'")
+    conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
+    scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
     assert scored.code == 1
     assert "failed: auc@hard[ce,car]<0.99: model, car" in scored.err
+    assert "failed: f1@hard[ce,car]<1: model, car: f1 on hard is 0." in scored.err
+    run_cli(f"{command} --out {tmp_path / 'd'} --fail-if 'f1@hrad<1'").refused("did you mean hard")
+    assert not (tmp_path / "d").exists()
     refused = run_cli(f"{command} --out {tmp_path / 'a'}")
     assert refused.code == 2
     assert "--overwrite" in refused.err

@@ -79,9 +79,7 @@ def found(tmp_path_factory):
 
 def test_losses_are_those_of_loops(found):
     _, suite, long = found
-    runs = nooch.evaluation.read_predictions(
-        long.filter(pl.col("image_id") % 3 == 1), None, suite.tasks
-    )
+    runs = nooch.evaluation.load_predictions(long.filter(pl.col("image_id") % 3 == 1), suite)
     table = class_losses(suite, runs, split="valid")
     assert set(table["task"]) == set(CONTEXT)
     for row in table.iter_rows(named=True):
@@ -304,9 +302,7 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
 
 def test_a_bound_on_overlap_is_refused_where_there_are_no_cues(found, run_cli, tmp_path):
     folder, suite, long = found
-    runs = nooch.evaluation.read_predictions(
-        long.filter(pl.col("image_id") % 3 != 0), None, suite.tasks
-    )
+    runs = nooch.evaluation.load_predictions(long.filter(pl.col("image_id") % 3 != 0), suite)
     header = suite.header
     bare = {"ce": msgspec.structs.replace(header.criteria["ce"], cues={})}
     without = nooch.Suite(msgspec.structs.replace(header, criteria=bare), suite.set)

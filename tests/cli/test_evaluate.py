@@ -366,7 +366,7 @@ def _write(change):
             _write(lambda f: f.with_columns(logit=pl.lit(float("inf")))),
             "NaN or infinite, such as inf",
         ),
-        (_write(lambda f: f.with_columns(logit=pl.lit(None))), "column logit holds"),
+        (_write(lambda f: f.with_columns(logit=pl.lit(None))), "48 values are missing"),
         (_write(lambda f: f.with_columns(logit=pl.lit("x"))), "holds String, such as 'x'"),
         (
             _write(lambda f: f.with_columns(pl.col("task").str.replace("car", "cra"))),
@@ -377,7 +377,7 @@ def _write(change):
             _write(lambda f: f.with_columns(probability=0.5)),
             "both a column logit and a column probability",
         ),
-        (_write(lambda f: f.rename({"logit": "score"})), "neither logit nor probability"),
+        (_write(lambda f: f.rename({"logit": "x"})), "neither logit nor probability"),
         (
             _write(lambda f: f.pivot(on="task", index="image_id", values="logit")),
             "give --scale logit or --scale probability",

@@ -36,8 +36,10 @@ def test_all_figures_at_once(folder, run_cli):
     for name, figure in FIGURES.items():
         assert f"{name}: {figure.shows}" in done.out
     # the images of this dataset are nowhere: the figures that show them are left out
-    assert done.err.split(": ")[2].replace("\n", " ").split(", ")[0] == "fig1"
-    assert not set(done.err.replace(",", "").split()) & set(FIGURES)
+    read, left = done.err.split("note: ")[1:]
+    assert read.startswith("Predictions: 24 images, logits")
+    assert left.split(": ")[1].replace("\n", " ").split(", ")[0] == "fig1"
+    assert not set(left.replace(",", "").split()) & set(FIGURES)
     tau = pl.read_csv(folder / "out" / "fig14.csv")["tau"].unique().sort().to_list()
     assert tau == pytest.approx([-0.2, 0.0, 0.2])
 

@@ -71,9 +71,11 @@ def test_a_cue_at_alpha_is_one_in_half_of_the_resamples():
     strength = CE().fit(data).strength("road", "car")
     (road,) = cue_stability(CE(alpha=strength - 1e-6).fit(data), [data], ["car"])["car"]
     assert 0.4 < road.share < 0.9
+    assert road.near_alpha
     assert road.low < strength < road.high
     (sure,) = cue_stability(CE(alpha=0.01).fit(data), [data], ["car"])["car"]
     assert sure.share == 1
+    assert not sure.near_alpha
 
 
 def test_few_resamples_are_refused():

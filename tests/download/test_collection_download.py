@@ -20,11 +20,11 @@ from download_server import (
     status,
     zipped,
 )
-from refusals import fails
+from refusals import fails, refused
 
 from nooch.download import COLLECTIONS, collection, download
 from nooch.download.file_checks import RECORD
-from nooch.errors import DownloadError, OutputError, ParameterError
+from nooch.errors import DownloadError, OutputError
 
 
 @pytest.fixture
@@ -358,4 +358,4 @@ def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, t
 def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
     fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
     same = "names the folder of downloads itself"
-    fails(lambda: fetched(remote(), source=root), same, kind=ParameterError)
+    refused(lambda: fetched(remote(), source=root), same)

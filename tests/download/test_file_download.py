@@ -22,10 +22,10 @@ from download_server import (
     says,
     status,
 )
-from refusals import fails
+from refusals import fails, refused
 
 from nooch.download import download
-from nooch.errors import OutputError, ParameterError
+from nooch.errors import OutputError
 
 
 def test_a_good_server_is_asked_once(server, served, arrives, root, waits):
@@ -342,5 +342,5 @@ def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):
 
 
 def test_an_unknown_collection(root):
-    fails(lambda: download("coco-stuf", root), "did you mean coco-stuff?", kind=ParameterError)
+    refused(lambda: download("coco-stuf", root), "did you mean coco-stuff?")
     assert not root.exists()

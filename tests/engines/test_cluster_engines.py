@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,14 @@ def test_a_missing_cluster_is_reported():
     if shutil.which("srun"):
         pytest.skip("there is a Slurm here")
     fails(lambda: engine("slurm"), "there is no Slurm here", kind=NoochError)
+
+
+def test_cpus_of_a_job_and_the_name_that_they_had(tmp_path):
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    made = partial(slurm_engine.SlurmEngine, logs=tmp_path, cluster="local")
+    with pytest.warns(DeprecationWarning, match="called `cpus`"):
+        assert made(processors=2).threads == made(cpus=2).threads == 2
+    fails(lambda: made(cpu=2), "'cpu' is no option", "did you mean cpus", kind=ParameterError)
 
 
 def test_submitit_leaves_logs_alone(slurm, tmp_path):

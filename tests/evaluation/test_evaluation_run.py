@@ -306,6 +306,17 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     hard, everything = (row_of(strict.table, "auc", s, AVERAGE) for s in ("hard", "all"))
     assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
     assert everything["averaged_tasks"] == "Y, Z, B"
+    # tasks with few hard images are left out where asked
+    counts = {t: suite.record("ce", t, "test") for t in ("Y", "Z")}
+    least = {t: min(r.hard_positives, r.hard_negatives) for t, r in counts.items()}
+    small, large = sorted(least, key=least.get)
+    assert least[small] < least[large]
+    enough = evaluate(suite, runs, min_hard=least[large])
+    assert set(enough.table.filter(task=AVERAGE)["averaged_tasks"].drop_nulls()) == {large}
+    (note,) = [text for text in enough.notes if "left out" in text]
+    assert f"{small} (fewer than {least[large]} hard images of a side)" in note
+    fails(lambda: evaluate(suite, runs, min_hard=81), "no task has 81 hard images", "min_hard",
+          kind=ParameterError)  # fmt: skip
     # two runs are averaged over the tasks that both have
     part = Predictions.of(values[:, [0, 2]], ids, ["Y", "B"], scale="logit", run="part")
     table = evaluate(suite, [*runs, part]).table

@@ -9,10 +9,9 @@ from refusals import fails
 from scored import FORMS, TASKS, arrays_of, logits, small_suite, wide
 
 from nooch.errors import InputError, ParameterError
-from nooch.evaluation import read_predictions
-from nooch.evaluation.prediction_files import as_runs
+from nooch.evaluation import load_predictions
 
-SUITE = ("car", "fire_hydrant", "cow")
+SUITE = small_suite()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def test_every_form_is_read_to_the_same_values(long, tmp_path, name):
     form = FORMS[name]
     file = tmp_path / f"erm{form.ending}"
     form.write(long, file)
-    (run,) = read_predictions(file, None, SUITE, "logit" if form.options else None)
+    (run,) = load_predictions(file, SUITE, scale="logit" if form.options else None)
     assert (run.run, run.scale, run.method, run.seed) == ("erm", "logit", None, None)
     assert _same(run, long)
 
@@ -43,7 +42,7 @@ def test_a_folder_of_part_files_is_one_run(long, tmp_path):
     (tmp_path / "erm").mkdir()
     long[:20].write_parquet(tmp_path / "erm" / "0.parquet")
     long[20:].write_parquet(tmp_path / "erm" / "1.parquet")
-    (run,) = read_predictions(tmp_path / "erm", None, SUITE)
+    (run,) = load_predictions(tmp_path / "erm", SUITE)
     assert run.run == "erm"
     assert _same(run, long)
 
@@ -52,41 +51,41 @@ def test_frames_of_other_libraries_and_lazy_ones(long):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for frame in (long.lazy(), long.to_arrow()):
-            (run,) = as_runs(frame, SUITE)
+            (run,) = load_predictions(frame, SUITE)
             assert _same(run, long)
 
 
 def test_an_ending_in_capitals_is_known(long, tmp_path):
     FORMS["npz"].write(long, tmp_path / "a.npz")
     (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
-    assert _same(read_predictions(tmp_path / "A.NPZ", None, SUITE)[0], long)
+    assert _same(load_predictions(tmp_path / "A.NPZ", SUITE)[0], long)
 
 
 def test_task_names_with_spaces_are_the_suites(long, tmp_path):
     spaced = long.with_columns(pl.col("task").str.replace("_", " "))
     assert "fire hydrant" in spaced["task"]
     for frame, scale in ((spaced, None), (wide(spaced), "logit")):
-        (run,) = read_predictions(frame, None, SUITE, scale)
+        (run,) = load_predictions(frame, SUITE, scale=scale)
         assert set(run.tasks) == set(TASKS)
     values, ids, tasks = arrays_of(spaced)
     np.savez(tmp_path / "a.npz", image_ids=ids, tasks=np.array(tasks), logits=values)
-    assert set(read_predictions(tmp_path / "a.npz", None, SUITE)[0].tasks) == set(TASKS)
+    assert set(load_predictions(tmp_path / "a.npz", SUITE)[0].tasks) == set(TASKS)
 
 
 def test_the_task_may_be_left_out_where_there_is_one():
-    frame = pl.DataFrame({"image_id": [1, 2], "probability": [0.25, 1.0]})
-    (run,) = read_predictions(frame, None, ["car"])
+    frame = pl.DataFrame({"image_id": [37, 38], "probability": [0.25, 1.0]})
+    (run,) = load_predictions(frame, SUITE.only(["car"]))
     assert (run.tasks, run.scale, run.values.tolist()) == (("car",), "probability", [[0.25, 1.0]])
-    fails(lambda: read_predictions(frame, None, SUITE), "has no column task")
+    fails(lambda: load_predictions(frame, SUITE), "has no column task")
 
 
 def test_whole_floats_are_integer_ids(long):
-    (run,) = read_predictions(long.with_columns(pl.col("image_id").cast(pl.Float64)), None, SUITE)
+    (run,) = load_predictions(long.with_columns(pl.col("image_id").cast(pl.Float64)), SUITE)
     assert run.image_ids.dtype == pl.Int64
 
 
 def test_a_column_without_a_name_is_an_index_and_no_task(long):
-    (run,) = read_predictions(wide(long).with_row_index(""), None, SUITE, "logit")
+    (run,) = load_predictions(wide(long).with_row_index(""), SUITE, scale="logit")
     assert set(run.tasks) == set(TASKS)
 
 
@@ -107,21 +106,23 @@ def test_how_runs_are_named(long, tmp_path, columns, expected):
     file = tmp_path / "f.parquet"
     frame = long.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
     frame.write_parquet(file)
-    (run,) = read_predictions(file, None, SUITE)
+    (run,) = load_predictions(file, SUITE)
     assert (run.run, run.method, run.seed) == expected
 
 
 def test_runs_of_one_name_are_distinguished_by_method_and_seed(long):
     frame = pl.concat(long.with_columns(run=pl.lit("r"), seed=pl.lit(seed)) for seed in (0, 1))
-    assert [run.run for run in as_runs(frame, SUITE)] == ["r/0", "r/1"]
+    assert [run.run for run in load_predictions(frame, SUITE)] == ["r/0", "r/1"]
 
 
-def test_empty_keys_fall_back_to_the_file(long):
+def test_empty_keys_fall_back_to_the_file(long, tmp_path):
     frame = pl.concat(
         long.with_columns(method=pl.lit(method, pl.String), seed=pl.lit(seed, pl.Int64))
         for method, seed in (("erm", 1), ("erm", None), (None, 1), (None, None))
     )
-    assert {run.run for run in read_predictions(frame, "f", SUITE)} == {"erm/1", "erm", "f/1", "f"}
+    frame.write_parquet(tmp_path / "f.parquet")
+    runs = load_predictions(tmp_path / "f.parquet", SUITE)
+    assert {run.run for run in runs} == {"erm/1", "erm", "f/1", "f"}
 
 
 def test_several_files_of_one_name_and_of_the_same_seeds(long, tmp_path):
@@ -129,12 +130,12 @@ def test_several_files_of_one_name_and_of_the_same_seeds(long, tmp_path):
         (tmp_path / folder).mkdir()
         long.write_csv(tmp_path / folder / "p.csv")
     files = [tmp_path / folder / "p.csv" for folder in ("a", "b")]
-    assert [run.run for run in as_runs(files, SUITE)] == [str(file) for file in files]
+    assert [run.run for run in load_predictions(files, SUITE)] == [str(file) for file in files]
     for method in ("erm", "dro"):
         pl.concat(long.with_columns(seed=pl.lit(s)) for s in (0, 1)).write_parquet(
             tmp_path / f"{method}.parquet"
         )
-    seeds = as_runs([tmp_path / "erm.parquet", tmp_path / "dro.parquet"], SUITE)
+    seeds = load_predictions([tmp_path / "erm.parquet", tmp_path / "dro.parquet"], SUITE)
     assert [run.run for run in seeds] == ["erm/0", "erm/1", "dro/0", "dro/1"]
 
 
@@ -142,14 +143,21 @@ def test_a_mapping_names_its_runs_whatever_they_hold(long):
     several = pl.concat(long.with_columns(run=pl.lit(name)) for name in ("p", "q"))
     seeds = pl.concat(long.with_columns(seed=pl.lit(seed)) for seed in (0, 1))
     named = {"x": long.with_columns(run=pl.lit("r")), "y": several, "z": seeds, 4: long}
-    assert [run.run for run in as_runs(named, SUITE)] == ["x", "y/p", "y/q", "z/0", "z/1", "4"]
+    assert [run.run for run in load_predictions(named, SUITE)] == [
+        "x",
+        "y/p",
+        "y/q",
+        "z/0",
+        "z/1",
+        "4",
+    ]
 
 
 def test_a_repeated_run_is_refused(long, tmp_path):
     long.write_csv(tmp_path / "p.csv")
     files = [tmp_path / "p.csv", tmp_path / "." / "p.csv"]
-    fails(lambda: as_runs(files, SUITE), "runs occur more than once", "p.csv")
-    fails(lambda: as_runs([long, long], SUITE), "runs occur more than once: predictions")
+    fails(lambda: load_predictions(files, SUITE), "runs occur more than once", "p.csv")
+    fails(lambda: load_predictions([long, long], SUITE), "runs occur more than once: predictions")
 
 
 def test_archives_of_several_runs(long, tmp_path):
@@ -157,7 +165,7 @@ def test_archives_of_several_runs(long, tmp_path):
 
     def runs(name, logits, **more):
         np.savez(tmp_path / name, image_ids=ids, tasks=tasks, logits=logits, **more)
-        return read_predictions(tmp_path / name, None, SUITE)
+        return load_predictions(tmp_path / name, SUITE)
 
     both = np.stack([values, -values])
     one, two = runs("a.npz", both, runs=["u", "v"])
@@ -183,7 +191,7 @@ def with_column(**columns):
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        (lambda f: f.rename({"image_id": "id"}), ["has columns id, task, logit"]),
+        (lambda f: f.rename({"image_id": "x"}), ["has columns x, task, logit"]),
         (lambda f: f[:0], ["holds no row"]),
         (lambda f: f[:0].with_columns(run=pl.lit("r")), ["holds no row"]),
         (with_column(probability=0.5), ["both a column logit and a column probability"]),
@@ -195,7 +203,7 @@ def with_column(**columns):
         (with_column(logit=pl.lit(None)), ["column logit holds Null"]),
         (
             with_column(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
-            ["1 logits are missing", "image 43, task fire_hydrant"],
+            ["1 values are missing", "image 43, task fire_hydrant"],
         ),
         (without("image_id"), ["2 image_ids are"]),
         (without("task"), ["2 tasks are missing"]),
@@ -227,7 +235,7 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
     if kept == "parquet":
         source = tmp_path / "f.parquet"
         frame.write_parquet(source)
-    fails(lambda: read_predictions(source, "f", SUITE), *parts, helps="empty name" not in parts)
+    fails(lambda: load_predictions({"f": source}, SUITE), *parts, helps="empty name" not in parts)
 
 
 @pytest.mark.parametrize(
@@ -236,18 +244,18 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
         (lambda f: f.select("image_id"), ["has columns image_id"]),
         (lambda f: f.with_columns(file_name=pl.lit("a.jpg")), ["no numbers: file_name (String)"]),
         (lambda f: f.with_columns(**{"fire hydrant": 0.5}), ["24 predictions are repeated"]),
-        (without("car"), ["1 logits are missing, such as image 37, task car"]),
+        (without("car"), ["1 values are missing, such as image 37, task car"]),
         (lambda f: pl.concat([f, f[:1]]), ["2 predictions are repeated, such as image 37"]),
     ],
 )
 def test_wide_tables_that_are_refused(long, change, parts):
-    fails(lambda: read_predictions(change(wide(long)), "f", SUITE, "logit"), *parts)
+    fails(lambda: load_predictions({"f": change(wide(long))}, SUITE, scale="logit"), *parts)
 
 
 def test_a_wide_table_must_say_its_scale(long):
-    fails(lambda: as_runs(wide(long), SUITE), "`scale` logit", "`scale` probability")
+    fails(lambda: load_predictions(wide(long), SUITE), "`scale` logit", "`scale` probability")
     words = ("'logits' is no scale", "mean logit")
-    fails(lambda: as_runs(long, SUITE, "logits"), *words, kind=ParameterError)
+    fails(lambda: load_predictions(long, SUITE, scale="logits"), *words, kind=ParameterError)
 
 
 @pytest.mark.parametrize(
@@ -256,9 +264,9 @@ def test_a_wide_table_must_say_its_scale(long):
         ("", ["cannot be read", "p.csv"]),
         ("image_id,task,logit\n", ["holds no row", "p.csv"]),
         ('image_id,task,logit\n"1,car', ["cannot be", "p.csv"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,\n", ["1 logits are missing", "image 2, task car"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,\n", ["1 values are missing", "image 2, task car"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,high\n", ["holds String, such as 'high'"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,nan\n", ["such as 'nan'"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,nan\n", ["NaN", "image 2, task car"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,NaN\n", ["image 2"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,inf\n", ["image 2"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,-inf\n", ["image 2"]),
@@ -267,7 +275,7 @@ def test_a_wide_table_must_say_its_scale(long):
 def test_csv_files_that_are_refused(tmp_path, content, words):
     (tmp_path / "p.csv").write_text(content)
     fails(
-        lambda: read_predictions(tmp_path / "p.csv", None, SUITE),
+        lambda: load_predictions(tmp_path / "p.csv", SUITE),
         *words,
         helps="p.csv" not in words,
     )
@@ -281,7 +289,7 @@ def test_files_that_were_cut(long, tmp_path, name, keep):
     form.write(long, file)
     content = file.read_bytes()
     file.write_bytes(content[: int(keep * len(content))])
-    fails(lambda: read_predictions(file, None, SUITE), "cannot be read", str(file), helps=False)
+    fails(lambda: load_predictions(file, SUITE), "cannot be read", str(file), helps=False)
 
 
 def test_archives_of_objects_are_never_unpickled(tmp_path):
@@ -291,10 +299,10 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
 
     bomb = np.array([Bomb()], dtype=object)
     np.savez(tmp_path / "p.npz", image_ids=[1], tasks=["car"], logits=bomb)
-    fails(lambda: read_predictions(tmp_path / "p.npz", None, SUITE), "cannot be read", "p.npz")
+    fails(lambda: load_predictions(tmp_path / "p.npz", SUITE), "cannot be read", "p.npz")
     np.save(tmp_path / "array.npy", np.zeros(3))
     (tmp_path / "array.npy").rename(tmp_path / "q.npz")
-    fails(lambda: read_predictions(tmp_path / "q.npz", None, SUITE), "no named array")
+    fails(lambda: load_predictions(tmp_path / "q.npz", SUITE), "no named array")
     assert not (tmp_path / "unpickled").exists()
 
 
@@ -313,10 +321,10 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
         ),
         ({"image_ids": [np.inf]}, "or too large: inf"),
         ({"image_ids": [1e300]}, "or too large: 1e+300"),
-        ({"image_ids": [1, 1], "logits": [[0.1], [0.2]]}, "image ids occur more than once: 1"),
+        ({"image_ids": [1, 1], "logits": [[0.1], [2.1]]}, "image ids occur more than once: 1"),
         ({"tasks": ["car", "cow"]}, "values have shape (1, 1)"),
-        ({"logits": 0.1}, "values have shape ()"),
-        ({"logits": [[[[0.1]]]]}, "values have shape"),
+        ({"logits": 2.1}, "values have shape ()"),
+        ({"logits": [[[[2.1]]]]}, "values have shape"),
         ({"logits": None, "probabilities": [[1.1]]}, "no probability"),
         ({"logits": [[np.nan]]}, "NaN"),
         ({"image_ids": [], "logits": np.empty((0, 1))}, "there are no image ids"),
@@ -324,19 +332,28 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
     ],
 )
 def test_archives_that_are_refused(tmp_path, arrays, message):
-    content = {"logits": [[0.1]], "image_ids": [1], "tasks": ["car"], **arrays}
+    content = {"logits": [[2.1]], "image_ids": [1], "tasks": ["car"], **arrays}
     np.savez(tmp_path / "p.npz", **{k: v for k, v in content.items() if v is not None})
-    fails(lambda: read_predictions(tmp_path / "p.npz", None, SUITE), message)
+    fails(lambda: load_predictions(tmp_path / "p.npz", SUITE), message)
 
 
 def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
-        fails(lambda thing=thing: as_runs(thing, SUITE), "is no predictions", "Predictions.of")
+        fails(
+            lambda thing=thing: load_predictions(thing, SUITE),
+            "is no predictions",
+            "Predictions.of",
+        )
     for nothing in ([], {}):
         words = "no predictions were given"
-        fails(lambda nothing=nothing: as_runs(nothing, SUITE), words, kind=ParameterError)
-    fails(lambda: as_runs(tmp_path / "none.csv", SUITE), "no such file", "none.csv", helps=False)
+        fails(lambda nothing=nothing: load_predictions(nothing, SUITE), words, kind=ParameterError)
+    fails(
+        lambda: load_predictions(tmp_path / "none.csv", SUITE),
+        "no such file",
+        "none.csv",
+        helps=False,
+    )
     long.write_csv(tmp_path / "p.txt")
-    fails(lambda: as_runs(tmp_path / "p.txt", SUITE), "'.txt'")
+    fails(lambda: load_predictions(tmp_path / "p.txt", SUITE), "'.txt'")
     (tmp_path / "empty").mkdir()
-    fails(lambda: as_runs(tmp_path / "empty", SUITE), "holds no table", kind=InputError)
+    fails(lambda: load_predictions(tmp_path / "empty", SUITE), "holds no table", kind=InputError)

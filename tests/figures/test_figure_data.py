@@ -23,7 +23,7 @@ from nooch import plot
 from nooch.challenge import POOLED
 from nooch.errors import UndefinedError
 from nooch.evaluation import Predictions, class_losses
-from nooch.evaluation.hard_losses import hard_sums
+from nooch.evaluation.task_losses import hard_sums
 from nooch.finding.loss_sweep import sweep_losses
 from nooch.report.figure_style import FORMATS, canvas, encoded, worded
 from nooch.report.level_figures import LEVELS, draw_levels, level_points, levels, points_of_scores

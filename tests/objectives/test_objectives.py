@@ -6,9 +6,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from refusals import fails
+from refusals import refused
 
-from nooch.errors import ParameterError
 from nooch.objectives import OBJECTIVES, VARIANTS, TrainingCounts
 
 torch = pytest.importorskip("torch")
@@ -284,10 +283,10 @@ def test_extreme_logits_stay_finite():
 
 
 def test_what_is_refused():
-    fails(lambda: make("gdro"), "K", "missing", kind=ParameterError)
-    fails(lambda: make("gdro", K=-1), "K", "-1", kind=ParameterError)
-    fails(lambda: make("cvar", p=0), "p", kind=ParameterError)
-    fails(lambda: make("cvar", p=float("nan")), "p", kind=ParameterError)
-    fails(lambda: make("focal", gama=1, gamma=1), "gama", "gamma", kind=ParameterError)
+    refused(lambda: make("gdro"), "K", "missing")
+    refused(lambda: make("gdro", K=-1), "K", "-1")
+    refused(lambda: make("cvar", p=0), "p")
+    refused(lambda: make("cvar", p=float("nan")), "p")
+    refused(lambda: make("focal", gama=1, gamma=1), "gama", "gamma")
     parts = "published", "paper, released"
-    fails(lambda: make("erm", variant="published"), *parts, kind=ParameterError)
+    refused(lambda: make("erm", variant="published"), *parts)

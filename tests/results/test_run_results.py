@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from made_runs import SETTINGS, made_runs
 from polars.testing import assert_frame_equal
-from refusals import fails
+from refusals import fails, refused
 from scored import TASKS, small_data, small_suite
 
 from nooch.criteria import CE, Attribute
@@ -29,7 +29,6 @@ from nooch.training.run_records import RunsFolder
 
 METRIC = "nll"
 SIDES = ("hard_positive", "hard_negative")
-refused = partial(fails, kind=ParameterError)
 
 
 @pytest.fixture(scope="module")

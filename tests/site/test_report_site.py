@@ -26,7 +26,7 @@ from nooch.challenge import SUBSETS, save_suite
 from nooch.criteria import CE
 from nooch.data import save_dataset
 from nooch.errors import OutputError
-from nooch.evaluation import CELLS, read_predictions
+from nooch.evaluation import CELLS, load_predictions
 from nooch.examples.split_images import SplitImages
 from nooch.finding.suite_builder import find
 from nooch.finding.suite_summary import overlaps
@@ -357,7 +357,7 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
     frame = pl.DataFrame(
         {"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))}
     )
-    runs = read_predictions(frame, None, suite.tasks, None)
+    runs = load_predictions(frame, suite)
     done = write_report(suite, tmp_path / "site", data=data, predictions=runs)
     content = read_script(done.path / "data/task-0-test.js")[1]
     (place,) = content["methods"]["ce"].values()

@@ -71,16 +71,6 @@ class Plan:
         return 6 * images * len(self.jobs)
 
 
-class _FeatureRows:
-    """Features of a folder as an array of rows: what is asked for is read, nothing else."""
-
-    def __init__(self, features: Features) -> None:
-        self._features, self.shape = features, (len(features), features.n_features)
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        return self._features.batch(rows)
-
-
 def plan_bench(
     data: Dataset,
     suite: Suite,
@@ -112,7 +102,7 @@ def plan_bench(
         problem = "the settings are those of fine-tuning"
         raise ParameterError(problem, where="configuration", allowed="mode probe")
     if isinstance(features, Features):
-        features, features_name = _FeatureRows(features), features.identity
+        features_name = features.identity
     if len(features.shape) != 2 or features.shape[0] != len(data):
         problem = f"features have shape {tuple(features.shape)}"
         raise InputError(problem, allowed=f"({len(data)}, d)")

@@ -51,6 +51,14 @@ class Features(MappedRows):
     ``batch(rows)`` copies those of some images, ``matrix()`` gives all in the dataset's order.
     """
 
+    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        return self.batch(rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of images, and of features."""
+        return len(self), self.n_features
+
     @property
     def n_features(self) -> int:
         """Numbers for each image."""

@@ -16,6 +16,7 @@ from nooch.challenge.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
 from nooch.challenge.thumbnail_sheet import thumbnail_sheet
 from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
@@ -146,8 +147,9 @@ class ChallengeSet(TabularResult):
         ]
         columns = ["", "hard", "easy", "all", "threshold"]
         left_out = sum(self.excluded)
-        notes = [f"{left_out:,} images without a verdict are left out"] if left_out else []
-        title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {len(self):,} images)"
+        notes = [f"{counted(left_out, 'image')} without a verdict left out"] if left_out else []
+        images = counted(len(self), "image")
+        title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {images})"
         return DisplayTable(title, columns, rows, notes=notes)
 
     @property

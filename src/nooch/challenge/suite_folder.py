@@ -13,13 +13,11 @@ from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
-from nooch.challenge.hard_easy import Side
 from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
@@ -28,7 +26,7 @@ from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite", "set_of"]
+__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite"]
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
@@ -154,25 +152,6 @@ def _frame_of(
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
         frames.append(challenge.table.select(*names, "image_id", *ROWS))
     return pl.concat(frames)
-
-
-def set_of(record: SetRecord, rows: pl.DataFrame) -> ChallengeSet:
-    """The set of these rows, with the thresholds and counts of its record."""
-    # suites of earlier versions have no column by_cue
-    support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
-    return ChallengeSet(
-        record.criterion,
-        record.task,
-        record.split,
-        rows["image_id"],
-        rows["label"].to_numpy().astype(bool),
-        rows["subset"].to_physical().to_numpy().astype(np.uint8),
-        None if support.null_count() else support.to_numpy(),
-        Side(record.threshold_positive, record.tied_positive, record.missing_positives),
-        Side(record.threshold_negative, record.tied_negative, record.missing_negatives),
-        (record.excluded_positives, record.excluded_negatives, record.excluded_unknown),
-        None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
-    )
 
 
 class _SetReader:

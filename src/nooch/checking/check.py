@@ -20,8 +20,14 @@ from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.display import Displayed
 from nooch.errors import InputError, check_fraction, some_of
-from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.prediction_files import as_runs
+from nooch.evaluation import (
+    PredictionFormat,
+    Predictions,
+    Scores,
+    described,
+    evaluate,
+    load_predictions,
+)
 from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.finding.suite_builder import find
 from nooch.importing.dataset_import import import_dataset
@@ -41,8 +47,8 @@ _MOST_ERRORS = 12
 
 
 @dataclass(frozen=True)
-class CheckOptions:
-    """How a model is checked.
+class CheckOptions(PredictionFormat):
+    """How a model is checked; also the fields of ``PredictionFormat``.
 
     Attributes:
         tasks: names; by default those that have predictions.
@@ -50,7 +56,6 @@ class CheckOptions:
         alpha: of the CE criterion; ``beta`` likewise.
         beta: fraction of the image beyond which a cue is present.
         min_hard: hard images of either side that a task must have to be checked.
-        scale: ``logit`` or ``probability``, for wide tables.
         bootstrap: resamples of the scores' intervals; 0 for none.
         stability: resamples that say how sure each context cue is; 0 for none.
         with_baselines: score a constant, the prior and the context alone as well.
@@ -58,6 +63,7 @@ class CheckOptions:
         images: folder of images for the page, where the dataset records none.
         group: see ``SliceOptions``.
         seed: of resamples and halves.
+        fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
     """
 
     tasks: Sequence[str] | None = None
@@ -65,7 +71,6 @@ class CheckOptions:
     alpha: float = 0.05
     beta: float = 0.1
     min_hard: int = SMALLEST
-    scale: str | None = None
     bootstrap: int = 1000
     stability: int = 200
     with_baselines: bool = True
@@ -73,6 +78,7 @@ class CheckOptions:
     images: str | Path | None = None
     group: str | None = None
     seed: int = 0
+    fail_if: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_fraction("alpha", self.alpha, "check")
@@ -169,7 +175,8 @@ def check(
     chosen = options_from(CheckOptions, options, named)
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, chosen, progress)
-        runs = as_runs(predictions, chosen.tasks or data.classes, chosen.scale)
+        runs = load_predictions(predictions, data=data, tasks=chosen.tasks, options=chosen)
+        notes.append(described(runs))
         split = checked_split(data, chosen.split)
         asked = _asked(data, runs, chosen.tasks)
         found = find(
@@ -194,6 +201,7 @@ def check(
             bootstrap=chosen.bootstrap,
             seed=chosen.seed,
             ignore_unknown=True,
+            fail_if=chosen.fail_if,
             progress=progress,
         )
         findings = cue_findings(suite, scored, data=data, split=split)

@@ -13,11 +13,10 @@ from nooch.challenge import ChallengeSet, Suite, as_suite
 from nooch.checking.findings import Findings, some_images
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.evaluation_run import splits_to_score
-from nooch.evaluation.prediction_files import as_runs
 from nooch.examples.split_images import SplitImages
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
@@ -70,7 +69,7 @@ def cue_findings(
     (split,) = splits_to_score(split, suite)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
-    runs = as_runs(predictions, suite.tasks, scale)
+    runs = load_predictions(predictions, suite, data, scale=scale)
     wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")

@@ -19,9 +19,8 @@ from nooch.data import Dataset, as_dataset, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
-from nooch.evaluation.prediction_files import as_runs
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
@@ -186,7 +185,7 @@ def find_slices(
     split = checked_split(data, split)
     for task in tasks or ():
         check_one_of("class", task, data.classes, owner="the dataset")
-    runs = as_runs(predictions, tasks or data.classes, scale)
+    runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
     wanted = [t for t in tasks or data.classes if any(t in run.tasks for run in runs)]
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
@@ -282,15 +281,12 @@ def _search(
     """Slices for testing: their conditions, the images inside, those compared with."""
     holds = np.stack([c.holds for c in conditions], axis=1)
     # counts below 2**24 are exact
-    here, bad = holds[half].astype(np.float32), wrong[half].astype(np.float32)
-    n, errors = here.T @ here, here.T @ (here * bad[:, None])
-    pairs = [
-        (i, j)
-        for i in range(len(conditions))
-        for j in range(i, len(conditions))
-        if i == j or conditions[i].name != conditions[j].name
-    ]
-    first, second = np.array(pairs).T
+    here, bad = holds[half].astype(np.float32), wrong[half]
+    n, errors = ((rows.T @ rows).astype(np.float64) for rows in (here, here[bad]))
+    first, second = np.triu_indices(len(conditions))
+    names = np.array([condition.name for condition in conditions])
+    allowed = (first == second) | (names[first] != names[second])
+    first, second = first[allowed], second[allowed]
     support, hits = n[first, second], errors[first, second]
     rest = (bad.sum() - hits) / np.maximum(len(bad) - support, 1)
     rates = hits / np.maximum(support, 1)

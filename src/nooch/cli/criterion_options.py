@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from nooch.challenge import CriterionRecord, SuiteThresholds, load_suite, suite_thresholds
-from nooch.cli.option_parsing import parse_cues, split_names
+from nooch.challenge import (
+    CriterionRecord,
+    Suite,
+    SuiteThresholds,
+    load_suite,
+    suite_thresholds,
+)
+from nooch.cli.option_parsing import split_names
 from nooch.criteria import (
     CE,
     FITTED,
@@ -37,31 +44,24 @@ _FROM = "from:"
 _WITH_TAU = {"gist": "a cosine", "scores": "a score"}
 
 
+@dataclass
 class CriterionOptions:
-    """What the options say of each kind of criterion."""
+    """What the options say of each kind of criterion; ``suite`` is that of ``--fitted``."""
 
-    def __init__(
-        self,
-        alpha: float,
-        beta: float,
-        cues: str | None,
-        tau: SuiteThresholds | Tau | None,
-        phi: str | None,
-        scores: str | None,
-        fitted: Path | None,
-    ) -> None:
-        self.alpha, self.beta, self.cues = alpha, beta, parse_cues(cues)
-        self._tau = tau
-        self.phi, self.scores = phi, scores
-        self.embedding = ""
-        self._fitted = None if fitted is None else load_suite(fitted)
+    alpha: float
+    beta: float
+    cues: dict[str, tuple[str, ...]]
+    tau: SuiteThresholds | Tau | None
+    phi: str | None
+    scores: str | None
+    suite: Suite | None
+    embedding: str = ""
 
     def make(self, name: str) -> Criterion | Fitted:
         """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
-        if self._fitted is not None:
-            record = self._fitted.header.criteria[
-                check_one_of("criterion", name, self._fitted.criteria, owner="--fitted")
-            ]
+        if self.suite is not None:
+            check_one_of("criterion", name, self.suite.criteria, owner="--fitted")
+            record = self.suite.header.criteria[name]
             if ":" in name:
                 return _own_fitted(name, record)
             if record.fitted is None:
@@ -109,11 +109,11 @@ class CriterionOptions:
 
     @property
     def _values(self) -> Tau | None:
-        return self._tau.tau if isinstance(self._tau, SuiteThresholds) else self._tau
+        return self.tau.tau if isinstance(self.tau, SuiteThresholds) else self.tau
 
     def _tau_for(self, key: str, value: str) -> Tau | None:
         """Thresholds, if they are of this support; of numbers and tables that is not known."""
-        came = self._tau.support.get(key) if isinstance(self._tau, SuiteThresholds) else value
+        came = self.tau.support.get(key) if isinstance(self.tau, SuiteThresholds) else value
         if came != value:
             raise ParameterError(
                 f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",

@@ -17,7 +17,7 @@ __all__ = [
     "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption",
     "DpiOption", "EncoderOption", "EngineOption", "ImagesOption", "MethodsOption",
     "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
-    "RuleOption", "ScaleOption", "SettingsOption", "SplitsOption", "StrictOption",
+    "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
     "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption",
     "command_group", "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids",
     "parse_pairs", "split_names",

@@ -33,17 +33,21 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
     hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
 
 
-def print_counts(suite: Suite, tasks: Sequence[str] = (), most: int = MOST) -> Suite:
+def print_counts(
+    suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
+) -> Suite:
     """Counts of sets, as the paper's Table 2, of these tasks.
 
     By default of all in their order; of more than 20, those with the most hard images come first.
+
+    A star marks fewer than ``least`` images.
 
     Returns:
         The suite of the tasks that are shown, for other tables.
     """
     ordered = suite.tasks if len(suite.tasks) <= MOST else _hardest(suite)[:most]
     shown = suite.only(tasks or ordered)
-    _print_sizes(shown)
+    _print_sizes(shown, least)
     print_skipped(shown if tasks else suite)
     left = {record.task for record in suite.header.sets}.difference(shown.tasks)
     if left:
@@ -59,7 +63,7 @@ def _hardest(suite: Suite) -> list[str]:
     return sorted(hard, key=hard.__getitem__, reverse=True)
 
 
-def _print_sizes(suite: Suite) -> None:
+def _print_sizes(suite: Suite, least: int) -> None:
     for split in suite.splits:
         rows = []
         for task in suite.tasks:
@@ -75,13 +79,15 @@ def _print_sizes(suite: Suite) -> None:
                 (r.hard_positives, r.hard_negatives) if (r := records.get(c)) else (None, None)
                 for c in suite.criteria
             ]
+            marked = [n if n is None or n >= least else f"{n:,}*" for pair in hard for n in pair]
             # every criterion sees the same images, less those that it has no verdict on
             positives = any_record.positives + any_record.excluded_positives
             negatives = any_record.negatives + any_record.excluded_negatives
             sizes = (None, None) if suite.header.hard_only else (positives, negatives)
-            rows.append([task, _cues(suite, task), *(n for pair in hard for n in pair), *sizes])
+            rows.append([task, _cues(suite, task), *marked, *sizes])
         names = [f"{c} hard {side}" for c in suite.criteria for side in ("pos", "neg")]
-        title = f"Challenge sets ({split})"
+        few = f"; * fewer than {least} images" if least else ""
+        title = f"Challenge sets ({split}{few})"
         print_table(title, ["task", "context", *names, "positives", "negatives"], rows, left=2)
 
 
@@ -103,7 +109,13 @@ def print_cues(suite: Suite) -> None:
         if record.stability:
             columns += ["95 % interval", "cue in"]
             rows = [
-                [task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", f"{s.share:.0%}"]
+                [
+                    task,
+                    s.cue,
+                    s.strength,
+                    f"[{s.low:.3g}, {s.high:.3g}]",
+                    f"{s.share:.0%}{' near alpha' if s.near_alpha else ''}",
+                ]
                 for task, listed in record.stability.items()
                 for s in listed
             ]

@@ -38,6 +38,7 @@ from nooch.data.table_schema import (
     complete_columns,
 )
 from nooch.display import Displayed, DisplayTable
+from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 
 __all__ = ["Dataset", "ImageId", "divide", "position_of"]
@@ -135,7 +136,7 @@ class Dataset(Displayed, DatasetTables):
         notes += [f"embeddings: {some_of(self.embedding_names) or 'none'}"]
         if "images" in self.__dict__ and self.attributes:
             notes.append(f"attributes: {some_of(self.attributes, 12)}")
-        title = f"Dataset({len(self):,} images, {len(self.classes):,} classes)"
+        title = f"Dataset({counted(len(self), 'image')}, {counted(len(self.classes), 'class')})"
         return DisplayTable(title, ["split", "images"], rows, notes=notes)
 
     def __len__(self) -> int:

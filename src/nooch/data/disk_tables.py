@@ -96,7 +96,9 @@ def table_of(content: bytes, where: object) -> pl.DataFrame:
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an ``.npz`` by name; ``allowed`` says, for errors, what the file should hold.
+    """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
+
+    ``allowed`` says, for errors, what the file should hold.
 
     Raises:
         InputError: no such file, no archive of arrays, or an array of objects.
@@ -105,7 +107,7 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
         # opened here: numpy leaves a file that is no archive open
         with Path(path).open("rb") as file:
             arrays = np.load(file, allow_pickle=False)
-            members = {name: arrays[name] for name in getattr(arrays, "files", ())}
+            members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
         # members of an archive that are no arrays come as bytes
         return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
     except (

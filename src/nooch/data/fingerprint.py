@@ -108,5 +108,5 @@ def _list_bytes(column: pl.Series) -> bytes:
 
 
 def _text_bytes(column: pl.Series) -> bytes:
-    text: str = column.cast(pl.String).fill_null("\x01").str.join("\0").item()
-    return text.encode()
+    joined = column.cast(pl.String).fill_null("\x01").str.join("\0")
+    return bytes(joined.cast(pl.Binary).item())

@@ -31,7 +31,7 @@ _BLOCK = 32
 def embed_captions(
     data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Path | None = None
 ) -> NDArray[np.float32]:
-    """Mean embedding of every image's captions, as the encoder gives them (not normalised again).
+    """Mean embedding of every image's captions, as the encoder gives them (not normalized again).
 
     Each distinct text is encoded once; a caption that an image has twice counts twice.
 

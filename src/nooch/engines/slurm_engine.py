@@ -24,6 +24,8 @@ __all__ = ["SlurmEngine"]
 T = TypeVar("T")
 R = TypeVar("R")
 
+_OPTIONS = ("gpus", "cluster", "minutes", "cpus", "array", "more")
+
 _ARRAY = 200
 """Jobs in one array at most, where the site allows it."""
 
@@ -74,7 +76,7 @@ class SlurmEngine:
         **renamed: int,
     ) -> None:
         for name, value in renamed.items():
-            check_one_of("option", name, ["processors"], owner="SlurmEngine")
+            check_one_of("option", name, [*_OPTIONS, "processors"], owner="SlurmEngine")
             warnings.warn("`processors` is now called `cpus`", DeprecationWarning, stacklevel=2)
             cpus = value
         try:

@@ -1,7 +1,8 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
 from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
-from nooch.evaluation.prediction_files import read_predictions
+from nooch.evaluation.prediction_files import described, load_predictions
+from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_conditions import (
     Condition,
@@ -24,13 +25,15 @@ __all__ = [
     "ConditionVerdict",
     "Distribution",
     "EvaluateOptions",
+    "PredictionFormat",
     "Predictions",
     "Scores",
     "check_names",
     "class_losses",
+    "described",
     "evaluate",
     "judge",
+    "load_predictions",
     "parse_condition",
     "parse_distribution",
-    "read_predictions",
 ]

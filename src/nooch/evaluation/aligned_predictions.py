@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.predictions import Predictions, positions
 
-__all__ = ["Aligned", "check_known", "check_tasks", "union_of"]
+__all__ = ["Aligned", "check_tasks", "one_each", "union_of"]
 
 
 def check_tasks(run: Predictions, suite: Suite) -> None:
@@ -100,44 +100,19 @@ class Aligned:
             )
 
 
-def check_known(
-    runs: Sequence[Predictions], known: pl.Series, suite: Suite, tasks: Sequence[str]
-) -> None:
-    """Raise InputError for predictions of images that no set of the suite has, in any split.
-
-    Args:
-        runs: the predictions.
-        known: ids that are known already; the other sets are read only if these do not suffice.
-        suite: the suite.
-        tasks: tasks whose sets are looked through.
-    """
-    for run in runs:
-        given = pl.DataFrame({"image_id": _as(run, known.dtype), "given": run.image_ids})
-        left = given.join(pl.DataFrame({"image_id": known}), on="image_id", how="anti")
-        for key in [key for key in suite.keys if key[1] in tasks] if len(left) else []:
-            left = left.join(
-                pl.DataFrame({"image_id": suite.set(*key).image_ids}), on="image_id", how="anti"
-            )
-            if not len(left):
-                break
-        if len(left):
-            raise InputError(
-                f"{len(left)} of {len(given)} images are not in the suite:"
-                f" {some_of(left['given'].sort())}",
-                where=f"run {run.run}",
-                allowed=f"images of {', '.join(suite.splits)}",
-                remedy="leave them out, or give `ignore_unknown`",
-            )
+def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:
+    """Raise InputError where two of the given ids or names stand for one image; null is none."""
+    twice = given.filter(ids.is_duplicated() & ids.is_not_null())
+    if len(twice):
+        raise InputError(
+            f"image ids stand for one image: {some_of(twice.sort())}",
+            where=f"run {run}",
+            allowed="each image once",
+        )
 
 
 def _as(run: Predictions, kind: pl.DataType) -> pl.Series:
     """A run's ids in the suite's type, text of digits as a number; null where impossible."""
     ids = run.image_ids.cast(kind, strict=False)
-    if ids.drop_nulls().n_unique() != len(ids) - ids.null_count():
-        twice = run.image_ids.filter(ids.is_duplicated() & ids.is_not_null())
-        raise InputError(
-            f"image ids stand for one image: {some_of(twice.sort())}",
-            where=f"run {run.run}",
-            allowed="each image once",
-        )
+    one_each(run.image_ids, ids, run.run)
     return ids

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_known, check_tasks, union_of
+from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation.known_images import KnownImages
+from nooch.evaluation.prediction_files import PredictionSource, load_predictions
+from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
@@ -58,8 +60,8 @@ _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluateOptions:
-    """What ``nooch.evaluate`` scores, and how.
+class EvaluateOptions(PredictionFormat):
+    """What ``nooch.evaluate`` scores, and how; also the fields of ``PredictionFormat``.
 
     Attributes:
         split: one or several; by default ``test``, or the only one.
@@ -82,12 +84,10 @@ class EvaluateOptions:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        scale: ``logit`` or ``probability``, for wide tables, which do not say.
-        ignore_unknown: leave out predictions of images and tasks that the suite does not have.
-            A suite of only hard images leaves out other images in any case.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
+        min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
@@ -103,12 +103,12 @@ class EvaluateOptions:
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
-    scale: str | None = None
-    ignore_unknown: bool = False
     strict: bool = False
+    min_hard: int = 0
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_scoring(self.metrics, self.bootstrap, least=0)
 
 
@@ -124,10 +124,9 @@ def evaluate(
 
     Args:
         suite: the suite.
-        predictions: a path or frame (long: ``image_id, task, logit`` or ``probability``, and any of
-            ``run, method, seed, label``; wide: ``image_id`` and a column for each task),
-            ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these, or a
-            sequence of them.
+        predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
+            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
+            or a sequence of them. A suite of only hard images leaves out other images.
         options: see ``EvaluateOptions``.
         progress: called with what is being done, and how many of how many tasks are done.
         named: fields of ``EvaluateOptions``, such as ``split`` and ``bootstrap``.
@@ -142,7 +141,7 @@ def evaluate(
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = as_runs(predictions, suite.tasks, asked.scale)
+    runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
     asked = _resolved(asked, suite, runs, conditions)
@@ -155,6 +154,8 @@ def evaluate(
         suite.record(criteria[0], tasks[0], splits[0])
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
     notes += sample.notes
+    for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
+        KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
     if str(asked.threshold) != "0.5":
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
@@ -165,11 +166,13 @@ def evaluate(
         keys = [key for key in wanted if key[2] == split and key in sample.suite.keys]
         if keys:
             ids = _images(sample.suite, keys, split)
-            if not (asked.ignore_unknown or suite.header.hard_only):
-                check_known(runs, ids, suite, tasks)
             predicted = [run.tasks for run in runs]
-            over = {} if asked.strict else averaged_tasks(sample.suite, keys, predicted)
-            notes += left_out(sample.suite, keys, over)
+            over = (
+                {}
+                if asked.strict
+                else averaged_tasks(sample.suite, keys, predicted, asked.min_hard)
+            )
+            notes += left_out(sample.suite, keys, over, asked.min_hard)
             averages = Averages(over, asked.strict)
             part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
             blocks += part.blocks(averages, progress)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from nooch.english import counted, plural
 from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
-__all__ = ["SCALES", "Predictions", "check_values", "positions"]
+__all__ = ["PLURAL", "SCALES", "Predictions", "check_values", "float_array", "positions"]
+
+PLURAL = {"logit": "logits", "probability": "probabilities"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,8 @@ class Predictions:
         method: name of the training method, or None.
         seed: seed of the training, or None.
         labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
+        read: what was recognized in their file, in words.
+        images_of: the fingerprint of the dataset that the images were looked up in.
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
             was not asked about; or None, where all images have predictions.
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
@@ -44,6 +48,8 @@ class Predictions:
     method: str | None = None
     seed: int | None = None
     labels: NDArray[np.int8] | None = None
+    read: str = ""
+    images_of: str = ""
     weights: NDArray[np.float64] | None = None
     in_words: bool = False
 
@@ -75,7 +81,7 @@ class Predictions:
                 probabilities outside [0, 1].
         """
         names = tuple(class_name(task) for task in ((tasks,) if isinstance(tasks, str) else tasks))
-        matrix = _array(values)
+        matrix = float_array(values)
         matrix = matrix[:, None] if matrix.ndim == 1 else matrix
         ids = _ids(image_ids, f"run {run}, image_ids")
         if matrix.shape != (len(ids), len(names)):
@@ -109,6 +115,19 @@ class Predictions:
                 raise InputError(
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
                 )
+
+    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Predictions:
+        """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
+        rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
+        at = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))
+        return replace(
+            self,
+            image_ids=self.image_ids.filter(images),
+            tasks=tuple(self.tasks[row] for row in rows),
+            values=self.values[at],
+            labels=None if self.labels is None else self.labels[at],
+            weights=None if self.weights is None else self.weights[at],
+        )
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
@@ -147,8 +166,8 @@ def _in_main_memory(values: Any) -> Any:
     return values
 
 
-def _array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like."""
+def float_array(values: Any) -> NDArray[np.float64]:
+    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
     values = _in_main_memory(values)
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":
         # NumPy has no such type

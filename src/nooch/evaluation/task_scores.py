@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
-from nooch.errors import some_of
+from nooch.errors import ParameterError, some_of
 from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
@@ -211,7 +211,10 @@ def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
 
 
 def averaged_tasks(
-    suite: Suite, keys: Sequence[tuple[str, str, str]], predicted: Sequence[Collection[str]]
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+    predicted: Sequence[Collection[str]],
+    min_hard: int = 0,
 ) -> dict[str, list[str]]:
     """The tasks that averages are over: those with images in each cell that any task has images in.
 
@@ -221,13 +224,23 @@ def averaged_tasks(
         suite: the suite.
         keys: (criterion, task, split) of the sets that are scored, of one split.
         predicted: tasks of each run; averages are over their common tasks, if two or more.
+        min_hard: hard images that a task needs on either side.
 
     Returns:
         Criterion -> tasks.
+
+    Raises:
+        ParameterError: no task has ``min_hard`` hard images on either side.
     """
     over = {}
     for criterion in dict.fromkeys(key[0] for key in keys):
-        cells = {key[1]: _cells(suite, key) for key in keys if key[0] == criterion}
+        enough = [key for key in keys if key[0] == criterion and _hard(suite, key) >= min_hard]
+        if not enough:
+            raise ParameterError(
+                f"no task has {min_hard} hard images on either side under {criterion}",
+                remedy="give a lower `min_hard`",
+            )
+        cells = {key[1]: _cells(suite, key) for key in enough}
         common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}
         over[criterion] = comparable(common if len(common) > 1 else cells)
     return over
@@ -240,26 +253,36 @@ def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
 
 
 def left_out(
-    suite: Suite, keys: Sequence[tuple[str, str, str]], over: Mapping[str, Collection[str]]
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+    over: Mapping[str, Collection[str]],
+    min_hard: int = 0,
 ) -> list[str]:
     """A note for each criterion whose averages leave out tasks: which ones, and why."""
     notes = []
     for criterion, averaged in over.items():
         cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
-        lacking = {key[1]: set(CELLS) - has for key, has in cells.items() if key[1] not in averaged}
+        lacking = {key: set(CELLS) - has for key, has in cells.items() if key[1] not in averaged}
         if not lacking:
             continue
         why = []
-        for task, empty in lacking.items():
+        for key, empty in lacking.items():
             names = [cell.replace("_", " ") for cell in CELLS if cell in empty]
             reason = f"no {' and no '.join(names)}" if empty else "not predicted by every run"
-            why.append(f"{task} ({reason})")
+            if not empty and _hard(suite, key) < min_hard:
+                reason = f"fewer than {min_hard} hard images of a side"
+            why.append(f"{key[1]} ({reason})")
         (split,) = {key[2] for key in cells}
         notes.append(
             f"averages on {criterion} ({split}) are over {len(averaged)} of {len(cells)} tasks:"
             f" {some_of(averaged, _MOST)}; left out: {some_of(why, _MOST)}"
         )
     return notes
+
+
+def _hard(suite: Suite, key: tuple[str, str, str]) -> int:
+    record = suite.record(*key)
+    return min(record.hard_positives, record.hard_negatives)
 
 
 def _cells(suite: Suite, key: tuple[str, str, str]) -> set[str]:

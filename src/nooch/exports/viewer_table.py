@@ -9,9 +9,9 @@ import polars as pl
 
 from nooch.challenge import ChallengeSet
 from nooch.errors import InputError, some_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.exports.export_contract import Content, Exported, table_of, write_folder
 from nooch.exports.parquet_parts import written
 from nooch.metrics.pointwise import losses
@@ -68,7 +68,7 @@ def _runs(content: Content, predictions: PredictionSource, scale: str | None) ->
     # a frame has no truth value of its own
     if isinstance(predictions, Sequence) and not len(predictions):
         return []
-    runs = as_runs(predictions, content.suite.tasks, scale)
+    runs = load_predictions(predictions, content.suite, content.data, scale=scale)
     chosen = {task for _, task, _ in content.keys}
     if idle := [run.run for run in runs if not chosen & set(run.tasks)]:
         raise InputError(

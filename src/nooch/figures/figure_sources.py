@@ -14,9 +14,8 @@ import polars as pl
 from nooch.challenge import Suite, Sweep
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
-from nooch.evaluation import Predictions, Scores, class_losses, evaluate
-from nooch.evaluation.hard_losses import LossSweep
-from nooch.evaluation.prediction_files import as_runs
+from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
+from nooch.evaluation.task_losses import LossSweep
 from nooch.examples.image_losses import ImageLosses
 from nooch.finding.loss_sweep import sweep_losses
 from nooch.finding.threshold_sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
@@ -115,7 +114,7 @@ class Sources:
 
     def outputs_of(self, suite: Suite) -> list[Predictions]:
         """Runs of the predictions."""
-        return as_runs(self.predictions, suite.tasks, self.scale)
+        return load_predictions(self.predictions, suite, self.data, scale=self.scale)
 
     @cached_property
     def class_losses(self) -> pl.DataFrame:

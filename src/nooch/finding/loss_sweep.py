@@ -13,10 +13,9 @@ from nooch.challenge import EASY, POOLED, ChallengeSet, Mark
 from nooch.criteria import CE, FittedCE, Gist
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
-from nooch.evaluation import Predictions
+from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.hard_losses import LossSweep, hard_sums
-from nooch.evaluation.prediction_files import as_runs
+from nooch.evaluation.task_losses import LossSweep, hard_sums
 from nooch.files import Place
 from nooch.finding.annotation_coverage import check_fit
 from nooch.finding.search import resolve_tasks
@@ -61,7 +60,7 @@ def sweep_losses(
     asked = options_from(SweepOptions, options, named)
     alphas, betas, taus = asked.grids(data)
     check_one_of("split", split, data.splits, owner="the dataset")
-    runs = as_runs(predictions, data.classes, scale)
+    runs = load_predictions(predictions, data=data, scale=scale)
     names = _tasks(data, runs, asked.tasks)
     part, train = data.select(split), training_part(data, "the criteria")
     ce = CE().fit(train) if len(alphas) else None

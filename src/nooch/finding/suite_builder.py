@@ -50,7 +50,7 @@ from nooch.finding.search import (
     splits_to_search,
 )
 from nooch.options import options_from
-from nooch.shared_types import Map, Progress, counted, no_progress
+from nooch.shared_types import Map, Progress, no_progress, tracked
 from nooch.work_folder import held, remove_leftovers, stored
 
 __all__ = ["find", "training_part"]
@@ -253,7 +253,7 @@ def _summed(
         folder = intermediate_folder(working, "summing", data.header, known)
     part_sums, n_parts = partial(_part_sums, data, criteria, tuple(tasks), folder), data.n_parts
     with contextlib.nullcontext() if folder is None else held(folder, _DOING):
-        for sums in counted(map(part_sums, range(n_parts)), n_parts, "summing parts", progress):
+        for sums in tracked(map(part_sums, range(n_parts)), n_parts, "summing parts", progress):
             for name, state in sums.items():
                 before = [total[name]] if name in total else []
                 total[name] = criteria[name].merge([*before, state]) if before else state
@@ -306,7 +306,7 @@ def _in_memory(search: Search, data: Dataset, progress: Progress) -> tuple[Marke
     ids = {split: part.images["image_id"] for split, part in parts.items()}
     measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
     marked, sets = Marked(), {}
-    tasks = counted(search.tasks, len(search.tasks), "marking tasks", progress)
+    tasks = tracked(search.tasks, len(search.tasks), "marking tasks", progress)
     for task, of_splits in zip(tasks, measures, strict=True):
         for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
             marked.add(outcome)
@@ -325,8 +325,8 @@ def _in_files(
     n_parts, n_tasks = data.n_parts, len(search.tasks)
     with held(folder, _DOING):
         parts = map(partial(_measure_part, data, files), range(n_parts))
-        list(counted(parts, n_parts, "measuring parts", progress))
-        tasks = list(counted(map(files.mark, search.tasks), n_tasks, "marking tasks", progress))
+        list(tracked(parts, n_parts, "measuring parts", progress))
+        tasks = list(tracked(map(files.mark, search.tasks), n_tasks, "marking tasks", progress))
         places = {
             (record.criterion, record.task, record.split): (record, number)
             for task in tasks

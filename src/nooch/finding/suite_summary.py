@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
+from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation import Predictions
-from nooch.evaluation.prediction_files import PredictionSource, as_runs
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
 from nooch.metrics.pointwise import probabilities, said_positive
@@ -41,7 +43,7 @@ def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str
             "match": record.match,
             "expression": record.expression,
             "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
-            **({"stability": msgspec.to_builtins(record.stability)} if record.stability else {}),
+            **({"stability": _stability(record.stability)} if record.stability else {}),
             "left_out": {
                 task: {"positives": missing, "of": positives}
                 for task, (missing, positives) in fit_left_out(suite, name).items()
@@ -56,6 +58,13 @@ def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str
         "sets": msgspec.to_builtins(header.sets),
         "skipped": msgspec.to_builtins(header.skipped),
         "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        task: [{**asdict(one), "near_alpha": one.near_alpha} for one in listed]
+        for task, listed in of_tasks.items()
     }
 
 
@@ -122,7 +131,6 @@ def explain(
     data: Dataset | Place | str | None = None,
     criteria: Sequence[str] = (),
     predictions: PredictionSource = (),
-    scale: str | None = None,
 ) -> dict[str, Any]:
     """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
 
@@ -133,7 +141,6 @@ def explain(
         data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default.
         predictions: as for ``nooch.evaluate``; none by default.
-        scale: of predictions that do not name theirs.
 
     Returns:
         ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
@@ -161,7 +168,7 @@ def explain(
             problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
         raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
     split, label, known_id = place or (None, _label(data, task, image_id), image_id)
-    runs = as_runs(predictions, suite.tasks, scale) if predictions else []
+    runs = load_predictions(predictions, suite, data) if predictions else []
     answers = [_answer(run, task, image_id, label) for run in runs]
     return {
         "image_id": known_id,

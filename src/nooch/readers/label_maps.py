@@ -24,7 +24,7 @@ from nooch.readers.reader_contract import ImageListing, read
 from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, StepProgress
 
-__all__ = ["MapReading", "ScannedMaps", "read_label_maps"]
+__all__ = ["MapReading", "ScannedMaps", "class_list", "read_label_maps"]
 
 _NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
 _NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
@@ -117,7 +117,7 @@ class MapClasses:
 
 def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
     is_preset = str(classes) in MAP_VALUES
-    names = map_values(str(classes)) if is_preset else _class_list(Path(classes))
+    names = map_values(str(classes)) if is_preset else class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
     named = {value: name for value, name in names.items() if value not in ignored}
     if meant := [value for value, name in named.items() if _means_void(name)]:
@@ -231,8 +231,8 @@ def _means_void(name: str) -> bool:
     return any(some and some <= _NOT_ANNOTATED for some in words)
 
 
-def _class_list(path: Path) -> dict[int, str]:
-    """Pixel value -> class name from a text file."""
+def class_list(path: Path) -> dict[int, str]:
+    """Number -> class name from a text file: ``NUMBER NAME`` per line, or names, counted from 0."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -10,7 +10,7 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import InputError, check_one_of
-from nooch.evaluation import Predictions, class_losses, read_predictions
+from nooch.evaluation import Predictions, class_losses, load_predictions
 from nooch.plans import LOSS_SPLIT
 from nooch.results.score_collection import runs_predictions
 from nooch.selection import select_tasks
@@ -44,7 +44,7 @@ def losses_by_class(
     if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
         runs = _of_method(RunsFolder.open(source), method)
     else:
-        runs = read_predictions(source, None, suite.tasks, scale)
+        runs = load_predictions(source, suite, scale=scale)
     return class_losses(suite, runs, split=split)
 
 

@@ -102,7 +102,7 @@ def fire_hydrant(long: int, random: Random) -> ColoredSprite:
 
 
 def kite(long: int, random: Random) -> ColoredSprite:
-    """A diamond of two colours with a tail of bows."""
+    """A diamond of two colors with a tail of bows."""
     name, first = pick(random, BRIGHT)
     second = pick(random, BRIGHT)[1]
     pen = Pen(round(long * 0.66), long)
@@ -197,7 +197,7 @@ def backpack(long: int, random: Random) -> ColoredSprite:
 
 
 def umbrella(long: int, random: Random) -> ColoredSprite:
-    """An open umbrella of two colours."""
+    """An open umbrella of two colors."""
     name, first = pick(random, BRIGHT)
     second = mixed(first, _WHITE, 0.7)
     pen = Pen(long, round(long * 0.9))

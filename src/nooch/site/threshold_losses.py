@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.challenge import POOLED, Suite
 from nooch.criteria import FittedCE
 from nooch.data import Dataset
-from nooch.evaluation.hard_losses import hard_sums
+from nooch.evaluation.task_losses import hard_sums
 from nooch.examples.task_views import TaskView
 from nooch.finding.threshold_sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 

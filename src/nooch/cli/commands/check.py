@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -37,6 +38,7 @@ _GroupOption = typer.Option(
 )
 
 
+@with_reading
 def check_command(
     dataset: Place = typer.Argument(
         ...,
@@ -55,7 +57,6 @@ def check_command(
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
-    scale: str = shared.ScaleOption,
     bootstrap: int = shared.BootstrapOption,
     seed: int = shared.ResamplesSeedOption,
     no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
@@ -71,14 +72,16 @@ def check_command(
     ),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
         tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
-        min_hard=min_hard, scale=scale, bootstrap=bootstrap, with_baselines=not no_baselines,
-        slices=not no_slices, images=images, group=group, seed=seed,
+        min_hard=min_hard, bootstrap=bootstrap, with_baselines=not no_baselines,
+        slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
+        fail_if=[condition for condition in fail_if if condition != "worse"],
     )  # fmt: skip
     with progress() as update:
         checked = check(
@@ -116,15 +119,16 @@ def _print(checked: Checked) -> None:
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     """The conditions that hold: "worse" for any finding, else as for ``nooch evaluate``."""
-    from nooch.evaluation import judge, parse_condition
-
     worse = checked.findings.table.filter(verdict="worse").height
     fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
-    parsed = [parse_condition(text) for text in conditions if text != "worse"]
-    judged = judge(checked.scores.table, parsed, checked.suite)
-    return fired + [f"{v.condition.text}: {v.run}, {v.task}: {v.reason}" for v in judged if v.fired]
+    return fired + [
+        f"{v.condition.text}: {v.run}, {v.task}: {v.reason}"
+        for v in checked.scores.verdicts
+        if v.fired
+    ]
 
 
+@with_reading
 def slices_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Argument(
@@ -144,9 +148,9 @@ def slices_command(
     most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
     group: str = _GroupOption,
-    scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
@@ -164,10 +168,9 @@ def slices_command(
         )
     slices = find_slices(
         data,
-        predictions,
+        read_predictions(predictions, reading, found, data),
         split=splits_to_score(split, found)[0],
         tasks=shared.split_names(tasks) or found.tasks,
-        scale=scale,
         options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:

@@ -5,10 +5,12 @@ loses, and the tasks that follow.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -81,6 +83,7 @@ def classes_command(
         hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
 
 
+@with_reading
 def class_losses_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
@@ -89,9 +92,9 @@ def class_losses_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Show each class's mean loss on all and hard images. For positives and negatives, too."""
     names = ("losses.csv", "losses.svg")
@@ -101,9 +104,8 @@ def class_losses_command(
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
 
-    losses = losses_by_class(
-        load_suite(suite), predictions, split=split, method=method, scale=scale
-    )
+    found = load_suite(suite)
+    losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
     if files:
         out.mkdir(parents=True, exist_ok=True)
         figure = losses_figure(losses)
@@ -125,6 +127,7 @@ def class_losses_command(
             )
 
 
+@with_reading
 def select_tasks_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
@@ -149,9 +152,9 @@ def select_tasks_command(
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
-    scale: str = shared.ScaleOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
@@ -165,7 +168,7 @@ def select_tasks_command(
         similar = _PAPERS
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
-    losses = losses_by_class(whole, predictions, split=split, method=method, scale=scale)
+    losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
     groups = (
         paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
     )
@@ -180,6 +183,14 @@ def select_tasks_command(
     title = f"Tasks by NLL(hard) - NLL(all), {criterion} ({split}); {len(chosen.tasks)} chosen"
     print_table(title, columns, ranking[columns].rows())
     hint(f"{out}: {', '.join(chosen.tasks)}")
+
+
+def _runs(source: Path, reading: Any, suite: Any) -> Any:
+    """The runs of a file of predictions, or a folder of runs as it is."""
+    from nooch.training.run_records import RUNS_MARKER
+
+    is_bench = (source / RUNS_MARKER).is_file()
+    return source if is_bench else read_predictions([source], reading, suite)
 
 
 def _check_like_paper(asked: dict[str, object]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
@@ -18,9 +19,6 @@ from nooch.files import Place, check_output_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
-    from nooch.challenge import Suite
     from nooch.evaluation import ConditionVerdict, Scores
 
 __all__ = ["evaluate_command"]
@@ -36,6 +34,7 @@ class ScoreFormat(StrEnum):
     csv = "csv"
 
 
+@with_reading
 def evaluate_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = Argument(
@@ -49,7 +48,6 @@ def evaluate_command(
         [], help='Exit code 1 if it holds or is undefined, such as "auc@hard[ce,car]<0.85".'
     ),
     junit: Path = Option(None, help="JUnit XML of --fail-if."),
-    scale: str = shared.ScaleOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
     metrics: str = Option(
@@ -60,22 +58,27 @@ def evaluate_command(
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
     baseline: str = Option(None, help="Run to compare the others with; the first by default."),
-    ignore_unknown: bool = Option(
-        False, "--ignore-unknown", help="Leave out what the suite lacks."
-    ),
     strict: bool = shared.StrictOption,
+    min_hard: int = Option(
+        0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
+    ),
     threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
+    reading: Any = None,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
-    from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
+    from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
-    scored = load_suite(suite)
+    scored, data = suite_with_dataset(suite, dataset)
+    if by and data is None:
+        raise ParameterError(
+            "--by needs the dataset, which is not where it was", remedy="give --dataset"
+        )
     wanted = list(dict.fromkeys(shared.split_names(metrics)))
     options = EvaluateOptions(
         split=list(dict.fromkeys(shared.split_names(split))) or None,
@@ -89,14 +92,15 @@ def evaluate_command(
         baseline=baseline,
         averages=average,
         by=shared.split_names(by),
-        attributes=_attributes(scored, dataset) if by else None,
-        scale=scale,
-        ignore_unknown=ignore_unknown,
+        attributes=None if data is None else data.images,
         strict=strict,
+        min_hard=min_hard,
         threads=threads,
+        ignore_unknown=reading.ignore_unknown,
     )
+    runs = read_predictions(predictions, reading, scored, data)
     with progress() as update:
-        scores = evaluate(scored, predictions, options=options, progress=update)
+        scores = evaluate(scored, runs, options=options, progress=update)
     shown = wanted or ("auc", "nll")
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
@@ -127,18 +131,6 @@ def _check_files(
         )
     if out is not None and junit.absolute() == out.absolute():
         raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
-
-
-def _attributes(scored: Suite, dataset: Place | None) -> pl.DataFrame:
-    """Attributes of the dataset's images."""
-    from nooch.data import load_dataset
-
-    data = scored.found_in() if dataset is None else load_dataset(dataset)
-    if data is None:
-        raise ParameterError(
-            "--by needs the dataset, which is not where it was", remedy="give --dataset"
-        )
-    return data.images
 
 
 def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result
 from nooch.english import counted
 from nooch.errors import ParameterError
@@ -17,6 +18,7 @@ from nooch.files import Place
 __all__ = ["export_command"]
 
 
+@with_reading
 def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
@@ -46,7 +48,6 @@ def export_command(
     predictions: list[Path] = Option(
         [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
     ),
-    scale: str = shared.ScaleOption,
     images: Path = Option(
         None,
         help="table: folder that is put before the image paths. pope: folder of the image files.",
@@ -59,6 +60,7 @@ def export_command(
     seed: int = Option(None, help="pope: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Write challenge sets in another tool's format. The licenses of the data are written, too."""
     from nooch.exports.export_suite import ExportSelection, export
@@ -70,8 +72,8 @@ def export_command(
         "no_annotations": no_annotations,
         "subsets": shared.split_names(subsets),
         "id_field": id_field,
-        "predictions": predictions,
-        "scale": scale,
+        "predictions": read_predictions(predictions, reading, exported, data),
+        "scale": reading.scale,
         "images": images,
         "balance": balance,
         "template": template,

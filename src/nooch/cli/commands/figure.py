@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -25,6 +27,7 @@ from nooch.plans import LOSS_SPLIT
 __all__ = ["figure_command", "gallery_command"]
 
 
+@with_reading
 def figure_command(
     names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
@@ -47,13 +50,13 @@ def figure_command(
     beta: str = Option(None, help="fig12, fig13: likewise."),
     tau: str = Option(None, help="fig11, fig14: likewise."),
     embedding: str = Option(None, help="fig11, fig14: embedding; the only one by default."),
-    scale: str = shared.ScaleOption,
     bootstrap: int = shared.BootstrapOption,
     seed: int = shared.ResamplesSeedOption,
     formats: str = Option("svg,pdf,png", help="Formats, separated by commas."),
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
     written = shared.split_names(formats)
@@ -72,7 +75,7 @@ def figure_command(
         sources = Sources(
             suite=sets,
             data=data,
-            predictions=predictions or None,
+            predictions=read_predictions(predictions, reading, sets, data) or None,
             runs=runs,
             paper=paper,
             sweep=None if sweep is None else load_sweep(sweep),
@@ -88,7 +91,7 @@ def figure_command(
             embedding=embedding,
             bootstrap=bootstrap,
             seed=seed,
-            scale=scale,
+            scale=reading.scale,
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )
@@ -111,6 +114,7 @@ def _print_figures(files: list[Path], names: list[str], out: Path, format: Forma
     hint(f"{out}: {', '.join(file.name for file in files)}")
 
 
+@with_reading
 def gallery_command(
     suite: Path = shared.SuiteArgument,
     task: list[str] = Option(
@@ -133,6 +137,7 @@ def gallery_command(
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Draw a task's hard images, with their cues shaded."""
     from nooch.figures.figure_sources import Sources
@@ -148,7 +153,7 @@ def gallery_command(
         suite=sets,
         data=data,
         runs=runs,
-        predictions=predictions or None,
+        predictions=read_predictions(predictions, reading, sets, data) or None,
         split=split,
         methods=shared.split_names(methods) or None,
         images=images,

@@ -56,6 +56,7 @@ def find_command(
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    from nooch.challenge import load_suite
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.cli.terminal_tables import print_found
     from nooch.criteria import Combination
@@ -66,7 +67,10 @@ def find_command(
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
     expression = phi or preset_text(phi_preset, columns, values)
-    options = CriterionOptions(alpha, beta, cues, thresholds, expression, scores, fitted)
+    known = None if fitted is None else load_suite(fitted)
+    options = CriterionOptions(
+        alpha, beta, shared.parse_cues(cues), thresholds, expression, scores, known
+    )
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data: Dataset | Place = dataset.absolute()

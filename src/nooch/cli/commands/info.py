@@ -9,6 +9,7 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_json, print_table, say
 from nooch.files import Place
 
@@ -83,6 +84,7 @@ def show_command(
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.challenge import load_suite
+    from nooch.checking.findings import SMALLEST
     from nooch.cli import terminal_tables
     from nooch.finding.suite_summary import overlaps, summary
 
@@ -91,13 +93,14 @@ def show_command(
         print_json(summary(shown.only(named) if named else shown))
         return
     most = len(shown.tasks) if everything else terminal_tables.MOST
-    shown = terminal_tables.print_counts(shown, named, most)
+    shown = terminal_tables.print_counts(shown, named, most, SMALLEST)
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
     terminal_tables.print_overlap(overlaps(shown))
 
 
+@with_reading
 def explain_command(
     suite: Path = shared.SuiteArgument,
     task: str = Option(..., help="Task of the suite.", autocompletion=shared.complete_tasks),
@@ -105,9 +108,9 @@ def explain_command(
     predictions: list[Path] = Option(
         [], help="Predictions of any model, whose answers are shown. Repeatable."
     ),
-    scale: str = shared.ScaleOption,
     dataset: Place = shared.DatasetOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Explain why an image is hard for a task, or is not."""
     from nooch.finding.suite_summary import explain, suite_with_dataset
@@ -117,7 +120,8 @@ def explain_command(
         path = explained.header.dataset.path
         lost = "is not where it was" if path else "is not named by the suite"
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
-    facts = explain(explained, task, image, data, predictions=predictions, scale=scale)
+    runs = read_predictions(predictions, reading, explained, data)
+    facts = explain(explained, task, image, data, predictions=runs)
     if format is Format.json:
         print_json(facts)
         return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from typer import Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
@@ -14,6 +16,7 @@ from nooch.files import Place
 __all__ = ["report_command"]
 
 
+@with_reading
 def report_command(
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., metavar="SITE", help="Folder to write; it must not exist."),
@@ -44,10 +47,10 @@ def report_command(
     examples: int = Option(8, min=1, help="Images in each group of examples."),
     overwrite: bool = shared.OverwriteOption,
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Write a site of a suite, its images and results. Its pages open from disk."""
     from nooch.challenge import load_suite
-    from nooch.evaluation import read_predictions
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.site.report_site import ReportOptions, write_report
 
@@ -57,10 +60,9 @@ def report_command(
             allowed="one of the two",
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
-    outputs = [r for file in predictions for r in read_predictions(file, None, shown.tasks, None)]
     options = ReportOptions(
         runs=runs,
-        predictions=outputs,
+        predictions=read_predictions(predictions, reading, shown, data),
         methods=None if methods is None else shared.split_names(methods),
         images=images,
         annotations=annotations,

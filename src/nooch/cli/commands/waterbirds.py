@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.option_parsing import command_group
+from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
     FormatOption,
@@ -89,6 +90,7 @@ def make_command(
 
 
 @app.command("score")
+@with_reading
 def score_command(
     suite: Path = Argument(
         ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
@@ -99,6 +101,7 @@ def score_command(
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
     format: Format = FormatOption,
+    reading: Any = None,
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.finding.suite_summary import suite_with_dataset
@@ -108,7 +111,9 @@ def score_command(
     check_one_of("split", split, scored.splits, owner="the suite")
     if data is None:
         raise ParameterError("the dataset is not where it was", remedy="give --dataset")
-    scores = score_waterbirds(scored, predictions, data, split=split)
+    scores = score_waterbirds(
+        scored, read_predictions(predictions, reading, scored, data), data, split=split
+    )
     quantities = waterbirds_table(scores)
     if format is Format.json:
         print_json(quantities.to_dicts())

@@ -203,15 +203,15 @@ class ScannedFile:
         images = self._images(low, high)
         slices = [self._annotations(part, images, low, high) for part in self.annotations]
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
-        ids, numbers, *others = (
-            np.concatenate([some[name] for some in rows]) for name in self._kind.names or ()
-        )
+        names = self._kind.names or ()
+        columns = {name: np.concatenate([some[name] for some in rows]) for name in names}
+        ids, numbers = columns["id"], columns["number"]
         if self.role == "captions":
             texts = [*chain.from_iterable(texts for _, texts in slices)]
             return captions_of(self.path, images, ids, texts, numbers)
-        category_ids, areas = others
+        categories, areas = columns["category"], columns["area"]
         return instances_of(
-            self.path, images, ids, category_ids, areas, self.categories, self.licenses, numbers
+            self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Wrong calls from Python: errors of nooch that name parameters, never flags of a command."""
+"""The Python face: what functions accept; errors that name parameters, never flags."""
 
 import re
 
@@ -133,3 +133,15 @@ def test_gist_matches_the_only_other_criterion(folder):
     several = {"a": nooch.CE(), "b": nooch.CE(beta=0.2), "gist": nooch.Gist("e")}
     with pytest.raises(NoochError, match="no thresholds of its own"):
         nooch.find(alone, several)
+
+
+def test_predictions_may_be_frames_of_other_libraries():
+    expected = nooch.evaluate(SUITE, FRAME).table
+    assert nooch.evaluate(SUITE, FRAME.to_arrow()).table.equals(expected)
+    assert nooch.evaluate(SUITE, FRAME.to_arrow().to_reader()).table.equals(expected)
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install 'nooch[pandas]'")
+    frame = FRAME.to_pandas()
+    assert nooch.evaluate(SUITE, frame).table.equals(expected)
+    assert nooch.evaluate(SUITE, {"predictions": frame}).table.equals(expected)
+    found = nooch.cue_findings(SUITE, frame, data=DATA).table
+    assert found.equals(nooch.cue_findings(SUITE, FRAME, data=DATA).table)

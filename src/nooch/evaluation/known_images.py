@@ -1,0 +1,168 @@
+"""The images that predictions can be of, looked up by id, file name or COCO's digits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from nooch.challenge import Suite
+from nooch.data import Dataset
+from nooch.errors import InputError, some_of
+from nooch.evaluation.aligned_predictions import one_each, union_of
+from nooch.evaluation.predictions import Predictions
+from nooch.readers.image_files import IMAGE_ENDINGS
+
+__all__ = ["KnownImages"]
+
+_ENDING = re.compile(rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)})$")
+
+
+@dataclass(frozen=True, eq=False)
+class KnownImages:
+    """The images of a dataset, else those of a suite's sets.
+
+    Attributes:
+        suite: the suite, or None.
+        data: the dataset, or None.
+    """
+
+    suite: Suite | None = None
+    data: Dataset | None = None
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Classes of the dataset, else tasks of the suite."""
+        if self.data is not None:
+            return self.data.classes
+        return () if self.suite is None else self.suite.tasks
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """``image_id, split, name``: the file name, else the id as text."""
+        images = pl.DataFrame(schema=["image_id", "split", "file_name"])
+        if self.data is not None:
+            images = self.data.images
+        elif self.suite is not None and self.suite.keys:
+            images = pl.concat(_images_of(self.suite))
+        name = pl.coalesce("file_name", pl.col("image_id").cast(pl.String))
+        return images.select("image_id", "split", name=name)
+
+    @property
+    def _dataset(self) -> str:
+        """Fingerprint of the dataset, also where only a suite that was found in it is known."""
+        if self.suite is not None:
+            return self.suite.header.dataset.fingerprint
+        return "" if self.data is None else self.data.fingerprint
+
+    def match(self, run: Predictions, *, ignore_unknown: bool) -> Predictions:
+        """A run with ids in place of file names. Without a dataset, ids may be unknown.
+
+        Raises:
+            InputError: unknown images, a name of several images, two names of one image.
+        """
+        if run.images_of == self._dataset:
+            return run
+        ids, notes = run.image_ids, [run.read]
+        if ids.dtype == pl.String and self._unknown(ids).all():
+            named = self._named(ids)
+            if named.null_count() < len(named):
+                one_each(ids, named, run.run)
+                ids, notes = named, [run.read, "images by file name"]
+        if not ignore_unknown and (self.data is not None or len(notes) > 1):
+            self.check(run, ids)
+        if self.data is not None and self.suite is not None:
+            outside = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
+            count = outside.is_in(ids.cast(outside.dtype, strict=False).implode()).sum()
+            notes += [f"{count:,} images of the dataset are not in the suite"] if count else []
+        read, of = "; ".join(filter(None, notes)), "" if self.data is None else self._dataset
+        run = run.only(images=ids.is_not_null()) if ids.null_count() else run
+        return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=of)
+
+    def check(self, run: Predictions, ids: pl.Series | None = None) -> None:
+        """Raise InputError for images of a run, or by these ids of them, that are not known."""
+        if run.images_of == self._dataset:
+            return
+        unknown = run.image_ids.filter(self._unknown(run.image_ids if ids is None else ids))
+        if len(unknown):
+            owner = "dataset" if self.suite is None else "suite"
+            of = f" of {', '.join(self.suite.splits)}" if self.suite is not None else ""
+            raise InputError(
+                f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
+                f" {some_of(unknown.sort())}",
+                where=f"run {run.run}",
+                allowed=f"images{of}: their ids, or file names of the `dataset`",
+                remedy="leave them out, or give `ignore_unknown`",
+            )
+
+    def _unknown(self, ids: pl.Series) -> pl.Series:
+        """Which ids neither the dataset nor any set has, bool; sets are read as far as needed."""
+        unknown = pl.Series([True]).new_from_index(0, len(ids))
+        for known in self._known():
+            if not unknown.any():
+                break
+            inside = ids.cast(known.dtype, strict=False).is_in(known.implode())
+            unknown &= ~inside.fill_null(value=False)
+        return unknown
+
+    def _known(self) -> Iterator[pl.Series]:
+        if self.data is not None:
+            yield self.data.images["image_id"]
+        if self.suite is not None:
+            yield from (self.suite.set(*key).image_ids for key in self.suite.keys)
+
+    def _named(self, names: pl.Series) -> pl.Series:
+        """Ids of the images with these file names, null where there is none.
+
+        Where no name is known, and all numbers at the end of names are ids, these are the ids, as
+        in COCO_val2014_000000000285.jpg.
+        """
+        known, files = self.table["image_id"], self.table["name"]
+        ids = pl.Series("image_id", _by_name(names, known, files), known.dtype)
+        if ids.null_count() == len(ids) and known.equals(_digits(files)):
+            digits = _digits(names)
+            return digits if digits.is_in(known.implode()).all(ignore_nulls=False) else ids
+        return ids
+
+
+def _images_of(suite: Suite) -> Iterator[pl.DataFrame]:
+    """The images of the sets of each split."""
+    for split in dict.fromkeys(key[2] for key in suite.keys):
+        ids = union_of(suite.set(*key) for key in suite.keys if key[2] == split)
+        none = pl.lit(None, pl.String)
+        yield pl.DataFrame({"image_id": ids}).with_columns(split=pl.lit(split), file_name=none)
+
+
+def _by_name(names: pl.Series, ids: pl.Series, files: pl.Series) -> list[Any]:
+    """The image of the file with the longest common end, None for an unknown file."""
+    images: dict[str, list[int]] = {}
+    for row, file in enumerate(files):
+        for end in _ends(file):
+            images.setdefault(end, []).append(row)
+    found = []
+    for name in names:
+        rows = next((images[end] for end in _ends(name) if end in images), [])
+        if len(rows) > 1:
+            raise InputError(
+                f"{name} is the name of several images: {files[rows[0]]} and {files[rows[1]]}",
+                allowed="file names with enough of their folders, or ids",
+            )
+        found.append(ids[rows[0]] if rows else None)
+    return found
+
+
+def _ends(path: str) -> list[str]:
+    """A path, then with fewer and fewer folders; after these, the same without its ending."""
+    parts = path.replace("\\", "/").split("/")
+    ends = ["/".join(parts[start:]) for start in range(len(parts))]
+    return list(dict.fromkeys([*ends, *(_ENDING.sub("", end) for end in ends)]))
+
+
+def _digits(names: pl.Series) -> pl.Series:
+    """The number at the end of names without their endings, Int64; null where there is none."""
+    stems = names.str.replace(_ENDING.pattern, "").str.extract(r"(\d+)$")
+    return stems.cast(pl.Int64, strict=False).alias("image_id")

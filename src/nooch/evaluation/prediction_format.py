@@ -1,0 +1,73 @@
+"""What files of predictions leave open: scale, decimal sign, names of columns, ids of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from nooch.data import class_name, id_column
+from nooch.data.disk_tables import checked_read
+from nooch.errors import check_one_of
+from nooch.metrics import SCALES
+from nooch.readers.coco.coco_structure import Category, categories_of, decode
+from nooch.readers.label_maps import class_list
+from nooch.readers.yolo_data import read_lines
+
+__all__ = ["PredictionFormat"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionFormat:
+    """What files of predictions leave open.
+
+    Attributes:
+        scale: ``logit`` or ``probability``, where neither the columns nor the values decide.
+        decimal: ``,`` for text with decimal commas.
+        percent: values are percentages.
+        classes: names of an array's columns or of detections' categories: a sequence, or a file:
+            ``NUMBER NAME`` per line, or names, counted from 0, or a COCO file with ``categories``.
+        ids: of an array's rows, or of all images that a detector was run on: a sequence, or a file
+            with one per line.
+        ignore_unknown: leave out predictions of images and tasks that are not known.
+    """
+
+    scale: str | None = None
+    decimal: str = "."
+    percent: bool = False
+    classes: str | Path | Sequence[str] | None = None
+    ids: str | Path | Sequence[Any] | None = None
+    ignore_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            check_one_of("scale", self.scale, SCALES)
+        check_one_of("decimal sign", self.decimal, (".", ","))
+
+    def named(self) -> dict[int, str] | None:
+        """Number -> name of the given classes, or None."""
+        if self.classes is None or not isinstance(self.classes, str | Path):
+            names = None if self.classes is None else map(class_name, self.classes)
+            return None if names is None else dict(enumerate(names))
+        path = Path(self.classes)
+        if path.suffix.lower() != ".json":
+            return class_list(path)
+        file = decode(checked_read(path, path.read_bytes), _Categories, path)
+        return {
+            k: class_name(name, path) for k, name in categories_of(file.categories, path).items()
+        }
+
+    def listed(self) -> pl.Series | None:
+        """The given image ids, or None."""
+        ids: Any = self.ids
+        if isinstance(ids, str | Path):
+            ids = [line.strip() for line in read_lines(Path(ids)) if line.strip()]
+        return None if ids is None else id_column(pl.Series(ids), "`ids`")
+
+
+class _Categories(msgspec.Struct):
+    categories: list[Category]
