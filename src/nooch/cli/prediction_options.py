@@ -63,7 +63,7 @@ def read_predictions(
     files: Sequence[Path],
     reading: PredictionFormat,
     suite: Suite | None = None,
-    data: Dataset | None = None,
+    data: Dataset | Callable[[], Dataset | None] | None = None,
 ) -> list[Predictions]:
     """The runs of files; a note says what was recognized."""
     from nooch.evaluation import described, load_predictions
