@@ -10,9 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import Answers
+from nooch.answers import Answers, LabelOverlay
 from nooch.challenge import ChallengeSet, Suite
 from nooch.challenge.suite import SetRecord
+from nooch.data import ImageId
+from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
 from nooch.evaluation.prediction_format import UNKNOWN
@@ -124,13 +126,20 @@ class AskedSample:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> AskedSample:
+    def of(
+        cls,
+        suite: Suite,
+        runs: Sequence[Predictions],
+        keys: Sequence[Key],
+        overlay: LabelOverlay | None = None,
+    ) -> AskedSample:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
         Args:
             suite: the suite.
             runs: the predictions.
             keys: (criterion, task, split) of the sets that are scored.
+            overlay: corrected labels; images whose label differs from it are left out of sets.
 
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
@@ -139,11 +148,17 @@ class AskedSample:
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
+        wrong: set[tuple[str, ImageId]] = set()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
+            if overlay is not None:
+                right = _agrees(challenge, overlay)
+                left = challenge.image_ids.filter(pl.Series(~right))
+                wrong |= {(key[1], image) for image in left}
+                challenge = challenge.only(right)
             if len(challenge):
                 sets[key] = challenge
         if not sets:
@@ -151,14 +166,12 @@ class AskedSample:
                 "none of the images asked about is in the sets that are scored",
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
-        records = [SetRecord.of(challenge) for challenge in sets.values()]
-        header = msgspec.structs.replace(suite.header, sets=records)
-        part = Suite(header, lambda *key: sets[key])
-        asked_about = sum(frame.height for frame in weights.values())
-        notes = [f"{asked_about:,} images and tasks were asked about; scores are of these"]
-        if any((frame["weight"] != 1).any() for frame in weights.values()):
-            notes[0] += ", weighted to the challenge sets"
-        return cls(part, suite, weights, notes)
+        header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
+        notes = _about(weights)
+        if overlay is not None:
+            number = counted(len(wrong), "corrected label")
+            notes.append(f"{number}: these images are left out of the sets of their task")
+        return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
@@ -166,6 +179,22 @@ class AskedSample:
         at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
         weights = asked["weight"].to_numpy()[at]
         return np.asarray(weights / weights.mean())
+
+
+def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]:
+    """Where corrected labels do not contradict a set's, bool (n,)."""
+    pairs = zip(challenge.image_ids, challenge.labels.tolist(), strict=True)
+    task = challenge.task
+    return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
+
+
+def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:
+    if not weights:
+        return []
+    number = sum(frame.height for frame in weights.values())
+    unequal = any((frame["weight"] != 1).any() for frame in weights.values())
+    whole = ", weighted to the challenge sets" if unequal else ""
+    return [f"{number:,} images and tasks were asked about; scores are of these{whole}"]
 
 
 def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
@@ -86,6 +87,8 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
+        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
+            label it contradicts, or calls ambiguous, are left out of the sets of that task.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -105,6 +108,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
+    labels: str | Path | None = None
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -152,9 +156,7 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = AskedSample(suite, suite)
-    if any(run.weights is not None for run in runs):
-        sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
+    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
     for run in runs if sample.weights else ():
         notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
@@ -192,6 +194,16 @@ def _runs(suite: Suite, predictions: PredictionSource, asked: EvaluateOptions) -
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
     return runs
+
+
+def _sample(
+    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
+) -> AskedSample:
+    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
+    overlay = None if labels is None else read_label_overlay(labels, suite)
+    if overlay is None and all(run.weights is None for run in runs):
+        return AskedSample(suite, suite)
+    return AskedSample.of(suite, runs, keys, overlay)
 
 
 @dataclass(frozen=True, eq=False)
