@@ -16,8 +16,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.criteria.support_thresholds import read_task_numbers
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.metrics import stable_order
 from nooch.metrics.pointwise import probabilities
 from nooch.yaml_files import read_yaml

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample, context_lines
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions, check_tasks, union_of
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
