@@ -146,7 +146,9 @@ def evaluate(
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = _runs(suite, predictions, asked)
+    runs = load_predictions(predictions, suite, options=asked)
+    for run in () if asked.ignore_unknown else runs:
+        check_tasks(run, suite)
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
@@ -181,18 +183,9 @@ def evaluate(
         table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
-    if thresholds:
-        settings["thresholds"] = thresholds
+    settings |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
     return Scores(table, differences, notes, settings, verdicts)
-
-
-def _runs(suite: Suite, predictions: PredictionSource, asked: EvaluateOptions) -> list[Predictions]:
-    """The predictions. Raises InputError for those of unknown tasks."""
-    runs = load_predictions(predictions, suite, options=asked)
-    for run in () if asked.ignore_unknown else runs:
-        check_tasks(run, suite)
-    return runs
 
 
 def _sample(
@@ -316,31 +309,23 @@ def _resolved(
 ) -> EvaluateOptions:
     """With a baseline, averages as distributions, and the metrics of the conditions."""
     names = [run.run for run in runs]
-    metrics = list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)]))
-    if in_words := [run.run for run in runs if run.in_words]:
-        if tuple(asked.metrics) == METRICS:
-            metrics = list(dict.fromkeys([*ANSWER_METRICS, *(c.metric for c in conditions)]))
-        if wrong := [name for name in metrics if name not in ANSWER_METRICS]:
-            raise ParameterError(
-                f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
-                where="`metrics`",
-                allowed=", ".join(ANSWER_METRICS),
-            )
-    return replace(
-        asked,
-        baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
-        averages=_distributions(asked.averages, suite),
-        metrics=metrics,
-    )
-
-
-def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
-    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
+    in_words = [run.run for run in runs if run.in_words]
+    default = ANSWER_METRICS if in_words and tuple(asked.metrics) == METRICS else asked.metrics
+    metrics = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    wrong = [name for name in metrics if name not in ANSWER_METRICS]
+    if in_words and wrong:
+        raise ParameterError(
+            f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
+            where="`metrics`",
+            allowed=", ".join(ANSWER_METRICS),
+        )
+    baseline = check_one_of("run", asked.baseline or names[0], names, owner="the predictions")
+    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in asked.averages]
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError(
             "two averages have one name", where="averages", allowed="each name once"
         )
-    return shares
+    return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
 
 
 def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -145,15 +145,13 @@ def scores_table(
     resamples: int,
 ) -> pl.DataFrame:
     """Blocks without a baseline as the table of ``Scores``; ``about``: run -> (method, seed)."""
-    run = pl.col("run")
-    methods = {name: method for name, (method, _) in about.items()}
-    seeds = {name: seed for name, (_, seed) in about.items()}
-    return _frame([b for b in blocks if b.baseline is None], metrics, resamples).select(
-        run,
-        run.replace_strict(methods, return_dtype=pl.String).alias("method"),
-        run.replace_strict(seeds, return_dtype=pl.Int64).alias("seed"),
-        pl.exclude("run", "baseline"),
+    rows = [(run, *of) for run, of in about.items()]
+    runs = pl.DataFrame(
+        rows, {"run": pl.String, "method": pl.String, "seed": pl.Int64}, orient="row"
     )
+    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
+    frame = frame.join(runs, on="run", how="left", maintain_order="left")
+    return frame.select(*runs.columns, pl.exclude(*runs.columns, "baseline"))
 
 
 def differences_table(
