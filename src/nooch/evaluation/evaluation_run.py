@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
@@ -85,6 +86,8 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
+        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
+            label it contradicts, or calls ambiguous, are left out of the sets of that task.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -104,6 +107,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
+    labels: str | Path | None = None
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -153,7 +157,8 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
+    overlay = None if asked.labels is None else read_label_overlay(asked.labels, suite)
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits], overlay)
     notes += _about_answers(sample, runs, wanted, asked)
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
