@@ -33,6 +33,7 @@ SCRIPTS = {
     "Scenes: images per second, and memory": "bench_scenes.py",
     "Fine-tuning: networks that share batches": "bench_finetune.py",
     "Pixels: the cache built and read": "bench_pixels.py",
+    "Checking: slices of a real model against peers": "bench_checking.py",
 }
 
 

@@ -15,6 +15,7 @@ from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.errors import MissingExtraError
+from nooch.report import Shown
 from nooch.results.run_results import paper_cells, read_results
 
 HOSTILE = [
@@ -117,7 +118,7 @@ def test_hostile_names_of_classes_tasks_and_criteria():
     for key in suite.keys:
         if key[2] == "test":
             sets = suite.set(*key)
-            values = {"image_id": sets.image_ids, "task": key[1], "logit": sets.labels * 1.0}
+            values = {"image_id": sets.image_ids, "task": key[1], "logit": sets.labels * 2.0 - 1}
             frames.append(pl.DataFrame({**values, "run": HOSTILE[1]}))
     rows = read(nooch.evaluate(suite, pl.concat(frames))._repr_html_())
     assert {row[3] for row in rows[1:]} == {HOSTILE[1]}
@@ -234,7 +235,8 @@ def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
 
 def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
     _, suite, _, scores, found, slices = results()
-    checked = nooch.Checked(suite, scores, found, None, [], tmp_path / "<b>")
+    errors = Shown("Errors", ["task"], [], 1)
+    checked = nooch.Checked(suite, scores, found, None, errors, [], tmp_path / "<b>")
     assert "Slices" not in repr(checked)
     assert "page: " in repr(checked)
     assert "&lt;b&gt;/report/index.html" in checked._repr_html_()

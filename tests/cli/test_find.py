@@ -66,7 +66,11 @@ def test_the_exact_forms(dataset, run_cli, tmp_path):
         for split in ("valid", "test"):
             assert counts["ce", task, split] == counts["gist", task, split]
     text = run_cli("show three").out
-    for title in ("Challenge sets (test)", "Context cues (ce)", "Overlap of criteria"):
+    for title in (
+        "Challenge sets (test; * fewer than 20 images)",
+        "Context cues (ce)",
+        "Overlap of criteria",
+    ):
         assert title in text
     assert "Thresholds on support (valid)" in text
 

@@ -130,6 +130,11 @@ def test_a_damaged_document_is_refused_in_the_words_for_the_whole(text, size, da
     assert _said(lambda: _walked(damaged, size)) == _said(lambda: _whole(damaged))
 
 
+def test_a_damaged_key_is_refused_in_the_words_for_the_whole():
+    text = b'{"\\images": [], "annotations": []}'
+    assert "byte 4" in _said(lambda: _walked(text, 1)) == _said(lambda: _whole(text))
+
+
 def _decoded(text, start, stop):
     """The elements of a slice; None where it does not decode."""
     try:

@@ -117,7 +117,9 @@ def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
         for criterion in suite.criteria:
             if (criterion, task, "test") in suite.keys:
                 record = suite.record(criterion, task, "test")
-                expected += [str(record.hard_positives), str(record.hard_negatives)]
+                hard = record.hard_positives, record.hard_negatives
+                # a star marks fewer than 20
+                expected += [f"{n}*" if n < 20 else str(n) for n in hard]
             else:
                 expected += ["–", "–"]
         assert counts[task][:-2] == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,17 @@ from nooch.data.disk_tables import checked_read, read_table
 from nooch.data.json_records import json_records
 from nooch.errors import InputError, MissingExtraError
 
-__all__ = ["FORMATS", "AnswerFormat", "RawAnswer", "read_raw_answers", "recognized_format"]
+__all__ = [
+    "FORMATS",
+    "AnswerFormat",
+    "RawAnswer",
+    "holds_answers",
+    "read_raw_answers",
+    "recognized_format",
+]
+
+_FIRST = 1 << 20
+"""Characters within which a file's first record ends."""
 
 Record = Mapping[str, Any]
 
@@ -121,7 +133,7 @@ FORMATS: Mapping[str, AnswerFormat] = {
     "lmms-eval": AnswerFormat(
         _fields("doc_id filtered_resps", "doc_id resps"), "lmms-eval", _lmms_eval
     ),
-    "vlmevalkit": AnswerFormat(_fields("index prediction"), "vlmevalkit", _vlmevalkit),
+    "vlmevalkit": AnswerFormat(_fields("index question prediction"), "vlmevalkit", _vlmevalkit),
     "dash-b": AnswerFormat(
         _fields("img_id object_name response", "img_id object_name answer"), "word", _dash
     ),
@@ -139,6 +151,30 @@ def recognized_format(fields: set[str]) -> str | None:
         if any(alternative <= fields for alternative in kind.fields):
             return name
     return None
+
+
+def holds_answers(path: str | Path) -> bool:
+    """Whether a file's first record has the fields of an answer; False where it cannot be read."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if not path.is_file():
+        return False
+    try:
+        if ending == ".parquet":
+            fields = set(pl.read_parquet_schema(path))
+        elif ending == ".xlsx":
+            return True
+        else:
+            with path.open(encoding="utf-8-sig") as file:
+                start = file.read(_FIRST)
+            if ending in {".csv", ".tsv"}:
+                fields = set(re.split(r"[,;\t]", start.partition("\n")[0].strip()))
+            else:
+                record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
+                fields = set(record) if isinstance(record, dict) else set()
+    except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError):
+        return False
+    return recognized_format(fields) is not None
 
 
 def read_raw_answers(path: str | Path) -> tuple[str, list[RawAnswer]]:

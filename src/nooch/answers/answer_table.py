@@ -62,7 +62,7 @@ def read_answers(
         path: a file in one of ``FORMATS``.
         suite: the suite.
         questions: the file of questions that were asked: ``questions.parquet`` of an export or its
-            folder, or POPE's or LLaVA's JSON. By default the one next_to the answers, else the
+            folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
             questions that ``nooch export --to pope`` draws without further options.
         rule: how text becomes yes or no, a name out of ``RULES``; by default the rule of the tool
             that wrote the file.

@@ -1,6 +1,6 @@
 """Captions: which objects they mention, and how often these are not in the image."""
 
-from nooch.captions.caption_files import Captions, read_captions
+from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 
@@ -8,7 +8,7 @@ __all__ = [
     "COCO",
     "CaptionOptions",
     "CaptionScores",
-    "Captions",
+    "ModelCaptions",
     "Vocabulary",
     "load_vocabulary",
     "read_captions",

@@ -12,7 +12,7 @@ from nooch.data import ImageId, read_table
 from nooch.data.json_records import json_records
 from nooch.errors import InputError, some_of
 
-__all__ = ["Captions", "read_captions"]
+__all__ = ["ModelCaptions", "read_captions"]
 
 _IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
 _TABLES = {".parquet", ".csv", ".tsv"}
@@ -20,7 +20,7 @@ _ALLOWED = f"records with one of {', '.join(_IMAGE)} and one of {', '.join(_TEXT
 
 
 @dataclass(frozen=True)
-class Captions:
+class ModelCaptions:
     """One model's captions.
 
     Attributes:
@@ -34,7 +34,7 @@ class Captions:
     n_outside: int = 0
 
 
-def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> list[Captions]:
+def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> list[ModelCaptions]:
     """The captions of each file.
 
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
@@ -74,7 +74,7 @@ def _read(
     records: Sequence[Mapping[str, Any]],
     images: Mapping[Any, Any],
     ids: Mapping[str, ImageId],
-) -> Captions:
+) -> ModelCaptions:
     if not records:
         raise InputError("holds no caption", where=path, allowed=_ALLOWED)
     text_field = next((name for name in _TEXT if name in records[0]), None)
@@ -111,4 +111,4 @@ def _read(
         )
     if not texts:
         raise InputError("no caption is of an image of the suite", where=path)
-    return Captions(path.stem, texts, outside)
+    return ModelCaptions(path.stem, texts, outside)

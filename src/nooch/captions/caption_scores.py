@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from nooch.answers import images_of
-from nooch.captions.caption_files import Captions, read_captions
+from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
 from nooch.data import ImageId
@@ -29,6 +29,15 @@ __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 
 POOLED = "pooled"
 """The task that stands for the answers about all tasks together."""
+_SHOWN = (
+    ("absent_% hard", "rate", "hard_negative", 100.0),
+    ("absent_% easy", "rate", "easy_negative", 100.0),
+    ("absent ratio", "ratio", "negative", 1.0),
+    ("odds ratio", "odds_ratio", "negative", 1.0),
+    ("recall_% hard", "rate", "hard_positive", 100.0),
+    ("recall_% easy", "rate", "easy_positive", 100.0),
+)
+"""What is shown: title, measure, subset, factor."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,15 @@ class CaptionScores(TabularResult):
 
     @property
     def display(self) -> DisplayTable:
-        """Pooled rates, ratios and odds ratios."""
-        rows = self.table.filter(pl.col("task") == POOLED)
-        columns = ["run", "criterion", "measure", "subset", "value", "low", "high", "n"]
-        return DisplayTable(
-            "CaptionScores", columns, rows.select(columns).rows(), left=4, notes=self.notes
-        )
+        """Pooled over tasks: recall, mentions of absent objects in percent, ratio, odds ratio."""
+        columns = ["run", "criterion", *(title for title, *_ in _SHOWN)]
+        pooled = self.table.filter(pl.col("task") == POOLED)
+        rows = []
+        for (run, criterion), part in pooled.group_by("run", "criterion", maintain_order=True):
+            values = {(row["measure"], row["subset"]): row for row in part.iter_rows(named=True)}
+            cells = [_cell(values[measure, of], scale) for _, measure, of, scale in _SHOWN]
+            rows.append([run, criterion, *cells])
+        return DisplayTable("CaptionScores", columns, rows, left=2, notes=self.notes)
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet`` or ``.csv``; with notes and settings as ``.json``."""
@@ -88,6 +100,16 @@ class CaptionScores(TabularResult):
             return self.table.write_csv().encode()
         content = {"settings": self.settings, "notes": self.notes, "scores": self.table.to_dicts()}
         return msgspec.json.format(msgspec.json.encode(content))
+
+
+def _cell(row: Mapping[str, Any], scale: float) -> str | None:
+    """A value with its interval."""
+    if row["value"] is None:
+        return None
+    interval = ""
+    if row["low"] is not None:
+        interval = f" [{scale * row['low']:.1f}, {scale * row['high']:.1f}]"
+    return f"{scale * row['value']:.1f}{interval}"
 
 
 def score_captions(
@@ -173,7 +195,7 @@ def _cells(suite: Suite, keys: Sequence[tuple[str, str, str]]) -> dict[str, pl.D
 
 
 def _scores(
-    run: Captions,
+    run: ModelCaptions,
     vocabulary: Vocabulary,
     cells: Mapping[str, pl.DataFrame],
     tasks: Sequence[str],

@@ -15,10 +15,11 @@ from msgspec import UNSET, UnsetType
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, load_dataset
+from nooch.data import Dataset, as_dataset, load_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
+from nooch.files import Place
 
 __all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
 
@@ -280,13 +281,15 @@ class Suite(Displayed):
         self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
 
-    def require_dataset(self, data: Dataset) -> None:
-        """Raise ParameterError unless this is the dataset that the suite was found in."""
+    def require_dataset(self, data: Dataset | Place | str) -> Dataset:
+        """The dataset, opened. Raises ParameterError unless the suite was found in it."""
+        data = as_dataset(data)
         if data.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
                 "the dataset is not the one that the suite was found in: their fingerprints differ",
                 remedy="give that one, or find the suite again",
             )
+        return data
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""

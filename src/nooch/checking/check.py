@@ -216,7 +216,7 @@ def check(
                 seed=chosen.seed,
                 group=chosen.group,
             )
-        notes = [chosen_tasks, *notes, *_near_alpha(suite)]
+        notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
     return checked

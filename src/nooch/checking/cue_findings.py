@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite, as_suite
 from nooch.checking.findings import Findings, some_images
-from nooch.data import Dataset, as_dataset
+from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.aligned_predictions import Aligned
@@ -62,10 +62,8 @@ def cue_findings(
         ParameterError: an unknown task or split.
     """
     suite = as_suite(suite)
-    data = None if data is None else as_dataset(data)
     suite.require_easy("comparing contexts")
-    if data is not None:
-        suite.require_dataset(data)
+    data = None if data is None else suite.require_dataset(data)
     (split,) = splits_to_score(split, suite)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")

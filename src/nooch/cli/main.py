@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,7 @@ from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
     bench,
+    captions,
     check,
     classes,
     download,
@@ -40,58 +42,43 @@ from nooch.cli.terminal_output import fail, note, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
-__all__ = ["COMMANDS", "app", "run"]
+__all__ = ["COMMANDS", "app", "command_name", "run"]
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
-COMMANDS: dict[str, dict[str, Any]] = {
-    "Data": {
-        "import": import_data.app,
-        "download": download.app,
-        "scenes": scenes.scenes_command,
-        "waterbirds": waterbirds.app,
-        "add-attributes": add_attributes.add_attributes_command,
-        "embed": find.embed_command,
-        "info": info.info_command,
-    },
-    "Find": {
-        "find": find.find_command,
-        "show": info.show_command,
-        "explain": info.explain_command,
-        "sweep-thresholds": sweep_thresholds.sweep_command,
-        "find-score": scenes.find_score_command,
-        "class-losses": classes.losses_command,
-        "select-tasks": classes.select_command,
-    },
-    "Score": {
-        "check": check.check_command,
-        "predict": predict.predict_command,
-        "evaluate": evaluate.evaluate_command,
-        "slices": check.slices_command,
-    },
-    "Train": {
-        "pixels": pixels.pixels_command,
-        "features": pixels.features_command,
-        "bench": bench.bench_command,
-        "status": status.status_command,
-        "collect": bench.collect_command,
-        "classes": classes.classes_command,
-    },
-    "See": {
-        "report": report.report_command,
-        "gallery": figure.gallery_command,
-        "figure": figure.figure_command,
-        "results": results.results_command,
-        "statements": results.statements_command,
-    },
-    "Share": {
-        "export": export.export_command,
-        "import-suite": import_suite.app,
-        "verify": info.verify_command,
-    },
-}
-"""What the commands are for -> their names, as the help lists them."""
+COMMANDS: dict[str, tuple[Any, ...]] = {
+    "Data": (
+        import_data.app, download.app, scenes.scenes_command, waterbirds.app,
+        add_attributes.add_attributes_command, find.embed_command, info.info_command,
+    ),
+    "Find": (
+        find.find_command, info.show_command, info.explain_command,
+        sweep_thresholds.sweep_thresholds_command, scenes.find_score_command,
+        classes.class_losses_command, classes.select_tasks_command,
+    ),
+    "Score": (
+        check.check_command, predict.predict_command, evaluate.evaluate_command,
+        captions.captions_command, check.slices_command,
+    ),
+    "Train": (
+        pixels.pixels_command, pixels.features_command, bench.bench_command,
+        status.status_command, bench.collect_command, classes.classes_command,
+    ),
+    "See": (
+        report.report_command, figure.gallery_command, figure.figure_command,
+        results.results_command, results.statements_command,
+    ),
+    "Share": (export.export_command, import_suite.app, info.verify_command),
+}  # fmt: skip
+"""What the commands are for -> the commands, as the help lists them."""
+
+
+def command_name(command: Any) -> str:
+    """How a command is typed: as its function is named, or its group."""
+    if isinstance(command, typer.Typer):
+        return str(command.info.name)
+    return str(command.__name__).removesuffix("_command").replace("_", "-")
 
 
 _RENAMED = {
@@ -108,7 +95,8 @@ class _Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - of typer
         """List the commands by what they are for, each with one line."""
         width = max(map(len, self.commands))
-        for purpose, names in COMMANDS.items():
+        for purpose, commands in COMMANDS.items():
+            names = map(command_name, commands)
             with formatter.section(purpose):
                 short = [(f"{n:{width}}", self.commands[n].get_short_help_str(56)) for n in names]
                 formatter.write_dl(short)
@@ -145,14 +133,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _commands in COMMANDS.values():
-    for _name, _command in _commands.items():
-        if not isinstance(_command, typer.Typer):
-            app.command(_name, epilog=examples_of(_name))(_command)
-            continue
-        app.add_typer(_command, name=_name)
-        for _inner in _command.registered_commands:
-            _inner.epilog = examples_of(f"{_name} {_inner.name}")
+for _command in chain(*COMMANDS.values()):
+    _name = command_name(_command)
+    if not isinstance(_command, typer.Typer):
+        app.command(_name, epilog=examples_of(_name))(_command)
+        continue
+    app.add_typer(_command)
+    for _inner in _command.registered_commands:
+        _inner.epilog = examples_of(f"{_name} {_inner.name}")
 
 
 @app.callback(invoke_without_command=True)

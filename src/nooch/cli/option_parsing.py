@@ -19,9 +19,16 @@ __all__ = [
     "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
     "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
     "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption",
-    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
-    "split_names",
+    "command_group", "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids",
+    "parse_pairs", "split_names",
 ]  # fmt: skip
+
+
+def command_group(name: str, help: str) -> typer.Typer:
+    """A command that has commands, even if only one."""
+    group = typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)
+    return group
 
 
 def dataset_place(text: str) -> Place:

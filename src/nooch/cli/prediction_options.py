@@ -25,28 +25,36 @@ _OPTIONS: dict[str, Any] = {
     "percent": Option(False, "--percent", help="Values are percentages."),
     "classes": Option(None, help="Class names of arrays or detections: lines, or a COCO file."),
     "ids": Option(None, help="Image ids of arrays or detections, one per line."),
+    "questions": Option(None, help="Questions that answers in words are to; see nooch export."),
+    "rule": Option(None, help="How answers are read: pope, vlmevalkit, lmms-eval, word, ..."),
+    "unknown": Option("wrong", help="Answers that are neither yes nor no: wrong, or skip."),
     "ignore_unknown": Option(False, "--ignore-unknown", help="Leave out unknown images and tasks."),
 }
-_KINDS = {"percent": bool, "ignore_unknown": bool, "classes": Path, "ids": Path}
+_KINDS: dict[str, type] = {"percent": bool, "ignore_unknown": bool}
+_KINDS |= dict.fromkeys(("classes", "ids", "questions"), Path)
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options, which it gets as one parameter ``reading``."""
+    """The command with these options, which it gets as one parameter ``reading``.
+
+    One that the command has itself under the same name means something else there.
+    """
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
+    names = [name for name in _OPTIONS if name not in {p.name for p in own}]
 
     @wraps(command)
     def run(**values: Any) -> None:
         from nooch.evaluation import PredictionFormat
 
-        reading = PredictionFormat(**{name: values.pop(name) for name in _OPTIONS})
+        reading = PredictionFormat(**{name: values.pop(name) for name in names})
         command(**values, reading=reading)
 
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
     added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option)
-        for name, option in _OPTIONS.items()
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_OPTIONS[name])
+        for name in names
     ]
     run.__dict__["__signature__"] = inspect.Signature([*own, *added])
-    run.__annotations__ = {name: _KINDS.get(name, str) for name in _OPTIONS}
+    run.__annotations__ = {name: _KINDS.get(name, str) for name in names}
     run.__annotations__ |= {p.name: command.__annotations__[p.name] for p in own}
     return run
 

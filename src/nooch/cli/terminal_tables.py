@@ -36,14 +36,17 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
 def print_counts(
     suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
 ) -> Suite:
-    """Counts of sets, as the paper's Table 2: of these tasks, or those with most hard images.
+    """Counts of sets, as the paper's Table 2, of these tasks.
+
+    By default of all in their order; of more than 20, those with the most hard images come first.
 
     A star marks fewer than ``least`` images.
 
     Returns:
         The suite of the tasks that are shown, for other tables.
     """
-    shown = suite.only(tasks or _hardest(suite)[:most])
+    ordered = suite.tasks if len(suite.tasks) <= MOST else _hardest(suite)[:most]
+    shown = suite.only(tasks or ordered)
     _print_sizes(shown, least)
     print_skipped(shown if tasks else suite)
     left = {record.task for record in suite.header.sets}.difference(shown.tasks)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from nooch.data.disk_tables import checked_read
 from nooch.errors import InputError
 from nooch.files import read_bytes
 
@@ -21,7 +22,7 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
         InputError: the file cannot be read, is not JSON, or holds anything but objects; the
             message names the record.
     """
-    content = read_bytes(Path(path))
+    content = checked_read(path, lambda: read_bytes(Path(path)))
     records: list[Any]
     try:
         whole = msgspec.json.decode(content)

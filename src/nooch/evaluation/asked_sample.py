@@ -9,7 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.answers import LabelOverlay
 from nooch.challenge import ChallengeSet, Suite
+from nooch.data import ImageId
+from nooch.english import counted
 from nooch.errors import InputError, some_of
 from nooch.evaluation.predictions import Predictions, positions
 
@@ -36,29 +39,41 @@ class AskedSample:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> AskedSample:
+    def of(
+        cls,
+        suite: Suite,
+        runs: Sequence[Predictions],
+        keys: Sequence[Key],
+        overlay: LabelOverlay | None = None,
+    ) -> AskedSample:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
         Args:
             suite: the suite.
             runs: the predictions.
             keys: (criterion, task, split) of the sets that are scored.
+            overlay: corrected labels; images whose label differs from it are left out of sets.
 
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
         """
         samples = [run for run in runs if run.weights is not None]
-        if not samples:
+        if not samples and overlay is None:
             return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
         asked = {task: _asked_alike(samples, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
-        sets = {}
+        sets, wrong = {}, set[tuple[str, ImageId]]()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
+            if overlay is not None:
+                right = _agrees(challenge, overlay)
+                left = challenge.image_ids.filter(pl.Series(~right))
+                wrong |= {(key[1], image) for image in left}
+                challenge = challenge.only(right)
             if len(challenge):
                 sets[key] = challenge
         if not sets:
@@ -66,21 +81,11 @@ class AskedSample:
                 "none of the images asked about is in the sets that are scored",
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
-        h = suite.header
-        part = Suite.of(
-            sets,
-            dataset=h.dataset,
-            criteria=h.criteria,
-            skipped=h.skipped,
-            tasks=h.tasks,
-            splits=h.splits,
-            hard_only=h.hard_only,
-        )
-        asked_about = sum(frame.height for frame in weights.values())
-        notes = [f"{asked_about:,} images and tasks were asked about; scores are of these"]
-        if any((frame["weight"] != 1).any() for frame in weights.values()):
-            notes[0] += ", weighted to the challenge sets"
-        return cls(part, suite, weights, notes)
+        notes = _about(weights)
+        if overlay is not None:
+            number = counted(len(wrong), "corrected label")
+            notes.append(f"{number}: these images are left out of the sets of their task")
+        return cls(_with_sets(suite, sets), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64] | None:
         """Weights of a set's images with mean 1, float64 (n,), or None where all count alike."""
@@ -90,6 +95,36 @@ class AskedSample:
         at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
         weights = asked["weight"].to_numpy()[at]
         return np.asarray(weights / weights.mean())
+
+
+def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]:
+    """Where corrected labels do not contradict a set's, bool (n,)."""
+    pairs = zip(challenge.image_ids, challenge.labels.tolist(), strict=True)
+    task = challenge.task
+    return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
+
+
+def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:
+    if not weights:
+        return []
+    number = sum(frame.height for frame in weights.values())
+    unequal = any((frame["weight"] != 1).any() for frame in weights.values())
+    whole = ", weighted to the challenge sets" if unequal else ""
+    return [f"{number:,} images and tasks were asked about; scores are of these{whole}"]
+
+
+def _with_sets(suite: Suite, sets: Mapping[Key, ChallengeSet]) -> Suite:
+    """The suite with other sets."""
+    h = suite.header
+    return Suite.of(
+        sets,
+        dataset=h.dataset,
+        criteria=h.criteria,
+        skipped=h.skipped,
+        tasks=h.tasks,
+        splits=h.splits,
+        hard_only=h.hard_only,
+    )
 
 
 def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:

@@ -13,9 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
+from nooch.evaluation.answer_predictions import context_lines
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
@@ -84,6 +86,8 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
+        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
+            label it contradicts, or calls ambiguous, are left out of the sets of that task.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -103,6 +107,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
+    labels: str | Path | None = None
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -152,8 +157,9 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
-    notes += sample.notes
+    overlay = None if asked.labels is None else read_label_overlay(asked.labels, suite)
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits], overlay)
+    notes += _about_answers(sample, runs, wanted, asked)
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -357,6 +363,20 @@ def _images(suite: Suite, keys: Sequence[_Key], split: str) -> pl.Series:
         if record.positives + record.negatives == whole:
             return suite.set(*key).image_ids
     return union_of(suite.set(*key) for key in keys)
+
+
+def _about_answers(
+    sample: AskedSample, runs: Sequence[Predictions], keys: Sequence[_Key], asked: EvaluateOptions
+) -> list[str]:
+    """Notes on answers in words, first how often each model says yes to an absent object."""
+    keys = [key for key in keys if key in sample.suite.keys]
+    lines = [
+        line
+        for run in runs
+        if run.weights is not None
+        for line in context_lines(run, sample.suite, keys, asked.bootstrap, asked.seed)
+    ]
+    return [*lines, *sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
 
 
 def _notes(

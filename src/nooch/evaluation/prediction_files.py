@@ -10,9 +10,11 @@ from typing import Any
 
 import polars as pl
 
+from nooch.answers import holds_answers, read_answers
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, some_of
+from nooch.evaluation.answer_predictions import answers_as_predictions
 from nooch.evaluation.detections import detected, with_undetected
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
@@ -40,7 +42,8 @@ def load_predictions(
     """All runs of all sources, each with a unique name.
 
     Args:
-        source: see ``PredictionSource``. A file's runs are named by its column ``run``, else after
+        source: see ``PredictionSource``; a file may also hold answers in words, see
+            ``read_answers``. A file's runs are named by its column ``run``, else after
             method and seed, else after the file and seed; where names of ``run`` are repeated,
             after all three. A mapping names them: ``KEY``, or ``KEY/RUN`` if there are several.
         suite: what the predictions are for.
@@ -71,10 +74,14 @@ def load_predictions(
     for name, part in sources:
         # files of one name in different folders are distinguished by their folders
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
-        of_part = _read(part, name or (str(part) if whole else None), tasks, images, how)
-        of_part = [images.match(run, ignore_unknown=ignore) for run in of_part]
-        if isinstance(part, str | Path) and Path(part).suffix.lower() == ".json":
-            of_part = [with_undetected(run, images, how) for run in of_part]
+        label = name or (str(part) if whole else None)
+        if isinstance(part, str | Path) and holds_answers(part):
+            of_part = [_answers(part, label, suite, how)]
+        else:
+            of_part = _read(part, label, tasks, images, how)
+            of_part = [images.match(run, ignore_unknown=ignore) for run in of_part]
+            if isinstance(part, str | Path) and Path(part).suffix.lower() == ".json":
+                of_part = [with_undetected(run, images, how) for run in of_part]
         runs += of_part if name is None else _renamed(of_part, name)
     counts = Counter(run.run for run in runs)
     if twice := sorted(run for run, count in counts.items() if count > 1):
@@ -94,6 +101,16 @@ def described(runs: Sequence[Predictions]) -> str:
     facts = [f"{len(runs):,} runs"] if len(runs) > 1 else []
     facts += [f"{n:,} images", *dict.fromkeys(run.read for run in runs if run.read)]
     return f"Predictions: {', '.join(facts)}"
+
+
+def _answers(
+    path: str | Path, name: str | None, suite: Suite | None, how: PredictionFormat
+) -> Predictions:
+    """The run of a file of answers in words."""
+    if suite is None:
+        raise InputError("holds answers, which need the suite that they are about", where=path)
+    read = read_answers(path, suite, questions=how.questions, rule=how.rule, run=name)
+    return answers_as_predictions(read, how.unknown)
 
 
 def _is_one(source: PredictionSource) -> bool:

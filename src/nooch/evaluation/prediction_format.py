@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.answers import RULES
 from nooch.data import class_name, id_column
 from nooch.data.disk_tables import checked_read
 from nooch.errors import check_one_of
@@ -18,7 +19,10 @@ from nooch.readers.coco.coco_structure import Category, categories_of, decode
 from nooch.readers.label_maps import class_list
 from nooch.readers.yolo_data import read_lines
 
-__all__ = ["PredictionFormat"]
+__all__ = ["UNKNOWN", "PredictionFormat"]
+
+UNKNOWN = ("wrong", "skip")
+"""What an answer that is neither yes nor no counts as: wrong, or not asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,25 +38,35 @@ class PredictionFormat:
         ids: of an array's rows, or of all images that a detector was run on: a sequence, or a file
             with one per line.
         ignore_unknown: leave out predictions of images and tasks that are not known.
+        questions: file of the questions that answers in words are to, see ``read_answers``.
+        rule: how their text becomes yes or no; by default that of the tool that wrote the file.
+        unknown: ``wrong`` or ``skip``, what an answer counts as that is neither yes nor no.
     """
 
     scale: str | None = None
     decimal: str = "."
     percent: bool = False
     classes: str | Path | Sequence[str] | None = None
-    ids: str | Path | Sequence[Any] | None = None
+    ids: object = None
     ignore_unknown: bool = False
+    questions: str | Path | None = None
+    rule: str | None = None
+    unknown: str = "wrong"
 
     def __post_init__(self) -> None:
         if self.scale is not None:
             check_one_of("scale", self.scale, SCALES)
         check_one_of("decimal sign", self.decimal, (".", ","))
+        check_one_of("way to count unknown answers", self.unknown, UNKNOWN)
+        if self.rule is not None:
+            check_one_of("rule", self.rule, RULES)
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""
-        if self.classes is None or not isinstance(self.classes, str | Path):
-            names = None if self.classes is None else map(class_name, self.classes)
-            return None if names is None else dict(enumerate(names))
+        if self.classes is None:
+            return None
+        if not isinstance(self.classes, str | Path):
+            return dict(enumerate(map(class_name, self.classes)))
         path = Path(self.classes)
         if path.suffix.lower() != ".json":
             return class_list(path)

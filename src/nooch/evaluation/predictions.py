@@ -34,6 +34,7 @@ class Predictions:
         seed: seed of the training, or None.
         labels: int8 (n_tasks, n), the labels given with the predictions, -1 = none; or None.
         read: what was recognized in their file, in words.
+        notes: what a reader of their scores should know.
         images_of: the fingerprint of the dataset that the images were looked up in.
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
             was not asked about; or None, where all images have predictions.
@@ -49,6 +50,7 @@ class Predictions:
     seed: int | None = None
     labels: NDArray[np.int8] | None = None
     read: str = ""
+    notes: tuple[str, ...] = ()
     images_of: str = ""
     weights: NDArray[np.float64] | None = None
     in_words: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -14,13 +14,15 @@ import numpy as np
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
 from nooch.criteria import FITTED, fitted_from_json
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import ANNOTATED, Dataset, ImageId, as_dataset, load_dataset, position_of
+from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place
 from nooch.finding.annotation_coverage import left_out
 from nooch.metrics.pointwise import probabilities, said_positive
+
+if TYPE_CHECKING:
+    from nooch.evaluation import Predictions
+    from nooch.evaluation.prediction_files import PredictionSource
 
 __all__ = [
     "annotation_facts",
@@ -151,9 +153,7 @@ def explain(
         InputError: predictions that cannot be read.
     """
     suite = as_suite(suite)
-    data = None if data is None else as_dataset(data)
-    if data is not None:
-        suite.require_dataset(data)
+    data = None if data is None else suite.require_dataset(data)
     verdicts, place = [], None
     for criterion in criteria or suite.criteria:
         located = _locate(suite, criterion, task, image_id)
@@ -168,6 +168,9 @@ def explain(
             problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
         raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
     split, label, known_id = place or (None, _label(data, task, image_id), image_id)
+    # only here: find and show print summaries, and start without the readers of predictions
+    from nooch.evaluation import load_predictions
+
     runs = load_predictions(predictions, suite, data) if predictions else []
     answers = [_answer(run, task, image_id, label) for run in runs]
     return {

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import polars as pl
 
+from nooch.challenge import Suite
 from nooch.examples.example_choice import Chosen
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView
 from nooch.examples.thumbnails import Wanted
 from nooch.readers.image_files import ImageIndex
-from nooch.site.site_content import Card, ExampleGroup
+from nooch.site.site_content import Card, ExampleGroup, FindingSection
 
-__all__ = ["cards_of", "gallery_rows", "pictures_wanted"]
+__all__ = ["cards_of", "gallery_rows", "pictures_wanted", "with_cards"]
 
 
 def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
@@ -41,6 +44,24 @@ def _card(view: TaskView, images: SplitImages, criterion: str, row: int) -> Card
     image_id = images.ids[row]
     link = {"task": view.task, "split": images.split, "criterion": criterion, "image": image_id}
     return Card(images.split, row, str(image_id), lines, urlencode(link))
+
+
+def with_cards(
+    sections: Sequence[FindingSection], images: SplitImages, suite: Suite
+) -> list[FindingSection]:
+    """Sections of findings with cards in the place of ids."""
+    rows = {image: row for row, image in enumerate(images.ids.cast(pl.String).to_list())}
+
+    def card(task: str, image: str) -> Card:
+        known = {"task": task} if task in suite.tasks else {}
+        link = urlencode({**known, "split": images.split, "image": image})
+        return Card(images.split, rows[image], image, (), link)
+
+    return [
+        replace(one, sentences=[(task, words, [card(task, image) for image in ids])
+                                for task, words, ids in one.sentences])
+        for one in sections
+    ]  # fmt: skip
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlencode
-
-import polars as pl
 
 from nooch.challenge import Suite, as_suite
 from nooch.criteria import FittedCE, FittedGist
-from nooch.data import Dataset, as_dataset
+from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
@@ -32,11 +29,11 @@ from nooch.results.paired_runs import baseline_of, checked_pair, rival_of
 from nooch.results.run_results import Results, merge, read_results
 from nooch.shared_types import Progress, no_progress
 from nooch.site.criterion_data import fitted_of
-from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted
+from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted, with_cards
 from nooch.site.html_pages import PAGES
 from nooch.site.predictions_page import score_predictions, scored_view
 from nooch.site.results_page import results_view
-from nooch.site.site_content import Card, ExampleGroup, FindingSection, Site
+from nooch.site.site_content import ExampleGroup, FindingSection, Site
 from nooch.site.site_folder import SITE_MARKER, write_site
 from nooch.site.threshold_losses import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
@@ -149,11 +146,9 @@ def write_report(
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
     suite = as_suite(suite)
-    data = None if data is None else as_dataset(data)
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
-    if data is not None:
-        suite.require_dataset(data)
+    data = None if data is None else suite.require_dataset(data)
     split = splits_to_score(options.split, suite)[0]
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
@@ -169,7 +164,7 @@ def write_report(
         stated = [] if scored.scores is None else scored.scores.notes
         view = replace(view, scored=scored.tables, notes=[*view.notes, *stated])
     groups, rows, views = content.examples(progress)
-    findings = content.findings()
+    findings = with_cards(options.findings, content.images[split], suite)
     shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
     rows[split] = [*shown, *rows[split]]
     wanted, absent = pictures_wanted(content.images, index, rows)
@@ -312,22 +307,6 @@ class _ReportContent:
                     first[split] += [int(row) for group in chosen for row in group.rows]
             progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, views
-
-    def findings(self) -> list[FindingSection]:
-        """The sections of the overview, with cards in the place of ids."""
-        ids = self.images[self.split].ids.cast(pl.String).to_list()
-        rows = {image_id: row for row, image_id in enumerate(ids)}
-
-        def card(task: str, image: str) -> Card:
-            known = {"task": task} if task in self.suite.tasks else {}
-            link = urlencode({**known, "split": self.split, "image": image})
-            return Card(self.split, rows[image], image, (), link)
-
-        return [
-            replace(one, sentences=[(task, words, [card(task, image) for image in images])
-                                    for task, words, images in one.sentences])
-            for one in self.options.findings
-        ]  # fmt: skip
 
     def criteria(self, views: Sequence[TaskView], progress: Progress) -> dict[str, Any]:
         """Data of the page Criteria."""

@@ -14,10 +14,12 @@ from nooch.cli.terminal_output import (
     Format,
     FormatOption,
     console,
+    hint,
     note,
     print_json,
     print_shown,
     progress,
+    say,
 )
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
@@ -105,15 +107,14 @@ def check_command(
 
 
 def _print(checked: Checked) -> None:
-    screen = console()
     note(*checked.notes)
     errors, *sections = checked.sections(_MOST)
     print_shown([errors.table] if errors.table else [])
     for one in sections:
-        screen.print(one.title, style="bold", markup=False)
+        console().print(one.title, style="bold", markup=False)
         for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
-            screen.print(f"  {sentence}", markup=False, highlight=False)
-    screen.print(f"page: {checked.page}", style="dim", markup=False)
+            say(f"  {sentence}")
+    hint(f"page: {checked.page}")
 
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
@@ -178,6 +179,6 @@ def slices_command(
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
-        console().print(sentence, markup=False, highlight=False)
-        console().print(f"  --phi {quote(phi)}", style="dim", markup=False, highlight=False)
+        say(sentence)
+        hint(f"  --phi {quote(phi)}")
     note(f"slices: {slices.counts}")

@@ -24,7 +24,7 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["classes_command", "losses_command", "select_command"]
+__all__ = ["class_losses_command", "classes_command", "select_tasks_command"]
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
@@ -84,7 +84,7 @@ def classes_command(
 
 
 @with_reading
-def losses_command(
+def class_losses_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
     out: Path = Option(
@@ -128,7 +128,7 @@ def losses_command(
 
 
 @with_reading
-def select_command(
+def select_tasks_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
     out: Path = Option(..., help="Suite folder to write, of the chosen tasks."),

@@ -6,17 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
+from nooch.cli.option_parsing import command_group
 from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, progress, say
 from nooch.english import counted
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Download real data; it resumes.", no_args_is_help=True, rich_markup_mode=None
-)
+app = command_group("download", "Download real data; it resumes.")
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
 From: Any = Option(

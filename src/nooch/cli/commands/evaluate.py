@@ -58,6 +58,9 @@ def evaluate_command(
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
     baseline: str = Option(None, help="Run to compare the others with; the first by default."),
+    labels: Path = Option(
+        None, help="Corrected labels; images that they contradict are left out of the sets."
+    ),
     strict: bool = shared.StrictOption,
     min_hard: int = Option(
         0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
@@ -93,6 +96,7 @@ def evaluate_command(
         averages=average,
         by=shared.split_names(by),
         attributes=None if data is None else data.images,
+        labels=labels,
         strict=strict,
         min_hard=min_hard,
         threads=threads,
@@ -101,7 +105,8 @@ def evaluate_command(
     runs = read_predictions(predictions, reading, scored, data)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
-    shown = wanted or ("auc", "nll")
+    in_words = any(run.in_words for run in runs)
+    shown = wanted or (("recall", "fpr", "accuracy") if in_words else ("auc", "nll"))
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:

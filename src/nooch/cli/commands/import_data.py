@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli.import_options import (
@@ -15,16 +14,14 @@ from nooch.cli.import_options import (
     run_import,
     with_import_options,
 )
-from nooch.cli.option_parsing import OverwriteOption, split_names
+from nooch.cli.option_parsing import OverwriteOption, command_group, split_names
 from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Import annotations as a dataset folder.", no_args_is_help=True, rich_markup_mode=None
-)
+app = command_group("import", "Import annotations as a dataset folder.")
 
 
 @app.command("coco")

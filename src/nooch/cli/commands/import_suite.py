@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import command_group
 from nooch.cli.terminal_output import Format, FormatOption, note
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Import challenge sets as a suite folder.", no_args_is_help=True, rich_markup_mode=None
-)
-
-
-@app.callback()
-def _group() -> None:
-    """Import challenge sets as a suite folder."""
+app = command_group("import-suite", "Import challenge sets as a suite folder.")
 
 
 @app.command("published")

@@ -20,12 +20,12 @@ from nooch.cli.terminal_output import (
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
-__all__ = ["sweep_command"]
+__all__ = ["sweep_thresholds_command"]
 
 _MOST_ROWS = 30
 
 
-def sweep_command(
+def sweep_thresholds_command(
     dataset: Place = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
     alpha: str = Option(

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
+from nooch.cli.option_parsing import command_group
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import (
     Format,
@@ -30,11 +30,7 @@ from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Make the images of Waterbirds; score as in Table 5.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = command_group("waterbirds", "Make the images of Waterbirds; score as in Table 5.")
 
 
 @app.command("make")
@@ -47,15 +43,12 @@ def make_command(
         ..., help="Places: data_large/o/ocean, l/lake/natural, b/bamboo_forest, f/forest/broadleaf."
     ),
     confounder: float = Option(
-        None, help="Share of training birds on their own kind of background. [0.95]"
+        0.95, help="Share of training birds on their own kind of background."
     ),
-    seed: int = Option(None, help="Seed of all draws. [0]"),
+    seed: int = Option(0, help="Seed of all draws."),
     species: str = Option(
-        None,
-        help=(
-            "released: water birds as in the data that everybody uses; corrected: without three"
-            " land birds. [released]"
-        ),
+        "released",
+        help="released: water birds as in the usual data; corrected: without three land birds.",
     ),
     segmentations: Path = Option(None, help="Folder of masks, where it is not CUB/segmentations."),
     metadata: Path = Option(
@@ -67,17 +60,14 @@ def make_command(
     format: Format = FormatOption,
 ) -> None:
     """Put the birds of CUB on backgrounds of Places. The birds are cut out along their masks."""
-    drawn = {"confounder": confounder, "seed": seed, "species": species}
-    named: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
-    if metadata is not None and named:
-        raise ParameterError(
-            f"--metadata leaves nothing to draw, so --{next(iter(named))} has no meaning",
-            remedy="leave it out",
-        )
     from nooch.waterbirds.waterbirds_images import MARKER, Recipe, make_waterbirds
 
+    recipe, usual = Recipe(confounder, seed=seed, species=species), Recipe()
+    for name in ("confounder", "seed", "species"):
+        if metadata is not None and getattr(recipe, name) != getattr(usual, name):
+            problem = f"--metadata leaves nothing to draw, so --{name} has no meaning"
+            raise ParameterError(problem, remedy="leave it out")
     check_output(out, overwrite=overwrite, marker=MARKER)
-    recipe = Recipe(**named)
     with progress() as update:
         birds = make_waterbirds(
             cub,

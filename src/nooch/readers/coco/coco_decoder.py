@@ -213,13 +213,16 @@ class Document(Generic[K]):
             return None
         if self._peek() != b'"':
             self._refuse_whole()
-        start = self._at
-        self._skip("", _ANY)
+        start, key = self._at, ""
         try:
+            self._skip("", _ANY)
             key = msgspec.json.decode(self._content[start : self._at], type=str)
+        except InputError:
+            # the whole is refused in other words
+            self._refuse_whole()
         except UnicodeDecodeError:
             # of a member that is not wanted, any bytes will do
-            key = ""
+            pass
         self._take(b":")
         self._peek()
         return key

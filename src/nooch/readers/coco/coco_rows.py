@@ -203,8 +203,7 @@ class ScannedFile:
         images = self._images(low, high)
         slices = [self._annotations(part, images, low, high) for part in self.annotations]
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
-        names = self._kind.names or ()
-        columns = {name: np.concatenate([some[name] for some in rows]) for name in names}
+        columns = {k: np.concatenate([some[k] for some in rows]) for k in self._kind.names or ()}
         ids, numbers = columns["id"], columns["number"]
         if self.role == "captions":
             texts = [*chain.from_iterable(texts for _, texts in slices)]

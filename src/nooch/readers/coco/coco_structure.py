@@ -223,11 +223,7 @@ def checked_images(
     names: list[str | None],
     path: Path,
 ) -> dict[str, Any]:
-    """Images, by id, as fields of a ``ParsedFile``.
-
-    Raises:
-        InputError: repeated ids, or images without extent.
-    """
+    """Images by id as fields of a ``ParsedFile``. Raises InputError: repeated ids, no extent."""
     if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
         raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)

@@ -1,0 +1,279 @@
+"""Predictions as people have them: names, text, arrays, detections; what is open is refused."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from refusals import fails
+from scored import arrays_of, logits, small_data, small_suite
+
+from nooch.data import Dataset
+from nooch.evaluation import PredictionFormat, described, evaluate, load_predictions
+
+SUITE = small_suite()
+LONG = logits(SUITE).with_columns(value=1 / (1 + (-pl.col("logit")).exp())).drop("logit")
+VALUES, IDS, TASKS = arrays_of(LONG.rename({"value": "logit"}))
+
+
+def _same(run, expected=LONG, tolerance=1e-12):
+    """The run holds the values of a long table."""
+    for task, values in zip(run.tasks, run.values, strict=True):
+        of_task = dict(expected.filter(task=task).select("image_id", "value").rows())
+        ids = run.image_ids.cast(pl.Int64).to_list()
+        assert values.tolist() == pytest.approx([of_task[i] for i in ids], abs=tolerance)
+
+
+def _named(names):
+    """The small dataset with these file names."""
+    data = small_data()
+    images = data.images.with_columns(file_name=pl.Series(names, dtype=pl.String))
+    return Dataset.build(images, data.classes, data.areas)
+
+
+@pytest.mark.parametrize("image", ["image", "filename", "file_name", "path", "id", "Image"])
+@pytest.mark.parametrize("task", ["class", "label", "category"])
+@pytest.mark.parametrize("value", ["prob", "score", "confidence", "Score"])
+def test_other_names_of_columns(image, task, value):
+    frame = LONG.rename({"image_id": image, "task": task, "value": value})
+    (run,) = load_predictions(frame, SUITE)
+    assert run.scale == "probability"
+    assert described([run]) == f'Predictions: 24 images, probabilities (column "{value}")'
+    _same(run)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"filename": "a", "path": "a"}, ["columns filename and path could each be image_id"]),
+        ({"id": 1, "prob": 0.5}, ["columns score and prob could each be logit or probability"]),
+        ({"id": 1, "category": "a"}, ["columns class and category could each be task"]),
+    ],
+)
+def test_columns_of_two_meanings_are_refused(columns, words):
+    frame = LONG.rename({"task": "class", "value": "score"}).drop("image_id")
+    fails(lambda: load_predictions(frame.with_columns(**{c: pl.lit(v) for c, v in columns.items()}),
+                                   SUITE), *words, "rename one")  # fmt: skip
+
+
+SEPARATED = {
+    "semicolons": ("{}; {}; {}\n", {}, "{:.9f}"),
+    "spaces": ('{}, "{}", {}\n', {}, "{:.9f}"),
+    "decimal commas": ("{};{};{}\n", {"decimal": ","}, "{:.9f}"),
+    "percentages": ("{},{},{}\n", {"percent": True}, "{:.7f} %"),
+    "both": ("{}; {}; {}\n", {"decimal": ",", "percent": True}, "{:.7f}%"),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATED)
+def test_text_tables(tmp_path, name):
+    line, options, number = SEPARATED[name]
+    texts = [
+        (i, task, number.format(value * (100 if "percent" in options else 1)))
+        for i, task, value in LONG.select("image_id", "task", "value").rows()
+    ]
+    if "decimal" in options:
+        texts = [(i, task, text.replace(".", ",")) for i, task, text in texts]
+    content = "".join(line.format(*row) for row in [("image_id", "task", "prob"), *texts])
+    (tmp_path / "p.csv").write_text(content)
+    (run,) = load_predictions(tmp_path / "p.csv", SUITE, **options)
+    _same(run, tolerance=1e-8)
+    if options:
+        hint = "`percent`" if "percent" in options else "`decimal`"
+        fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), "holds String", hint)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("logit", "value", ["column logit holds only values from 0 to 1", "`scale` probability"]),
+        ("score", pl.col("value") * 3 - 1, ["column score holds values from", "`scale` logit"]),
+        ("prob", pl.col("value").round(), ["prob holds only 0 and 1", "two levels", "`scale`"]),
+        ("logit", pl.col("value").round(), ["logit holds only 0 and 1"]),
+        ("prob", pl.col("value") * 100, ["are no probability"]),
+    ],
+)
+def test_values_that_do_not_fit_their_name(column, values, words):
+    frame = LONG.with_columns(value=values).rename({"value": column})
+    fails(lambda: load_predictions(frame, SUITE), *words)
+    if "`scale` probability" in words or "two levels" in words:
+        (run,) = load_predictions(frame, SUITE, scale="probability")
+        assert run.scale == "probability"
+        assert ("two levels" in run.read) == ("two levels" in words)
+
+
+NAMES = {
+    "names": ("{}.jpg", "{}.jpg"),
+    "below folders": ("{}.jpg", "/data/all/{}.jpg"),
+    "without folders": ("train/{}.jpg", "{}.jpg"),
+    "without endings": ("a{}.jpg", "a{}"),
+    "another ending and folder": ("a/img{}.jpg", "b/img{}.png"),
+    "backslashes": ("a/{}.jpg", "C:\\data\\a\\{}.jpg"),
+    "COCO's digits": ("{:012d}.jpg", "COCO_val2014_{:012d}.jpg"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_file_names_stand_for_images(name):
+    theirs, ours = NAMES[name]
+    data = _named([theirs.format(i) for i in small_data().images["image_id"]])
+    frame = LONG.rename({"value": "prob"}).with_columns(
+        image_id=pl.Series([ours.format(i) for i in LONG["image_id"]])
+    )
+    (run,) = load_predictions(frame, small_suite(data), data)
+    assert run.image_ids.dtype == pl.Int64
+    _same(run)
+    expected = evaluate(SUITE, LONG.rename({"value": "prob"})).table["value"].to_list()
+    assert evaluate(SUITE, run).table["value"].to_list() == expected
+
+
+def test_without_file_names_the_digits_count_if_all_match():
+    frame = LONG.rename({"value": "prob"}).with_columns(
+        image_id=pl.format("COCO_{}.jpg", pl.col("image_id").cast(pl.String).str.zfill(12))
+    )
+    _same(load_predictions(frame, SUITE)[0])
+    stray = pl.concat([frame, frame[:1].with_columns(image_id=pl.lit("COCO_9999.jpg"))])
+    fails(lambda: evaluate(SUITE, stray), "25 of 25 images are not in the suite", "`dataset`")
+
+
+def test_names_of_several_images_and_unknown_ones_are_refused():
+    numbers = small_data().images["image_id"].to_list()
+    data = _named([f"{'ab'[i % 2]}/{i // 2}.jpg" for i in numbers])
+    frame = pl.DataFrame({"image": ["18.jpg", "a/19.jpg"], "task": "car", "prob": [0.25, 0.5]})
+    suite = small_suite(data)
+    fails(lambda: load_predictions(frame, suite, data), "18.jpg is the name of several images: a/18"
+          ".jpg and b/18.jpg")  # fmt: skip
+    two = frame.with_columns(image=pl.Series(["x/a/19.jpg", "a/19"]))
+    fails(lambda: load_predictions(two, suite, data), "stand for one image: a/19, x/a/19.jpg")
+    one = frame.with_columns(image=pl.Series(["a/19.jpg", "a/99.jpg"]))
+    fails(
+        lambda: load_predictions(one, suite, data), "1 of 2 images are not in the suite: a/99.jpg"
+    )
+    (run,) = load_predictions(one, suite, data, ignore_unknown=True)
+    assert (run.image_ids.to_list(), run.values.tolist()) == ([38], [[0.25]])
+
+
+def test_images_of_training_are_counted_and_no_error():
+    data = small_data()
+    extra = pl.DataFrame({"image_id": [1, 2], "task": "car", "value": [0.25, 0.5]})
+    frame = pl.concat([LONG, extra]).rename({"value": "prob"})
+    runs = load_predictions(frame, SUITE, data)
+    assert described(runs).endswith("; 2 images of the dataset are not in the suite")
+    assert set(evaluate(SUITE, runs).table["split"]) == {"test"}
+    fails(lambda: evaluate(SUITE, frame), "2 of 26 images are not in the suite: 1, 2")
+    stray = frame.with_columns(pl.col("image_id") + 1000)
+    fails(lambda: load_predictions(stray, SUITE, data), "26 of 26 images are not in the suite")
+    fails(lambda: load_predictions(stray, data=data), "26 of 26 images are not in the dataset")
+
+
+def _arrays(folder, kind):
+    """A file of arrays of each kind, and the options that say what it leaves open."""
+    torch = pytest.importorskip("torch")
+    file = folder / f"p.{kind.partition(' ')[0]}"
+    if kind == "npy":
+        np.save(file, VALUES)
+    elif kind == "npz":
+        np.savez(file, anything=VALUES)
+    elif kind == "safetensors":
+        pytest.importorskip("safetensors.torch").save_file(
+            {"probabilities": torch.tensor(VALUES).contiguous()}, file
+        )
+    else:
+        tensor = torch.tensor(VALUES)
+        torch.save({"probabilities": tensor} if kind == "pt of names" else tensor, file)
+    return file, {} if kind in {"safetensors", "pt of names"} else {"scale": "probability"}
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "pt", "pth", "pt of names", "safetensors"])
+def test_arrays_with_ids_and_classes(tmp_path, kind):
+    file, scale = _arrays(tmp_path, kind)
+    (tmp_path / "ids.txt").write_text("\n".join(map(str, IDS)) + "\n")
+    (tmp_path / "classes.txt").write_text("\n".join(TASKS))
+    of_files = {"ids": tmp_path / "ids.txt", "classes": tmp_path / "classes.txt"}
+    for given in (of_files, {"ids": IDS.tolist(), "classes": TASKS}):
+        (run,) = load_predictions(file, SUITE, **given, **scale)
+        _same(run)
+        if scale:
+            fails(lambda g=given: load_predictions(file, SUITE, **g), "an array does not say")
+    fails(lambda: load_predictions(file, SUITE, **scale), "`ids` and `classes`")
+    fails(lambda: load_predictions(file, SUITE, ids=IDS[1:].tolist(), classes=TASKS, **scale),
+          "values have shape")  # fmt: skip
+
+
+def test_tensors_are_never_unpickled(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "unpickled"), "w"))
+
+    torch.save({"logits": Bomb()}, tmp_path / "bomb.pt")
+    torch.save({"logits": torch.ones(2), "epoch": 3}, tmp_path / "more.pt")
+    for name in ("empty.pt", "empty.safetensors"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "noise.pt").write_bytes(bytes(range(256)))
+    (tmp_path / "noise.safetensors").write_bytes(bytes(range(255, -1, -1)))
+    for file in sorted(tmp_path.iterdir()):
+        words = "holds more than tensors" if file.stem == "more" else "cannot be read as tensors"
+        fails(lambda file=file: load_predictions(file, SUITE), str(file), words)
+    assert not (tmp_path / "unpickled").exists()
+
+
+def _detections(folder, rows):
+    keys = ("image_id", "category_id", "score")
+    content = [{**dict(zip(keys, row, strict=True)), "bbox": [0, 0, 1, 1]} for row in rows]
+    (folder / "d.json").write_text(json.dumps(content))
+    return folder / "d.json"
+
+
+@pytest.mark.parametrize("form", ["json", "txt", "names"])
+def test_detections_give_the_largest_score_and_0_elsewhere(tmp_path, form):
+    rows = [(37, 3, 0.25), (37, 3, 0.75), (38, 11, 0.5), (38, 5, 0.9), (37, 3, 0.5)]
+    classes = {"json": '{"categories": [{"id": 3, "name": "car"}, {"id": 5, "name": "bus"},'
+               ' {"id": 11, "name": "fire hydrant"}]}', "txt": "3 car\n5 bus\n11: fire hydrant\n",
+               "names": "\n".join(["a", "b", "c", "car", *"defghijk", "fire hydrant"])}  # fmt: skip
+    named = tmp_path / f"c.{'json' if form == 'json' else 'txt'}"
+    named.write_text(classes[form])
+    file = _detections(tmp_path, rows)
+    if form == "names":
+        fails(lambda: load_predictions(file, SUITE, classes=named), "category ids 3, 5, 11")
+        return
+    (run,) = load_predictions(file, SUITE, classes=named)
+    assert run.image_ids.to_list() == SUITE.set("ce", "car", "test").image_ids.to_list()
+    values = dict(zip(run.tasks, run.values.tolist(), strict=True))
+    assert values["car"] == [0.75, *[0] * 23]
+    assert values["fire_hydrant"] == [0, 0.5, *[0] * 22]
+    assert "COCO detections, 22 images without any" in run.read
+    assert evaluate(SUITE, run).table["value"].is_not_null().any()
+    (listed,) = load_predictions(file, SUITE, classes=named, ids=[36, 37, 38])
+    assert listed.image_ids.to_list() == [36, 37, 38]
+    assert listed.values.max(axis=1).tolist() == [0.75, 0.5]
+    fails(lambda: load_predictions(file, SUITE, classes=named, ids=[37]), "that are not listed: 38")
+    fails(lambda: load_predictions(file, classes=named), "are not listed", "`ids`")
+    fails(lambda: load_predictions(file, SUITE), "no class name is known", "`classes`")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[", "{}", "[1]", '[{"image_id": 1}]', '[{"image_id": 1e400, "category_id": 1}]',
+     '[{"image_id": 99999999999999999999, "category_id": 1, "score": 0.5}]',
+     '[{"image_id": 1, "category_id": 1, "score": 1.5}]',
+     '[{"image_id": 1, "category_id": 1, "score": NaN}]',
+     '[{"image_id": null, "category_id": 1, "score": 0.5}]'],
+)  # fmt: skip
+def test_what_is_no_results(tmp_path, content):
+    (tmp_path / "d.json").write_text(content)
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "cannot be read")
+    (tmp_path / "d.json").write_bytes(b"\xff\xfe\x00")
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "cannot be read")
+    (tmp_path / "d.json").write_text("[]")
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "holds no row")
+
+
+def test_formats_that_are_refused(tmp_path):
+    fails(lambda: PredictionFormat(decimal=";"), "decimal sign", kind=ValueError)
+    fails(lambda: load_predictions(LONG, SUITE, percentage=True), "did you mean", kind=ValueError)
+    (tmp_path / "c.json").write_text('{"images": []}')
+    file = _detections(tmp_path, [(1, 1, 0.5)])
+    for name, words in (("c.json", "categories"), ("none.txt", "cannot be read")):
+        fails(lambda n=name: load_predictions(file, SUITE, classes=tmp_path / n), words)
