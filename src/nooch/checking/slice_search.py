@@ -291,8 +291,10 @@ def _of_task(
         missed = side == "positive"
         every = searched.conditions.of_task(task, size=missed)
         conditions = _distinct(every, of_side, options.min_support)
-        n = searched.pairs(conditions, of_side) if conditions else None
-        for run, wrong in wrong_of.items() if n is not None else ():
+        if not conditions:
+            continue
+        n = searched.pairs(conditions, of_side)
+        for run, wrong in wrong_of.items():
             for held, inside, other in _search(
                 conditions, n, wrong, of_side, searched.half, options
             ):
