@@ -20,7 +20,6 @@ from nooch.data.disk_tables import parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
-from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.evaluation.subsets import CELLS
 from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
@@ -141,7 +140,7 @@ def score_captions(
     tasks, notes = _tasks(suite, vocabulary, chosen)
     for name in chosen.criteria or ():
         check_one_of("criterion", name, suite.criteria, owner="the suite")
-    splits = splits_to_score(chosen.split, suite)
+    splits = suite.splits_to_score(chosen.split)
     keys = [
         key
         for key in suite.keys

@@ -6,42 +6,29 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nooch.cli.option_parsing import Format
+from nooch.display import cell_text
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from nooch.report.score_tables import Shown
+    from nooch.display import DisplayTable
 
 __all__ = [
-    "Format", "FormatOption", "commands_of", "console", "fail", "hint", "note", "print_json",
-    "print_result", "print_shown", "print_table", "print_text", "progress", "say", "speak_for",
-    "with_flags",
+    "commands_of", "console", "fail", "hint", "note", "print_json", "print_result", "print_shown",
+    "print_table", "print_text", "progress", "say", "speak_for", "with_flags",
 ]  # fmt: skip
 
 
 _WIDE = 1000
 """Columns of a table in a file."""
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    text = "text"
-    json = "json"
-
-
-FormatOption: Any = typer.Option(
-    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
-)
 
 
 def console() -> Console:
@@ -160,10 +147,10 @@ def print_table(
     Names come from files and users: in the title and the column names, too, they are no markup.
     Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
-    _print_table(console(), title, columns, [list(map(_cell, row)) for row in rows], left)
+    _print_table(console(), title, columns, [list(map(cell_text, row)) for row in rows], left)
 
 
-def print_shown(tables: Iterable[Shown]) -> None:
+def print_shown(tables: Iterable[DisplayTable]) -> None:
     """Print tables of scores or results; in a file, nothing is cut or folded."""
     screen = console()
     if not screen.is_terminal:
@@ -219,14 +206,6 @@ def _blocks(
         taken += least[column]
         blocks[-1][column] = min(least[column], room) - _GAP
     return blocks
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @contextmanager

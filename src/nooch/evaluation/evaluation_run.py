@@ -152,7 +152,7 @@ def evaluate(
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
-    splits, notes = splits_to_score(asked.split, suite), _notes(suite, runs, tasks, asked.tasks)
+    splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
     wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
     if not wanted:
         # raises with the reason
@@ -344,22 +344,6 @@ def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] |
             allowed="at least one task",
         )
     return tasks
-
-
-def splits_to_score(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
-    """The given splits of a suite, else test, or its only one. Raises ParameterError otherwise."""
-    if split is None and len(suite.splits) == 1:
-        split = list(suite.splits)
-    elif split is None and "test" in suite.splits:
-        split = "test"
-    if split is None:
-        raise ParameterError(
-            "which split is to be scored?", allowed=", ".join(suite.splits), remedy="`split` NAME"
-        )
-    names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
-    for name in names:
-        check_one_of("split", name, suite.splits, owner="the suite")
-    return names
 
 
 def _notes(

@@ -15,9 +15,7 @@ from nooch.evaluation import Scores
 from nooch.files import check_output_file, replace_file
 from nooch.report.score_tables import latex, markdown, tables_of
 
-__all__ = [
-    "SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file",
-]  # fmt: skip
+__all__ = ["SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file"]
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
