@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,7 @@ def read_predictions(
     files: Sequence[Path],
     reading: PredictionFormat,
     suite: Suite | None = None,
-    data: Dataset | None = None,
+    data: Dataset | Callable[[], Dataset | None] | None = None,
 ) -> list[Predictions]:
     """The runs of files; a note says what was recognized."""
     from nooch.evaluation import described, load_predictions

@@ -106,13 +106,7 @@ class Predictions:
             )
         tasks = pl.Series(self.tasks, dtype=pl.String)
         for what, column in (("image ids", self.image_ids), ("tasks", tasks)):
-            if column.n_unique() != len(column):
-                twice = column.filter(column.is_duplicated()).unique().sort()
-                raise InputError(
-                    f"{what} occur more than once: {some_of(twice)}",
-                    where=f"run {self.run}",
-                    allowed="each once",
-                )
+            check_unique(column, what, f"run {self.run}")
             if not len(column):
                 raise InputError(
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
@@ -136,6 +130,14 @@ class Predictions:
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
 
 
+def check_unique(column: pl.Series, what: str, where: str) -> None:
+    """Raise InputError for values that occur more than once; ``what`` names them."""
+    if column.n_unique() != len(column):
+        twice = column.filter(column.is_duplicated()).unique().sort()
+        problem = f"{what} occur more than once: {some_of(twice)}"
+        raise InputError(problem, where=where, allowed="each once")
+
+
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
     """Raise InputError for an impossible value; ``values`` has the shape of ``owner.values``."""
     wrong = ~np.isfinite(values)
@@ -157,7 +159,7 @@ def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
     """Position of each value in ``known``, int64 (n,), -1 where it is not there."""
     table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
     rows = pl.DataFrame({"value": values})
-    rows = rows.join(table, on="value", how="left", maintain_order="left")
+    rows = rows.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
     return rows["at"].fill_null(-1).to_numpy()
 
 

@@ -53,15 +53,16 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``, or a
-            custom ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``,
+            ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         selection: which sets, all by default, and further licenses.
         overwrite: replace an earlier export.
         options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
             subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``
-            (table), ``images`` and fields of ``QuestionOptions`` (pope).
+            (table), ``images`` and fields of ``QuestionOptions`` (pope, lmms-eval, vlmevalkit),
+            ``images_as`` (lmms-eval, vlmevalkit).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
