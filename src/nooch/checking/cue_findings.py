@@ -14,8 +14,8 @@ from nooch.checking.findings import Findings, some_images
 from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
+from nooch.evaluation.predictions import Aligned
 from nooch.examples.split_images import SplitImages
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive

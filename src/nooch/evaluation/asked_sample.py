@@ -148,7 +148,7 @@ class AskedSample:
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
-        wrong = set[tuple[str, ImageId]]()
+        wrong: set[tuple[str, ImageId]] = set()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
@@ -166,12 +166,11 @@ class AskedSample:
                 "none of the images asked about is in the sets that are scored",
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
+        header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
         notes = _about(weights)
         if overlay is not None:
             number = counted(len(wrong), "corrected label")
             notes.append(f"{number}: these images are left out of the sets of their task")
-        records = [SetRecord.of(challenge) for challenge in sets.values()]
-        header = msgspec.structs.replace(suite.header, sets=records)
         return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:

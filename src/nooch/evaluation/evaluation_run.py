@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample, context_lines
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions, check_tasks, union_of
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
@@ -147,7 +146,9 @@ def evaluate(
     conditions = [parse_condition(text) for text in asked.fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = _runs(suite, predictions, asked)
+    runs = load_predictions(predictions, suite, options=asked)
+    for run in () if asked.ignore_unknown else runs:
+        check_tasks(run, suite)
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
@@ -156,12 +157,11 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    overlay = None if asked.labels is None else read_label_overlay(asked.labels, suite)
-    sample = AskedSample(suite, suite)
-    if overlay is not None or any(run.weights is not None for run in runs):
-        sample = AskedSample.of(suite, runs, [k for k in wanted if k[2] in splits], overlay)
+    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    notes += _about_answers(sample, runs, wanted_sets, asked)
+    for run in runs if sample.weights else ():
+        notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -183,18 +183,19 @@ def evaluate(
         table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
-    if thresholds:
-        settings["thresholds"] = thresholds
+    settings |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
     return Scores(table, differences, notes, settings, verdicts)
 
 
-def _runs(suite: Suite, predictions: PredictionSource, asked: EvaluateOptions) -> list[Predictions]:
-    """The predictions. Raises InputError for those of unknown tasks."""
-    runs = load_predictions(predictions, suite, options=asked)
-    for run in () if asked.ignore_unknown else runs:
-        check_tasks(run, suite)
-    return runs
+def _sample(
+    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
+) -> AskedSample:
+    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
+    overlay = None if labels is None else read_label_overlay(labels, suite)
+    if overlay is None and all(run.weights is None for run in runs):
+        return AskedSample(suite, suite)
+    return AskedSample.of(suite, runs, keys, overlay)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,31 +309,23 @@ def _resolved(
 ) -> EvaluateOptions:
     """With a baseline, averages as distributions, and the metrics of the conditions."""
     names = [run.run for run in runs]
-    metrics = list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)]))
-    if in_words := [run.run for run in runs if run.in_words]:
-        if tuple(asked.metrics) == METRICS:
-            metrics = list(dict.fromkeys([*ANSWER_METRICS, *(c.metric for c in conditions)]))
-        if wrong := [name for name in metrics if name not in ANSWER_METRICS]:
-            raise ParameterError(
-                f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
-                where="`metrics`",
-                allowed=", ".join(ANSWER_METRICS),
-            )
-    return replace(
-        asked,
-        baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
-        averages=_distributions(asked.averages, suite),
-        metrics=metrics,
-    )
-
-
-def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
-    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
+    in_words = [run.run for run in runs if run.in_words]
+    default = ANSWER_METRICS if in_words and tuple(asked.metrics) == METRICS else asked.metrics
+    metrics = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    wrong = [name for name in metrics if name not in ANSWER_METRICS]
+    if in_words and wrong:
+        raise ParameterError(
+            f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
+            where="`metrics`",
+            allowed=", ".join(ANSWER_METRICS),
+        )
+    baseline = check_one_of("run", asked.baseline or names[0], names, owner="the predictions")
+    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in asked.averages]
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError(
             "two averages have one name", where="averages", allowed="each name once"
         )
-    return shares
+    return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
 
 
 def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
@@ -351,19 +344,6 @@ def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] |
             allowed="at least one task",
         )
     return tasks
-
-
-def _about_answers(
-    sample: AskedSample, runs: Sequence[Predictions], keys: Sequence[_Key], asked: EvaluateOptions
-) -> list[str]:
-    """Notes on answers in words, first how often each model says yes to an absent object."""
-    lines = [
-        line
-        for run in runs
-        if run.weights is not None
-        for line in context_lines(run, sample.suite, keys, asked.bootstrap, asked.seed)
-    ]
-    return [*lines, *sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
 
 
 def _notes(

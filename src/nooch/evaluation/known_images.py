@@ -13,8 +13,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, some_of
-from nooch.evaluation.aligned_predictions import one_each, union_of
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Predictions, one_each, union_of
 from nooch.readers.image_files import IMAGE_ENDINGS
 
 __all__ = ["KnownImages"]

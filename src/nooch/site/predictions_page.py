@@ -13,7 +13,7 @@ from nooch.display import DisplayTable
 from nooch.english import counted
 from nooch.errors import NoochError
 from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.aligned_predictions import Aligned
+from nooch.evaluation.predictions import Aligned
 from nooch.report.score_tables import tables_of
 from nooch.shared_types import Progress
 from nooch.site.results_page import FIGURES, ResultsView, chart_rows
