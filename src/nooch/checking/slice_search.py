@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from nooch.checking.cue_findings import checked_split, errors_of, labeled_images
 from nooch.checking.findings import some_images, with_runs
 from nooch.checking.slice_conditions import SliceCondition, SliceConditions
 from nooch.criteria.phi import identifier
-from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -26,6 +25,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
+from nooch.report.score_files import result_bytes
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -121,15 +121,12 @@ class Slices(TabularResult):
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
-        if ending == ".parquet":
-            return parquet_bytes(self.table)
+        table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
         if ending == ".csv":
-            joined = self.table.with_columns(
+            table = table.with_columns(
                 pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
             )
-            return joined.write_csv().encode()
-        content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
-        return msgspec.json.format(msgspec.json.encode(content))
+        return result_bytes(table, ending, content)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

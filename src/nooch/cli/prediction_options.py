@@ -25,21 +25,13 @@ __all__ = ["read_predictions", "with_reading"]
 class _Reading:
     """Options of the fields of ``nooch.PredictionFormat``."""
 
-    scale: str | None = Option(
-        None, help="logit or probability, where columns and values leave it open."
-    )
+    scale: str = Option(None, help="logit or probability, where columns and values leave it open.")
     decimal: str = Option(".", help="Decimal sign of text tables: a point, or a comma.")
     percent: bool = Option(False, "--percent", help="Values are percentages.")
-    classes: Path | None = Option(
-        None, help="Class names of arrays or detections: lines, or a COCO file."
-    )
-    ids: Path | None = Option(None, help="Image ids of arrays or detections, one per line.")
-    questions: Path | None = Option(
-        None, help="Questions that answers in words are to; see nooch export."
-    )
-    rule: str | None = Option(
-        None, help="How answers are read: pope, vlmevalkit, lmms-eval, word, ..."
-    )
+    classes: Path = Option(None, help="Class names of arrays or detections: lines, or a COCO file.")
+    ids: Path = Option(None, help="Image ids of arrays or detections, one per line.")
+    questions: Path = Option(None, help="Questions that answers in words are to; see nooch export.")
+    rule: str = Option(None, help="How answers are read: pope, vlmevalkit, lmms-eval, word, ...")
     unknown: str = Option("wrong", help="Answers that are neither yes nor no: wrong, or skip.")
     ignore_unknown: bool = Option(
         False, "--ignore-unknown", help="Leave out unknown images and tasks."

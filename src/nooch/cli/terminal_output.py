@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from nooch.cli.option_parsing import Format
-from nooch.display import cell_text
+from nooch.display import DisplayTable, cell_text
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from nooch.display import DisplayTable
 
 __all__ = [
     "commands_of", "console", "fail", "hint", "note", "print_json", "print_result", "print_shown",
@@ -147,7 +146,7 @@ def print_table(
     Names come from files and users: in the title and the column names, too, they are no markup.
     Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
-    _print_table(console(), title, columns, [list(map(cell_text, row)) for row in rows], left)
+    _draw(console(), DisplayTable(title, columns, [list(row) for row in rows], left))
 
 
 def print_shown(tables: Iterable[DisplayTable]) -> None:
@@ -156,16 +155,16 @@ def print_shown(tables: Iterable[DisplayTable]) -> None:
     if not screen.is_terminal:
         screen.width = _WIDE
     for shown in tables:
-        _print_table(screen, shown.title, shown.columns, shown.rows, shown.left)
+        _draw(screen, shown)
 
 
-def _print_table(
-    screen: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
-) -> None:
+def _draw(screen: Console, table: DisplayTable) -> None:
     from rich import box
     from rich.table import Table
 
-    screen.print(title, style="bold", markup=False)
+    columns, left = table.columns, table.left
+    rows = [list(map(cell_text, row)) for row in table.rows]
+    screen.print(table.title, style="bold", markup=False)
     for widths in _blocks(columns, rows, left, screen.width):
         drawn = Table(
             header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)

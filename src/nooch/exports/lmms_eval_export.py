@@ -130,7 +130,12 @@ def _docs(table: Questions, source: Path | None) -> Iterator[pl.DataFrame]:
         yield docs
         return
     for rows in docs.iter_slices(_ROWS):
-        files = [{"bytes": image_bytes(source, name), "path": name} for name in rows["image"]]
-        yield rows.with_columns(
-            image=pl.Series(files, dtype=pl.Struct({"bytes": pl.Binary, "path": pl.String}))
+        # the questions about an image follow one another: it is read once
+        names = rows["image"].unique(maintain_order=True)
+        files = pl.DataFrame({"image": names}).with_columns(
+            file=pl.struct(
+                bytes=pl.Series([image_bytes(source, name) for name in names]), path=names
+            )
         )
+        with_files = rows.join(files, on="image", how="left", maintain_order="left")
+        yield with_files.drop("image").rename({"file": "image"})

@@ -13,8 +13,6 @@ from nooch.files import check_output_file
 
 __all__ = ["captions_command"]
 
-_ENDINGS = (".parquet", ".csv", ".json")
-
 
 def captions_command(
     suite: Path = shared.SuiteArgument,
@@ -32,13 +30,13 @@ def captions_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
-    if out is not None:
-        check_one_of("ending of a scores file", out.suffix, _ENDINGS)
-        check_output_file(out, overwrite=overwrite)
     from nooch.captions import CaptionOptions, score_captions
     from nooch.challenge import load_suite
-    from nooch.report import write_file
+    from nooch.report import RESULT_ENDINGS, write_file
 
+    if out is not None:
+        check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
+        check_output_file(out, overwrite=overwrite)
     options = CaptionOptions(
         split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["check_command", "slices_command"]
 
 _MOST = 10
-_SLICE_FILES = (".parquet", ".csv", ".json")
 _GroupOption = typer.Option(
     None,
     help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
@@ -141,10 +140,10 @@ def slices_command(
     """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
     from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.report import write_file
+    from nooch.report import RESULT_ENDINGS, write_file
 
     if out is not None:
-        check_one_of("ending of a slices file", out.suffix, _SLICE_FILES)
+        check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
         check_output_file(out, overwrite=overwrite)
     found, data = suite_with_dataset(suite, dataset)
     if data is None:
