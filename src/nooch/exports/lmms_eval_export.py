@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 
 from nooch.errors import check_one_of
 from nooch.exports.export_contract import Content, Exported, write_folder
+from nooch.exports.lmms_eval_functions import METRICS
 from nooch.exports.parquet_parts import written
 from nooch.exports.question_content import (
     IMAGES_AS,
@@ -24,7 +25,6 @@ from nooch.questions import QuestionOptions, Questions
 __all__ = ["export_lmms_eval"]
 
 _FUNCTIONS = Path(__file__).with_name("lmms_eval_functions.py")
-_METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")
 _TASK = """\
 task: nooch_questions
 dataset_path: parquet
@@ -56,12 +56,16 @@ lmms_eval_specific_kwargs:
 metadata:
   version: 1
 """
-_VALUES = {"question_id": "int64", "question": "string", "answer": "string"}
-_FEATURES = {name: {"dtype": kind, "_type": "Value"} for name, kind in _VALUES.items()}
-_IMAGE_FEATURE = {
-    "huggingface": json.dumps({"info": {"features": {**_FEATURES, "image": {"_type": "Image"}}}})
-}
-"""What makes ``datasets`` decode the column of images when it is asked for."""
+_SCHEMA = pa.schema(
+    [
+        ("question_id", pa.int64()),
+        ("question", pa.string()),
+        ("answer", pa.string()),
+        ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+    ],
+    metadata={"huggingface": '{"info": {"features": {"image": {"_type": "Image"}}}}'},
+)
+"""Types and a mark with which ``datasets`` decodes the images when they are asked for."""
 
 _ROWS = 256
 """Questions whose images are in memory at a time."""
@@ -101,7 +105,7 @@ def export_lmms_eval(
     table = asked(content, questions, folder)
 
     def fill(partial: Path) -> list[str]:
-        metrics = "".join(_METRIC.format(name=name) for name in _METRICS)
+        metrics = "".join(_METRIC.format(name=name) for name in METRICS)
         (partial / "nooch_questions.yaml").write_text(f"{_TASK}{metrics}{_REST}", encoding="utf-8")
         functions = _FUNCTIONS.read_text(encoding="utf-8")
         notes = write_questions(content, table, partial)
@@ -110,8 +114,8 @@ def export_lmms_eval(
         elif source is None:
             functions = functions.replace('IMAGES = "images"', f"IMAGES = {str(folder)!r}")
         (partial / "utils.py").write_text(functions, encoding="utf-8")
-        metadata = None if source is None else _IMAGE_FEATURE
-        for _ in written(_docs(table, source), partial / "docs.parquet", metadata):
+        schema = None if source is None else _SCHEMA
+        for _ in written(_docs(table, source), partial / "docs.parquet", schema):
             pass
         return notes
 

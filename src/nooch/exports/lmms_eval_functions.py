@@ -11,6 +11,9 @@ from typing import Any
 
 from PIL import Image
 
+__all__ = ["IMAGES", "METRICS", "doc_to_text", "doc_to_visual", "process_results"]
+
+METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")
 IMAGES = "images"
 """Folder of the image files; a relative path starts at the folder of this file."""
 
@@ -44,7 +47,7 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, dict[s
         "target": doc["answer"],
         "prediction": word if word in ("yes", "no") else None,
     }
-    return dict.fromkeys(("accuracy", "precision", "recall", "f1", "yes_rate"), known)
+    return dict.fromkeys(METRICS, known)
 
 
 def accuracy(results: list[dict[str, Any]]) -> float:
