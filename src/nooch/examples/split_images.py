@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset
 from nooch.evaluation.aligned_predictions import union_of
+from nooch.evaluation.predictions import positions
 
 __all__ = ["SplitImages"]
 
@@ -47,10 +48,7 @@ class SplitImages:
 
     def rows(self, ids: pl.Series) -> NDArray[np.intp]:
         """Where images stand, intp (len(ids),)."""
-        place = pl.DataFrame({"image_id": self.ids, "row": np.arange(len(self.ids))})
-        asked = pl.DataFrame({"image_id": ids})
-        rows = asked.join(place, on="image_id", how="left", maintain_order="left")["row"]
-        return rows.to_numpy().astype(np.intp)
+        return positions(ids, self.ids)
 
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
         """Values of a set's images over all images of the split, else ``rest``; shape (n,)."""
