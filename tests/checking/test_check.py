@@ -241,7 +241,7 @@ def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
 
 
 def test_many_tasks_have_fewer_resamples_by_default(tmp_path):
-    random, names = np.random.default_rng(0), [f"class {i}" for i in range(21)]
+    random, names = np.random.default_rng(0), [f"class_{i}" for i in range(21)]
     areas = np.where(random.random((300, 22)) < 0.5, 0.1, 0)
     areas[:, 0] *= 6
     images = pl.DataFrame({"image_id": range(300), "split": ["train", "test"] * 150})

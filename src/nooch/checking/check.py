@@ -334,14 +334,10 @@ def _write(
         progress=progress,
     )
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
-    (folder / _MARKER).write_bytes(_json(checked.findings, checked.notes))
-
-
-def _json(findings: Findings, notes: Sequence[str]) -> bytes:
     content = {
-        "settings": dict(findings.settings),
-        "notes": list(notes),
-        "sentences": findings.sentences(len(findings)),
-        "findings": findings.table.to_dicts(),
+        "settings": dict(checked.findings.settings),
+        "notes": list(checked.notes),
+        "sentences": checked.findings.sentences(len(checked.findings)),
+        "findings": checked.findings.table.to_dicts(),
     }
-    return msgspec.json.format(msgspec.json.encode(content))
+    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

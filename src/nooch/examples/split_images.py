@@ -46,14 +46,10 @@ class SplitImages:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def rows(self, ids: pl.Series) -> NDArray[np.intp]:
-        """Where images stand, intp (len(ids),)."""
-        return positions(ids, self.ids)
-
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
         """Values of a set's images over all images of the split, else ``rest``; shape (n,)."""
         wide = np.full(len(self), rest, dtype=values.dtype)
-        wide[self.rows(challenge.image_ids)] = values
+        wide[positions(challenge.image_ids, self.ids)] = values
         return wide
 
     @cached_property
