@@ -15,8 +15,7 @@ from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
-from nooch.evaluation.predictions import Aligned
-from nooch.examples.split_images import SplitImages
+from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
@@ -114,8 +113,8 @@ def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.int
     """
     if data is None or not data.has_areas:
         return None
-    images = SplitImages(challenge.split, data.images["image_id"], data)
-    areas = data.area(challenge.task, unknown=np.nan)[images.rows(challenge.image_ids)]
+    rows = positions(challenge.image_ids, data.images["image_id"])
+    areas = data.area(challenge.task, unknown=np.nan)[rows]
     known = challenge.labels & ~np.isnan(areas)
     if not known.any():
         return None

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
 from nooch.checking.findings import some_images, with_runs
-from nooch.checking.slice_conditions import SliceCondition, SliceConditions
+from nooch.checking.slice_conditions import (
+    Booleans,
+    Floats,
+    SliceCondition,
+    SliceConditions,
+    pair_counts,
+)
 from nooch.criteria.phi import identifier
 from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
@@ -28,9 +33,6 @@ from nooch.options import options_from
 from nooch.report.score_files import result_bytes
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
-
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 AGAINST = ("whole", "parent")
 _SCHEMA: dict[str, Any] = {
@@ -189,27 +191,28 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    groups = _groups(part, settings.group)
-    shared = _Searched.of(part, data, groups, settings.seed)
+    shared = SliceConditions(part, _half(part, settings), data)
     tested: list[_Tested] = []
     for task in wanted:
-        unknown, searched = part.unknown_labels(task), shared
-        if unknown is not None:
-            known = part.select(rows=~unknown)
-            searched = _Searched.of(known, data, groups[~unknown], settings.seed)
-        tested += _of_task(task, split, runs, searched, settings)
+        known, everything = labeled_images(part, task, split)
+        conditions = shared
+        if known is not part:
+            conditions = SliceConditions(known, _half(known, settings), data)
+        tested += _of_task(everything, runs, conditions, settings)
     return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 
-def _groups(part: Dataset, column: str | None) -> NDArray[np.intp]:
-    """The group of each image, all of which are in one half; intp (n_images,)."""
-    if column is None:
-        return np.arange(len(part))
-    check_one_of("attribute", column, part.attributes, owner="the dataset")
-    values = part.images[column].cast(pl.String)
-    # an image without a value is a group of its own
-    own = -1 - np.arange(len(part))
-    return np.where(values.is_null(), own, values.rank("dense").fill_null(0)).astype(np.intp)
+def _half(part: Dataset, options: SliceOptions) -> Booleans:
+    """The images that are searched, bool (n_images,): all or none of a group."""
+    group = np.arange(len(part))
+    if options.group is not None:
+        check_one_of("attribute", options.group, part.attributes, owner="the dataset")
+        values = part.images[options.group].cast(pl.String)
+        # an image without a value is a group of its own
+        group = np.where(values.is_null(), -1 - group, values.rank("dense").fill_null(0))
+        group = np.unique(group, return_inverse=True)[1]
+    order = np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1)
+    return np.asarray(order[group] % 2 == 0)
 
 
 @dataclass(frozen=True)
@@ -228,76 +231,24 @@ class _Tested:
     sizes: NDArray[np.intp] | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Searched:
-    """Images whose labels are known, and what their tasks share.
-
-    Attributes:
-        data: the images.
-        half: bool (n,), those that are searched.
-        conditions: on them.
-    """
-
-    data: Dataset
-    half: Booleans
-    conditions: SliceConditions
-
-    @classmethod
-    def of(cls, data: Dataset, whole: Dataset, groups: NDArray[np.intp], seed: int) -> _Searched:
-        """Draw the half that is searched, whole groups of images."""
-        group = np.unique(groups, return_inverse=True)[1]
-        order = np.random.default_rng(seed).permutation(group.max(initial=-1) + 1)
-        return cls(data, (order % 2 == 0)[group], SliceConditions(data, whole))
-
-    @cached_property
-    def _pairs(self) -> tuple[dict[SliceCondition, int], Floats]:
-        """The place of each condition that tasks share, and how often two of them hold."""
-        every = [*chain(*self.conditions.of_classes.values()), *self.conditions.of_columns]
-        return {one: at for at, one in enumerate(every)}, _pairs(every, self.half)
-
-    def pairs(self, conditions: Sequence[SliceCondition], side: Booleans) -> Floats:
-        """In how many searched images of a side any two conditions hold, float64 (k, k)."""
-        places, counts = self._pairs
-        if 2 * side.sum() < len(side) or not places.keys() >= set(conditions):
-            return _pairs(conditions, self.half & side)
-        # the other side is smaller
-        at = [places[one] for one in conditions]
-        return counts[np.ix_(at, at)] - _pairs(conditions, self.half & ~side)
-
-
-def _pairs(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:
-    """In how many of the images any two conditions hold, float64 (k, k)."""
-    rows = np.flatnonzero(images)
-    # counts below 2**24 are exact
-    holds = np.stack([one.holds[rows] for one in conditions]).astype(np.float32)
-    return (holds @ holds.T).astype(np.float64)
-
-
 def _of_task(
-    task: str,
-    split: str,
+    everything: ChallengeSet,
     runs: Sequence[Predictions],
-    searched: _Searched,
+    conditions: SliceConditions,
     options: SliceOptions,
 ) -> Iterator[_Tested]:
-    known, everything = labeled_images(searched.data, task, split)
-    ids, labels = everything.image_ids, everything.labels
+    task, labels, half = everything.task, everything.labels, conditions.half
+    strata = size_strata(conditions.data, everything)
     wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
-    strata = size_strata(known, everything)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        every = searched.conditions.of_task(task, size=missed)
-        conditions = _distinct(every, of_side, options.min_support)
-        if not conditions:
-            continue
-        n = searched.pairs(conditions, of_side)
-        for run, wrong in wrong_of.items():
-            for held, inside, other in _search(
-                conditions, n, wrong, of_side, searched.half, options
-            ):
+        kept = _distinct(conditions.of_task(task, size=missed), of_side, options.min_support)
+        for run, wrong in wrong_of.items() if kept else ():
+            n = conditions.counts(kept, of_side)
+            for held, inside, other in _search(kept, n, wrong, of_side, half, options):
                 of_size = not missed or any(one.name == task for one in held)
-                tested = inside, wrong, other, ~searched.half
-                yield _Tested(run, task, side, held, *tested, ids, None if of_size else strata)
+                tested = inside, wrong, other, ~half, everything.image_ids
+                yield _Tested(run, task, side, held, *tested, None if of_size else strata)
 
 
 def _distinct(
@@ -322,15 +273,15 @@ def _search(
     options: SliceOptions,
 ) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
     """Slices for testing: their conditions, the images inside, those compared with."""
-    here = half & side
-    errors, n_bad = _pairs(conditions, here & wrong), (here & wrong).sum()
+    here, bad = half & side, half & side & wrong
+    errors = pair_counts(conditions, bad)
     first, second = np.triu_indices(len(conditions))
     names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
     allowed = (names[first] != names[second]) | (first == second)
     allowed &= n[first, second] >= options.min_support / 2
     first, second = first[allowed], second[allowed]
     support, hits, single = n[first, second], errors[first, second], first == second
-    rest = (n_bad - hits) / np.maximum(here.sum() - support, 1)
+    rest = (bad.sum() - hits) / np.maximum(here.sum() - support, 1)
     rates = hits / np.maximum(support, 1)
     alone = np.diag(errors) / np.maximum(np.diag(n), 1)
     parents = np.maximum(alone[first], alone[second])
@@ -345,7 +296,7 @@ def _search(
         one, two = conditions[first[at]], conditions[second[at]]
         inside = one.holds & two.holds & side
         few = inside.sum() < options.min_support
-        if few or any(_jaccard(inside, other) > _ALIKE for other in chosen):
+        if few or any((inside & x).sum() / (inside | x).sum() > _ALIKE for x in chosen):
             continue
         chosen.append(inside)
         other = side & ~inside
@@ -354,10 +305,6 @@ def _search(
         yield (one,) if one is two else (one, two), inside, other
         if len(chosen) == options.most:
             return
-
-
-def _jaccard(a: Booleans, b: Booleans) -> float:
-    return float((a & b).sum() / max((a | b).sum(), 1))
 
 
 def _table(tested: Sequence[_Tested], split: str) -> pl.DataFrame:

@@ -170,6 +170,8 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
 
 def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
     """Position of each value in ``known``, int64 (n,), -1 where it is not there."""
+    if values.equals(known):
+        return np.arange(len(known))
     table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
     rows = pl.DataFrame({"value": values})
     rows = rows.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")

@@ -44,7 +44,9 @@ def check_command(
     min_hard: int = typer.Option(
         20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
     ),
-    bootstrap: int = shared.BootstrapOption,
+    bootstrap: int = typer.Option(
+        None, min=0, help="Resamples of intervals; 1,000, or 200 for more than 20 tasks; 0: none."
+    ),
     seed: int = shared.ResamplesSeedOption,
     no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
     no_baselines: bool = typer.Option(
