@@ -11,7 +11,7 @@ from scipy.stats import norm
 from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 from nooch.evaluation import evaluate
-from nooch.evaluation.answer_predictions import answers_as_predictions
+from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.metrics import ANSWER_METRICS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from nooch.criteria.phi_types import KINDS
 from nooch.data import ANNOTATED, Dataset
 from nooch.english import plural, readable, with_article
 
-__all__ = ["AREA", "SliceCondition", "conditions_of"]
+__all__ = ["AREA", "SliceCondition", "SliceConditions"]
 
 AREA = 0.1
 """Fraction of the image beyond which a class counts as covering much of it, as beta does."""
@@ -40,26 +41,37 @@ class SliceCondition:
     holds: NDArray[np.bool_]
 
 
-def conditions_of(
-    data: Dataset, task: str, *, size: bool, whole: Dataset | None = None
-) -> Iterator[SliceCondition]:
-    """All conditions on the images of a dataset, for one task.
+class SliceConditions:
+    """All conditions on the images of a dataset; most of them are those of every task.
 
     Args:
         data: the images, in one order.
-        task: a class, which is no condition itself.
-        size: whether the target's area is one (for positives).
         whole: all images that phi has to have a value for; by default ``data``.
     """
-    whole = data if whole is None else whole
-    for name in data.classes:
-        if name != task:
-            yield from _of_class(data, name, whole)
-    if size and data.has_areas:
-        yield from _of_size(data, task, whole)
-    for column in data.images.columns:
-        if column not in _STRUCTURE:
-            yield from _of_column(data.images[column], whole.images[column])
+
+    def __init__(self, data: Dataset, whole: Dataset | None = None) -> None:
+        self._data, self._whole = data, data if whole is None else whole
+
+    @cached_property
+    def of_classes(self) -> dict[str, list[SliceCondition]]:
+        """Class -> the conditions of its presence and area."""
+        return {name: [*_of_class(self._data, name, self._whole)] for name in self._data.classes}
+
+    @cached_property
+    def of_columns(self) -> list[SliceCondition]:
+        """The conditions of attribute columns."""
+        images, whole = self._data.images, self._whole.images
+        columns = [column for column in images.columns if column not in _STRUCTURE]
+        return [one for column in columns for one in _of_column(images[column], whole[column])]
+
+    def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
+        """Those of one task: of the other classes, of columns and, with ``size`` (for positives),
+        of the target's area.
+        """
+        others = [one for name, of in self.of_classes.items() if name != task for one in of]
+        with_size = size and self._data.has_areas
+        sizes = [*_of_size(self._data, task, self._whole)] if with_size else []
+        return [*others, *sizes, *self.of_columns]
 
 
 def _guarded(value: str, test: str, *, holes: bool) -> str:

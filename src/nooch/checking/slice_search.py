@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
 from nooch.checking.findings import some_images, with_runs
-from nooch.checking.slice_conditions import SliceCondition, conditions_of
+from nooch.checking.slice_conditions import SliceCondition, SliceConditions
 from nooch.criteria.phi import identifier
-from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -24,6 +25,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
+from nooch.report.score_files import result_bytes
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -119,15 +121,12 @@ class Slices(TabularResult):
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
-        if ending == ".parquet":
-            return parquet_bytes(self.table)
+        table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
         if ending == ".csv":
-            joined = self.table.with_columns(
+            table = table.with_columns(
                 pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
             )
-            return joined.write_csv().encode()
-        content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
-        return msgspec.json.format(msgspec.json.encode(content))
+        return result_bytes(table, ending, content)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
@@ -191,9 +190,14 @@ def find_slices(
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
     groups = _groups(part, settings.group)
-    tested = [
-        one for task in wanted for one in _of_task(task, split, runs, data, part, groups, settings)
-    ]
+    shared = _Searched.of(part, data, groups, settings.seed)
+    tested: list[_Tested] = []
+    for task in wanted:
+        unknown, searched = part.unknown_labels(task), shared
+        if unknown is not None:
+            known = part.select(rows=~unknown)
+            searched = _Searched.of(known, data, groups[~unknown], settings.seed)
+        tested += _of_task(task, split, runs, searched, settings)
     return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 
@@ -224,94 +228,130 @@ class _Tested:
     sizes: NDArray[np.intp] | None
 
 
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Images whose labels are known, and what their tasks share.
+
+    Attributes:
+        data: the images.
+        half: bool (n,), those that are searched.
+        conditions: on them.
+    """
+
+    data: Dataset
+    half: Booleans
+    conditions: SliceConditions
+
+    @classmethod
+    def of(cls, data: Dataset, whole: Dataset, groups: NDArray[np.intp], seed: int) -> _Searched:
+        """Draw the half that is searched, whole groups of images."""
+        group = np.unique(groups, return_inverse=True)[1]
+        order = np.random.default_rng(seed).permutation(group.max(initial=-1) + 1)
+        return cls(data, (order % 2 == 0)[group], SliceConditions(data, whole))
+
+    @cached_property
+    def _pairs(self) -> tuple[dict[SliceCondition, int], Floats]:
+        """The place of each condition that tasks share, and how often two of them hold."""
+        every = [*chain(*self.conditions.of_classes.values()), *self.conditions.of_columns]
+        return {one: at for at, one in enumerate(every)}, _pairs(every, self.half)
+
+    def pairs(self, conditions: Sequence[SliceCondition], side: Booleans) -> Floats:
+        """In how many searched images of a side any two conditions hold, float64 (k, k)."""
+        places, counts = self._pairs
+        if 2 * side.sum() < len(side) or not places.keys() >= set(conditions):
+            return _pairs(conditions, self.half & side)
+        # the other side is smaller
+        at = [places[one] for one in conditions]
+        return counts[np.ix_(at, at)] - _pairs(conditions, self.half & ~side)
+
+
+def _pairs(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:
+    """In how many of the images any two conditions hold, float64 (k, k)."""
+    rows = np.flatnonzero(images)
+    # counts below 2**24 are exact
+    holds = np.stack([one.holds[rows] for one in conditions]).astype(np.float32)
+    return (holds @ holds.T).astype(np.float64)
+
+
 def _of_task(
     task: str,
     split: str,
     runs: Sequence[Predictions],
-    whole: Dataset,
-    part: Dataset,
-    groups: NDArray[np.intp],
+    searched: _Searched,
     options: SliceOptions,
 ) -> Iterator[_Tested]:
-    unknown = part.unknown_labels(task)
-    known, everything = labeled_images(part, task, split)
-    labels = everything.labels
-    group = np.unique(groups if unknown is None else groups[~unknown], return_inverse=True)[1]
-    half = (np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1) % 2 == 0)[
-        group
-    ]
+    known, everything = labeled_images(searched.data, task, split)
+    ids, labels = everything.image_ids, everything.labels
+    wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
     strata = size_strata(known, everything)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        sizes = strata[of_side] if missed and strata is not None else None
-        ids = known.images["image_id"].filter(pl.Series(of_side))
-        conditions = _distinct(
-            [
-                replace(one, holds=one.holds[of_side])
-                for one in conditions_of(known, task, size=missed, whole=whole)
-            ],
-            options.min_support,
-        )
-        for run in runs if conditions else ():
-            if task not in run.tasks:
-                continue
-            wrong = errors_of(run, everything)[of_side]
-            for held, inside, other in _search(conditions, wrong, half[of_side], options):
-                strata_of = None if any(one.name == task for one in held) else sizes
-                tested = inside, wrong, other, ~half[of_side]
-                yield _Tested(run.run, task, side, held, *tested, ids, strata_of)
+        every = searched.conditions.of_task(task, size=missed)
+        conditions = _distinct(every, of_side, options.min_support)
+        if not conditions:
+            continue
+        n = searched.pairs(conditions, of_side)
+        for run, wrong in wrong_of.items():
+            for held, inside, other in _search(
+                conditions, n, wrong, of_side, searched.half, options
+            ):
+                of_size = not missed or any(one.name == task for one in held)
+                tested = inside, wrong, other, ~searched.half
+                yield _Tested(run, task, side, held, *tested, ids, None if of_size else strata)
 
 
-def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
+def _distinct(
+    conditions: Sequence[SliceCondition], side: Booleans, support: int
+) -> list[SliceCondition]:
     """Conditions with enough images on either side, each set of images once."""
-    seen: set[bytes] = set()
-    kept = []
+    most = int(side.sum()) - 1
+    kept: dict[bytes, SliceCondition] = {}
     for condition in conditions:
-        n = int(condition.holds.sum())
-        key = condition.holds.tobytes()
-        if support <= n <= len(condition.holds) - 1 and key not in seen:
-            seen.add(key)
-            kept.append(condition)
-    return kept
+        holds = condition.holds & side
+        if support <= np.count_nonzero(holds) <= most:
+            kept.setdefault(np.packbits(holds).tobytes(), condition)
+    return list(kept.values())
 
 
 def _search(
-    conditions: list[SliceCondition], wrong: Booleans, half: Booleans, options: SliceOptions
+    conditions: list[SliceCondition],
+    n: Floats,
+    wrong: Booleans,
+    side: Booleans,
+    half: Booleans,
+    options: SliceOptions,
 ) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
     """Slices for testing: their conditions, the images inside, those compared with."""
-    holds = np.stack([c.holds for c in conditions], axis=1)
-    # counts below 2**24 are exact
-    here, bad = holds[half].astype(np.float32), wrong[half]
-    n, errors = ((rows.T @ rows).astype(np.float64) for rows in (here, here[bad]))
+    here = half & side
+    errors, n_bad = _pairs(conditions, here & wrong), (here & wrong).sum()
     first, second = np.triu_indices(len(conditions))
-    names = np.array([condition.name for condition in conditions])
-    allowed = (first == second) | (names[first] != names[second])
+    names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
+    allowed = (names[first] != names[second]) | (first == second)
+    allowed &= n[first, second] >= options.min_support / 2
     first, second = first[allowed], second[allowed]
-    support, hits = n[first, second], errors[first, second]
-    rest = (bad.sum() - hits) / np.maximum(len(bad) - support, 1)
+    support, hits, single = n[first, second], errors[first, second], first == second
+    rest = (n_bad - hits) / np.maximum(here.sum() - support, 1)
     rates = hits / np.maximum(support, 1)
     alone = np.diag(errors) / np.maximum(np.diag(n), 1)
     parents = np.maximum(alone[first], alone[second])
-    single = first == second
     against = np.where(single | (options.against == "whole"), rest, parents)
-    enough = support >= options.min_support / 2
+    good = np.flatnonzero(rates - against >= options.min_drop)
+    low = wilson(rates[good], support[good].astype(np.int64))[0]
     # a second condition has to add something beyond chance
-    adds = single | (wilson(rates, support.astype(np.int64))[0] > parents)
-    good = np.flatnonzero(enough & adds & (rates - against >= options.min_drop))
-    lower = wilson(rates[good], support[good].astype(np.int64))[0] - against[good]
+    adds = single[good] | (low > parents[good])
+    good, lower = good[adds], (low - against[good])[adds]
     chosen: list[Booleans] = []
     for at in good[np.lexsort((~single[good], -lower))]:
-        i, j = int(first[at]), int(second[at])
-        inside = holds[:, i] & holds[:, j]
+        one, two = conditions[first[at]], conditions[second[at]]
+        inside = one.holds & two.holds & side
         few = inside.sum() < options.min_support
-        if few or any(_jaccard(inside, one) > _ALIKE for one in chosen):
+        if few or any(_jaccard(inside, other) > _ALIKE for other in chosen):
             continue
         chosen.append(inside)
-        both = (i,) if i == j else (i, j)
-        other = ~inside
-        if options.against == "parent" and i != j:
-            other &= holds[:, i] if alone[i] >= alone[j] else holds[:, j]
-        yield tuple(conditions[k] for k in both), inside, other
+        other = side & ~inside
+        if options.against == "parent" and one is not two:
+            other &= (one if alone[first[at]] >= alone[second[at]] else two).holds
+        yield (one,) if one is two else (one, two), inside, other
         if len(chosen) == options.most:
             return
 

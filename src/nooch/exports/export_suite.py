@@ -11,7 +11,6 @@ from typing import Any
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.exports import Content, Exported, Key, exporter
 from nooch.files import Place
 from nooch.options import options_from
@@ -79,7 +78,7 @@ def export(
     if "questions" in known:
         named = _taken(QuestionOptions, options)
         options["questions"] = options_from(QuestionOptions, options.get("questions"), named)
-        splits = selection.splits or splits_to_score(None, suite)
+        splits = selection.splits or suite.splits_to_score()
         selection = replace(selection, splits=splits)
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")

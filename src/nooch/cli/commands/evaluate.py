@@ -72,12 +72,15 @@ def evaluate_command(
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
+    from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
-    scored, data = suite_with_dataset(suite, dataset)
+    scored, data = load_suite(suite), None
+    if by or dataset is not None:
+        scored, data = suite_with_dataset(suite, dataset)
     if by and data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
@@ -102,7 +105,8 @@ def evaluate_command(
         threads=threads,
         ignore_unknown=reading.ignore_unknown,
     )
-    runs = read_predictions(predictions, reading, scored, data)
+    known = scored.found_in if data is None else data
+    runs = read_predictions(predictions, reading, scored, known)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
     in_words = any(run.in_words for run in runs)

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import Format, FormatOption, note, print_result
+from nooch.cli.terminal_output import note, print_result
 from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import Place
@@ -64,7 +64,7 @@ def export_command(
     template: str = Option(None, help='Questions: by default "Is there {a} {task} in the image?".'),
     seed: int = Option(None, help="Questions: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Write challenge sets in another tool's format. The licenses of the data are written, too."""
