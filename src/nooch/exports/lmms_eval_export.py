@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from nooch.errors import check_one_of
 from nooch.exports.export_contract import Content, Exported, write_folder
 from nooch.exports.lmms_eval_functions import METRICS
-from nooch.exports.parquet_parts import written
 from nooch.exports.question_content import (
     IMAGES_AS,
     asked,
@@ -42,19 +41,17 @@ generation_kwargs:
   do_sample: false
 process_results: !function utils.process_results
 metric_list:
-"""
-_METRIC = """\
-  - metric: {name}
-    aggregation: !function utils.{name}
-    higher_is_better: true
-"""
-_REST = """\
-lmms_eval_specific_kwargs:
+{metrics}lmms_eval_specific_kwargs:
   default:
     pre_prompt: ""
     post_prompt: "\\nAnswer with yes or no."
 metadata:
   version: 1
+"""
+_METRIC = """\
+  - metric: {name}
+    aggregation: !function utils.{name}
+    higher_is_better: true
 """
 _SCHEMA = pa.schema(
     [
@@ -89,15 +86,12 @@ def export_lmms_eval(
         out: the folder to write.
         overwrite: replace a folder, but only one that an export wrote.
         questions: how many, which wording, which seed.
-        images: folder of images, whose files are matched by the dataset's names, else by ids; by
-            default the dataset's own, else ``images`` in the written folder, which is yours to add.
+        images: by default the dataset's folder, else ``images`` in the written one, to be added.
         images_as: ``paths`` below that folder, or ``bytes`` in ``docs.parquet``.
 
     Raises:
         InputError: the file of an image is not known or cannot be read.
         ParameterError: another ``images_as``.
-        UndefinedError: the chosen sets are empty.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     check_one_of("images_as", images_as, IMAGES_AS)
     folder = image_folder(content, images)
@@ -105,8 +99,8 @@ def export_lmms_eval(
     table = asked(content, questions, folder)
 
     def fill(partial: Path) -> list[str]:
-        metrics = "".join(_METRIC.format(name=name) for name in METRICS)
-        (partial / "nooch_questions.yaml").write_text(f"{_TASK}{metrics}{_REST}", encoding="utf-8")
+        task = _TASK.format(metrics="".join(_METRIC.format(name=name) for name in METRICS))
+        (partial / "nooch_questions.yaml").write_text(task, encoding="utf-8")
         functions = _FUNCTIONS.read_text(encoding="utf-8")
         notes = write_questions(content, table, partial)
         if source is None and folder is None:
@@ -114,32 +108,25 @@ def export_lmms_eval(
         elif source is None:
             functions = functions.replace('IMAGES = "images"', f"IMAGES = {str(folder)!r}")
         (partial / "utils.py").write_text(functions, encoding="utf-8")
-        schema = None if source is None else _SCHEMA
-        for _ in written(_docs(table, source), partial / "docs.parquet", schema):
-            pass
+        _write_docs(table, source, partial / "docs.parquet")
         return notes
 
     return write_folder(content, "lmms-eval", out, fill, overwrite=overwrite)
 
 
-def _docs(table: Questions, source: Path | None) -> Iterator[pl.DataFrame]:
+def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
     """The task's rows; images are read from ``source``, or named where it is None."""
+    answer = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
     docs = table.frame.select(
-        "question_id",
-        pl.col("text").alias("question"),
-        pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")).alias("answer"),
-        "image",
+        "question_id", pl.col("text").alias("question"), answer.alias("answer"), "image"
     )
     if source is None:
-        yield docs
+        docs.write_parquet(path)
         return
-    for rows in docs.iter_slices(_ROWS):
-        # the questions about an image follow one another: it is read once
-        names = rows["image"].unique(maintain_order=True)
-        files = pl.DataFrame({"image": names}).with_columns(
-            file=pl.struct(
-                bytes=pl.Series([image_bytes(source, name) for name in names]), path=names
-            )
-        )
-        with_files = rows.join(files, on="image", how="left", maintain_order="left")
-        yield with_files.drop("image").rename({"file": "image"})
+    with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
+        for rows in docs.iter_slices(_ROWS):
+            # the questions about an image follow one another: it is read once
+            names = rows["image"].unique()
+            files = {name: {"bytes": image_bytes(source, name), "path": name} for name in names}
+            records = [{**row, "image": files[row["image"]]} for row in rows.iter_rows(named=True)]
+            writer.write_table(pa.Table.from_pylist(records, schema=_SCHEMA))

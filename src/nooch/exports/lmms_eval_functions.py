@@ -57,34 +57,31 @@ def accuracy(results: list[dict[str, Any]]) -> float:
 
 def precision(results: list[dict[str, Any]]) -> float:
     """The share of present objects among those that the model says are there."""
-    return _ratio(_found(results), _said_yes(results))
+    said, _, found = _counts(results)
+    return _ratio(found, said)
 
 
 def recall(results: list[dict[str, Any]]) -> float:
     """The share of present objects that the model says are there."""
-    return _ratio(_found(results), _present(results))
+    _, present, found = _counts(results)
+    return _ratio(found, present)
 
 
 def f1(results: list[dict[str, Any]]) -> float:
     """The harmonic mean of precision and recall."""
-    return _ratio(2 * _found(results), _said_yes(results) + _present(results))
+    said, present, found = _counts(results)
+    return _ratio(2 * found, said + present)
 
 
 def yes_rate(results: list[dict[str, Any]]) -> float:
     """The share of yes among the answers."""
-    return _ratio(_said_yes(results), len(results))
+    return _ratio(_counts(results)[0], len(results))
 
 
-def _found(results: list[dict[str, Any]]) -> int:
-    return sum(r["prediction"] == r["target"] == "yes" for r in results)
-
-
-def _said_yes(results: list[dict[str, Any]]) -> int:
-    return sum(r["prediction"] == "yes" for r in results)
-
-
-def _present(results: list[dict[str, Any]]) -> int:
-    return sum(r["target"] == "yes" for r in results)
+def _counts(results: list[dict[str, Any]]) -> tuple[int, int, int]:
+    """How many answers are yes, how many should be, and how many are both."""
+    yes = [(r["prediction"] == "yes", r["target"] == "yes") for r in results]
+    return sum(said for said, _ in yes), sum(true for _, true in yes), yes.count((True, True))
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -11,7 +11,6 @@ from nooch.questions import QuestionOptions, Questions, draw_questions, image_na
 
 __all__ = [
     "IMAGES_AS",
-    "QUESTIONS_FILE",
     "asked",
     "image_bytes",
     "image_folder",
@@ -20,7 +19,6 @@ __all__ = [
 ]
 
 IMAGES_AS = ("paths", "bytes")
-QUESTIONS_FILE = "questions.parquet"
 _SMALLEST = 49
 """Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
 
@@ -70,7 +68,7 @@ def image_bytes(folder: Path, name: str) -> bytes:
 
 def write_questions(content: Content, table: Questions, folder: Path) -> list[str]:
     """Write ``questions.parquet`` into an export's folder; returns notes for the user."""
-    (folder / QUESTIONS_FILE).write_bytes(parquet_bytes(table.frame))
+    (folder / "questions.parquet").write_bytes(parquet_bytes(table.frame))
     labels, images = table.frame["label"], table.frame["image_id"].n_unique()
     yes = int(labels.sum())
     notes = [f"{len(table):,} questions on {images:,} images: {yes:,} yes, {len(table) - yes:,} no"]

@@ -45,15 +45,12 @@ def export_vlmevalkit(
         out: the folder to write.
         overwrite: replace a folder, but only one that an export wrote.
         questions: how many, which wording, which seed.
-        images: folder of images, whose files are matched by the dataset's names, else by ids; by
-            default the dataset's own.
+        images: by default the dataset's own folder.
         images_as: absolute ``paths``, or ``bytes`` in the file.
 
     Raises:
         InputError: no folder of images, or a file that is not there or cannot be read.
         ParameterError: another ``images_as``.
-        UndefinedError: the chosen sets are empty.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     check_one_of("images_as", images_as, IMAGES_AS)
     folder = need_image_folder(image_folder(content, images), "the export vlmevalkit")
