@@ -8,6 +8,7 @@ import pytest
 from generate_annotations import generate
 from planted import planted_data, planted_predictions
 from refusals import fails
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 import nooch
@@ -237,3 +238,17 @@ def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
     scores = nooch.evaluate(suite, context)
     assert scores.value("auc", "hard") < 0.2
     assert scores.value("auc", "all") > 0.6
+
+
+def test_many_tasks_have_fewer_resamples_by_default(tmp_path):
+    random, names = np.random.default_rng(0), [f"class_{i}" for i in range(21)]
+    areas = np.where(random.random((300, 22)) < 0.5, 0.1, 0)
+    areas[:, 0] *= 6
+    images = pl.DataFrame({"image_id": range(300), "split": ["train", "test"] * 150})
+    data = nooch.Dataset.build(images, ["road", *names], csr_array(areas))
+    answers = pl.DataFrame({"image_id": range(300), **dict.fromkeys(names, 1.0)})
+    options = {"scale": "logit", "min_hard": 1, "stability": 0, "slices": False}
+    checked = check(data, answers, tmp_path / "out", with_baselines=False, **options)
+    assert len(checked.suite.tasks) == 21
+    assert checked.scores.settings["bootstrap"] == 200
+    assert "intervals of 200 resamples, for more than 20 tasks" in checked.notes

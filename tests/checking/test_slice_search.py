@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import nooch
 from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import size_strata
-from nooch.checking.slice_conditions import conditions_of
+from nooch.checking.slice_conditions import SliceConditions
 from nooch.checking.slice_search import find_slices
 from nooch.criteria import Attribute
 from nooch.data import Dataset
@@ -24,6 +24,10 @@ from nooch.metrics.rate_gaps import rate_gap
 @pytest.fixture(scope="module")
 def data():
     return planted_data()
+
+
+def conditions_on(part, whole=None):
+    return SliceConditions(part, np.arange(len(part)) % 2 == 0, part if whole is None else whole)
 
 
 def answers_that_miss(data, where, *, often=0.9, else_often=0.05, seed=1):
@@ -86,11 +90,10 @@ def test_every_slice_keeps_the_limits_and_counts_of_a_plain_loop(data):
     said = part.images.join(answers, on="image_id", how="left")["logit"].to_numpy() > 0
     car = part.labels("car")
     assert len(found) > 3
+    conditions = conditions_on(part)
     for row in found.table.iter_rows(named=True):
         of_side = car if row["side"] == "positive" else ~car
-        texts = {
-            c.text: c.holds for c in conditions_of(part, "car", size=row["side"] == "positive")
-        }
+        texts = {c.text: c.holds for c in conditions.of_task("car", size=row["side"] == "positive")}
         inside = of_side.copy()
         for text in row["conditions"]:
             inside &= texts[text]
@@ -133,7 +136,7 @@ def test_phi_marks_the_images_of_the_condition(split):
     for unknown, shares in ((partly, areas), (None, areas), (None, np.nan_to_num(areas))):
         data = Dataset.build(images, classes, csr_array(shares), unknown=unknown)
         part = data.select(split)
-        conditions = list(conditions_of(part, "car", size=True, whole=data))
+        conditions = conditions_on(part, data).of_task("car", size=True)
         assert {c.name for c in conditions} >= {*classes[1:], *values} - {"list"}
         assert any(c.name == "car" for c in conditions) == data.has_areas
         for condition in conditions:
@@ -247,11 +250,11 @@ def test_options_are_checked(data, options, text):
 
 
 def test_conditions_of_columns_and_sizes(data):
-    texts = [c.text for c in conditions_of(data.select("test"), "car", size=True)]
+    texts = [c.text for c in conditions_on(data.select("test")).of_task("car", size=True)]
     assert len(set(texts)) == len(texts)
     expected = ["with a road", "without a tree", "with road on more than 10%", "with place = north"]
     assert set(expected) <= set(texts)
     assert sum("smallest" in text for text in texts) == 2
     assert not any("car" in text for text in texts if "cars" not in text)
-    pairs = itertools.combinations(conditions_of(data, "car", size=False), 2)
+    pairs = itertools.combinations(conditions_on(data).of_task("car", size=False), 2)
     assert all(a.holds.shape == b.holds.shape == (len(data),) for a, b in pairs)

@@ -166,6 +166,20 @@ def test_images_of_training_are_counted_and_no_error():
     fails(lambda: load_predictions(stray, data=data), "26 of 26 images are not in the dataset")
 
 
+def test_a_dataset_is_opened_for_images_in_no_set_alone():
+    asked = []
+    frame = LONG.rename({"value": "prob"})
+    (run,) = load_predictions(frame, SUITE, lambda: asked.append(1))
+    _same(run)
+    assert not asked
+    extra = frame.with_columns(pl.col("image_id") - 30).filter(pl.col("image_id") < 37)
+    more = pl.concat([frame, extra])
+    found = load_predictions(more, SUITE, small_data)
+    assert described(found) == described(load_predictions(more, SUITE, small_data()))
+    load_predictions(more, SUITE, lambda: asked.append(1))
+    assert asked == [1]
+
+
 def _arrays(folder, kind):
     """A file of arrays of each kind, and the options that say what it leaves open."""
     torch = pytest.importorskip("torch")

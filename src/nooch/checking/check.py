@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
-from nooch.display import Displayed
+from nooch.display import Displayed, DisplayTable
 from nooch.errors import InputError, check_fraction, some_of
 from nooch.evaluation import (
     PredictionFormat,
@@ -34,7 +34,6 @@ from nooch.importing.dataset_import import import_dataset
 from nooch.importing.recognition import recognize
 from nooch.options import options_from
 from nooch.report import save_scores
-from nooch.report.score_tables import Shown
 from nooch.shared_types import Progress, no_progress
 from nooch.site.report_site import write_report
 from nooch.site.site_content import FindingSection
@@ -44,6 +43,7 @@ __all__ = ["CheckOptions", "Checked", "check"]
 PAGE = "report/index.html"
 _MARKER = "findings.json"
 _MOST_ERRORS = 12
+_MANY_TASKS = 20
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class CheckOptions(PredictionFormat):
         alpha: of the CE criterion; ``beta`` likewise.
         beta: fraction of the image beyond which a cue is present.
         min_hard: hard images of either side that a task must have to be checked.
-        bootstrap: resamples of the scores' intervals; 0 for none.
+        bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
+            more than 20 tasks, which a note says.
         stability: resamples that say how sure each context cue is; 0 for none.
         with_baselines: score a constant, the prior and the context alone as well.
         slices: search slices.
@@ -71,7 +72,7 @@ class CheckOptions(PredictionFormat):
     alpha: float = 0.05
     beta: float = 0.1
     min_hard: int = SMALLEST
-    bootstrap: int = 1000
+    bootstrap: int | None = None
     stability: int = 200
     with_baselines: bool = True
     slices: bool = True
@@ -104,7 +105,7 @@ class Checked:
     scores: Scores
     findings: Findings
     slices: Slices | None
-    errors: Shown
+    errors: DisplayTable
     notes: Sequence[str]
     out: Path
 
@@ -190,6 +191,10 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
+        if chosen.bootstrap is None:
+            many = len(suite.tasks) > _MANY_TASKS
+            chosen = replace(chosen, bootstrap=200 if many else 1000)
+            notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         others: list[Predictions] = []
         if chosen.with_baselines and data.has_areas:
@@ -208,14 +213,8 @@ def check(
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            slices = find_slices(
-                data,
-                runs,
-                split=split,
-                tasks=asked,
-                seed=chosen.seed,
-                group=chosen.group,
-            )
+            searched: dict[str, Any] = {"seed": chosen.seed, "group": chosen.group}
+            slices = find_slices(data, runs, split=split, tasks=asked, **searched)
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
@@ -282,7 +281,9 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     return suite.only(kept), note
 
 
-def _errors(runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]) -> Shown:
+def _errors(
+    runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
+) -> DisplayTable:
     """How many objects each model misses, and in how many other images it claims one."""
     rows = []
     for task in tasks:
@@ -296,7 +297,7 @@ def _errors(runs: Sequence[Predictions], part: Dataset, split: str, tasks: Seque
     rows.sort(key=lambda row: -row[0])
     title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
     columns = ["task", "model", "missed", "claimed"]
-    return Shown(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
+    return DisplayTable(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
 
 
 def _near_alpha(suite: Suite) -> list[str]:
@@ -334,14 +335,10 @@ def _write(
         progress=progress,
     )
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
-    (folder / _MARKER).write_bytes(_json(checked.findings, checked.notes))
-
-
-def _json(findings: Findings, notes: Sequence[str]) -> bytes:
     content = {
-        "settings": dict(findings.settings),
-        "notes": list(notes),
-        "sentences": findings.sentences(len(findings)),
-        "findings": findings.table.to_dicts(),
+        "settings": dict(checked.findings.settings),
+        "notes": list(checked.notes),
+        "sentences": checked.findings.sentences(len(checked.findings)),
+        "findings": checked.findings.table.to_dicts(),
     }
-    return msgspec.json.format(msgspec.json.encode(content))
+    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

@@ -111,7 +111,7 @@ def some_images(ids: pl.Series, where: NDArray[np.bool_]) -> list[str]:
     """Ids of some of the images, as text, spread over all of them."""
     rows = np.flatnonzero(where)
     spread = np.linspace(0, len(rows) - 1, min(_SHOWN, len(rows))).astype(np.intp)
-    return ids.gather(rows[spread]).cast(pl.String).to_list()
+    return ids[rows[spread]].cast(pl.String).to_list()
 
 
 def sentence(row: Mapping[str, Any]) -> str:

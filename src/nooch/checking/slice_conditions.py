@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -14,7 +16,10 @@ from nooch.criteria.phi_types import KINDS
 from nooch.data import ANNOTATED, Dataset
 from nooch.english import plural, readable, with_article
 
-__all__ = ["AREA", "SliceCondition", "conditions_of"]
+__all__ = ["AREA", "SliceCondition", "SliceConditions", "pair_counts"]
+
+Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 AREA = 0.1
 """Fraction of the image beyond which a class counts as covering much of it, as beta does."""
@@ -37,29 +42,60 @@ class SliceCondition:
     name: str
     text: str
     phi: str
-    holds: NDArray[np.bool_]
+    holds: Booleans
 
 
-def conditions_of(
-    data: Dataset, task: str, *, size: bool, whole: Dataset | None = None
-) -> Iterator[SliceCondition]:
-    """All conditions on the images of a dataset, for one task.
+@dataclass(frozen=True, eq=False)
+class SliceConditions:
+    """All conditions on images whose labels are known; most are those of every task.
 
-    Args:
+    Attributes:
         data: the images, in one order.
-        task: a class, which is no condition itself.
-        size: whether the target's area is one (for positives).
-        whole: all images that phi has to have a value for; by default ``data``.
+        half: bool (n_images,), those that are searched.
+        whole: all images that phi has to have a value for.
     """
-    whole = data if whole is None else whole
-    for name in data.classes:
-        if name != task:
-            yield from _of_class(data, name, whole)
-    if size and data.has_areas:
-        yield from _of_size(data, task, whole)
-    for column in data.images.columns:
-        if column not in _STRUCTURE:
-            yield from _of_column(data.images[column], whole.images[column])
+
+    data: Dataset
+    half: Booleans
+    whole: Dataset
+
+    @cached_property
+    def _of_classes(self) -> dict[str, list[SliceCondition]]:
+        return {name: [*_of_class(self.data, name, self.whole)] for name in self.data.classes}
+
+    @cached_property
+    def _of_columns(self) -> list[SliceCondition]:
+        images, whole = self.data.images, self.whole.images
+        columns = [column for column in images.columns if column not in _STRUCTURE]
+        return [one for column in columns for one in _of_column(images[column], whole[column])]
+
+    @cached_property
+    def _counts(self) -> tuple[dict[SliceCondition, int], Floats]:
+        """The place of each condition that tasks share, and in how many images two of them hold."""
+        shared = [*chain(*self._of_classes.values()), *self._of_columns]
+        return {one: at for at, one in enumerate(shared)}, pair_counts(shared, self.half)
+
+    def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
+        """Those of other classes and of columns; with ``size`` also of the target's area."""
+        others = [one for name, of in self._of_classes.items() if name != task for one in of]
+        sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
+        return [*others, *sizes, *self._of_columns]
+
+    def counts(self, conditions: Sequence[SliceCondition], side: Booleans) -> Floats:
+        """In how many searched images of a side any two conditions hold, float64 (k, k)."""
+        if 2 * side.sum() > len(side) and self._counts[0].keys() >= set(conditions):
+            # the other side is smaller
+            at = [self._counts[0][one] for one in conditions]
+            return self._counts[1][np.ix_(at, at)] - pair_counts(conditions, self.half & ~side)
+        return pair_counts(conditions, self.half & side)
+
+
+def pair_counts(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:
+    """In how many of the images any two conditions hold, float64 (k, k)."""
+    rows = np.flatnonzero(images)
+    # counts below 2**24 are exact
+    holds = np.stack([one.holds[rows] for one in conditions]).astype(np.float32)
+    return (holds @ holds.T).astype(np.float64)
 
 
 def _guarded(value: str, test: str, *, holes: bool) -> str:

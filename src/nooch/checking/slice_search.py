@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
 from nooch.checking.findings import some_images, with_runs
-from nooch.checking.slice_conditions import SliceCondition, conditions_of
+from nooch.checking.slice_conditions import (
+    Booleans,
+    Floats,
+    SliceCondition,
+    SliceConditions,
+    pair_counts,
+)
 from nooch.criteria.phi import identifier
-from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -24,11 +30,9 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
+from nooch.report.score_files import result_bytes
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
-
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 AGAINST = ("whole", "parent")
 _SCHEMA: dict[str, Any] = {
@@ -119,15 +123,12 @@ class Slices(TabularResult):
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
-        if ending == ".parquet":
-            return parquet_bytes(self.table)
+        table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
         if ending == ".csv":
-            joined = self.table.with_columns(
+            table = table.with_columns(
                 pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
             )
-            return joined.write_csv().encode()
-        content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
-        return msgspec.json.format(msgspec.json.encode(content))
+        return result_bytes(table, ending, content)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
@@ -190,22 +191,28 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    groups = _groups(part, settings.group)
-    tested = [
-        one for task in wanted for one in _of_task(task, split, runs, data, part, groups, settings)
-    ]
+    shared = SliceConditions(part, _half(part, settings), data)
+    tested: list[_Tested] = []
+    for task in wanted:
+        known, everything = labeled_images(part, task, split)
+        conditions = shared
+        if known is not part:
+            conditions = SliceConditions(known, _half(known, settings), data)
+        tested += _of_task(everything, runs, conditions, settings)
     return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 
-def _groups(part: Dataset, column: str | None) -> NDArray[np.intp]:
-    """The group of each image, all of which are in one half; intp (n_images,)."""
-    if column is None:
-        return np.arange(len(part))
-    check_one_of("attribute", column, part.attributes, owner="the dataset")
-    values = part.images[column].cast(pl.String)
-    # an image without a value is a group of its own
-    own = -1 - np.arange(len(part))
-    return np.where(values.is_null(), own, values.rank("dense").fill_null(0)).astype(np.intp)
+def _half(part: Dataset, options: SliceOptions) -> Booleans:
+    """The images that are searched, bool (n_images,): all or none of a group."""
+    group = np.arange(len(part))
+    if options.group is not None:
+        check_one_of("attribute", options.group, part.attributes, owner="the dataset")
+        values = part.images[options.group].cast(pl.String)
+        # an image without a value is a group of its own
+        group = np.where(values.is_null(), -1 - group, values.rank("dense").fill_null(0))
+        group = np.unique(group, return_inverse=True)[1]
+    order = np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1)
+    return np.asarray(order[group] % 2 == 0)
 
 
 @dataclass(frozen=True)
@@ -225,99 +232,79 @@ class _Tested:
 
 
 def _of_task(
-    task: str,
-    split: str,
+    everything: ChallengeSet,
     runs: Sequence[Predictions],
-    whole: Dataset,
-    part: Dataset,
-    groups: NDArray[np.intp],
+    conditions: SliceConditions,
     options: SliceOptions,
 ) -> Iterator[_Tested]:
-    unknown = part.unknown_labels(task)
-    known, everything = labeled_images(part, task, split)
-    labels = everything.labels
-    group = np.unique(groups if unknown is None else groups[~unknown], return_inverse=True)[1]
-    half = (np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1) % 2 == 0)[
-        group
-    ]
-    strata = size_strata(known, everything)
+    task, labels, half = everything.task, everything.labels, conditions.half
+    strata = size_strata(conditions.data, everything)
+    wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        sizes = strata[of_side] if missed and strata is not None else None
-        ids = known.images["image_id"].filter(pl.Series(of_side))
-        conditions = _distinct(
-            [
-                replace(one, holds=one.holds[of_side])
-                for one in conditions_of(known, task, size=missed, whole=whole)
-            ],
-            options.min_support,
-        )
-        for run in runs if conditions else ():
-            if task not in run.tasks:
-                continue
-            wrong = errors_of(run, everything)[of_side]
-            for held, inside, other in _search(conditions, wrong, half[of_side], options):
-                strata_of = None if any(one.name == task for one in held) else sizes
-                tested = inside, wrong, other, ~half[of_side]
-                yield _Tested(run.run, task, side, held, *tested, ids, strata_of)
+        kept = _distinct(conditions.of_task(task, size=missed), of_side, options.min_support)
+        for run, wrong in wrong_of.items() if kept else ():
+            n = conditions.counts(kept, of_side)
+            for held, inside, other in _search(kept, n, wrong, of_side, half, options):
+                of_size = not missed or any(one.name == task for one in held)
+                tested = inside, wrong, other, ~half, everything.image_ids
+                yield _Tested(run, task, side, held, *tested, None if of_size else strata)
 
 
-def _distinct(conditions: list[SliceCondition], support: int) -> list[SliceCondition]:
+def _distinct(
+    conditions: Sequence[SliceCondition], side: Booleans, support: int
+) -> list[SliceCondition]:
     """Conditions with enough images on either side, each set of images once."""
-    seen: set[bytes] = set()
-    kept = []
+    most = int(side.sum()) - 1
+    kept: dict[bytes, SliceCondition] = {}
     for condition in conditions:
-        n = int(condition.holds.sum())
-        key = condition.holds.tobytes()
-        if support <= n <= len(condition.holds) - 1 and key not in seen:
-            seen.add(key)
-            kept.append(condition)
-    return kept
+        holds = condition.holds & side
+        if support <= np.count_nonzero(holds) <= most:
+            kept.setdefault(np.packbits(holds).tobytes(), condition)
+    return list(kept.values())
 
 
 def _search(
-    conditions: list[SliceCondition], wrong: Booleans, half: Booleans, options: SliceOptions
+    conditions: list[SliceCondition],
+    n: Floats,
+    wrong: Booleans,
+    side: Booleans,
+    half: Booleans,
+    options: SliceOptions,
 ) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
     """Slices for testing: their conditions, the images inside, those compared with."""
-    holds = np.stack([c.holds for c in conditions], axis=1)
-    # counts below 2**24 are exact
-    here, bad = holds[half].astype(np.float32), wrong[half]
-    n, errors = ((rows.T @ rows).astype(np.float64) for rows in (here, here[bad]))
+    here, bad = half & side, half & side & wrong
+    errors = pair_counts(conditions, bad)
     first, second = np.triu_indices(len(conditions))
-    names = np.array([condition.name for condition in conditions])
-    allowed = (first == second) | (names[first] != names[second])
+    names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
+    allowed = (names[first] != names[second]) | (first == second)
+    allowed &= n[first, second] >= options.min_support / 2
     first, second = first[allowed], second[allowed]
-    support, hits = n[first, second], errors[first, second]
-    rest = (bad.sum() - hits) / np.maximum(len(bad) - support, 1)
+    support, hits, single = n[first, second], errors[first, second], first == second
+    rest = (bad.sum() - hits) / np.maximum(here.sum() - support, 1)
     rates = hits / np.maximum(support, 1)
     alone = np.diag(errors) / np.maximum(np.diag(n), 1)
     parents = np.maximum(alone[first], alone[second])
-    single = first == second
     against = np.where(single | (options.against == "whole"), rest, parents)
-    enough = support >= options.min_support / 2
+    good = np.flatnonzero(rates - against >= options.min_drop)
+    low = wilson(rates[good], support[good].astype(np.int64))[0]
     # a second condition has to add something beyond chance
-    adds = single | (wilson(rates, support.astype(np.int64))[0] > parents)
-    good = np.flatnonzero(enough & adds & (rates - against >= options.min_drop))
-    lower = wilson(rates[good], support[good].astype(np.int64))[0] - against[good]
+    adds = single[good] | (low > parents[good])
+    good, lower = good[adds], (low - against[good])[adds]
     chosen: list[Booleans] = []
     for at in good[np.lexsort((~single[good], -lower))]:
-        i, j = int(first[at]), int(second[at])
-        inside = holds[:, i] & holds[:, j]
+        one, two = conditions[first[at]], conditions[second[at]]
+        inside = one.holds & two.holds & side
         few = inside.sum() < options.min_support
-        if few or any(_jaccard(inside, one) > _ALIKE for one in chosen):
+        if few or any((inside & x).sum() / (inside | x).sum() > _ALIKE for x in chosen):
             continue
         chosen.append(inside)
-        both = (i,) if i == j else (i, j)
-        other = ~inside
-        if options.against == "parent" and i != j:
-            other &= holds[:, i] if alone[i] >= alone[j] else holds[:, j]
-        yield tuple(conditions[k] for k in both), inside, other
+        other = side & ~inside
+        if options.against == "parent" and one is not two:
+            other &= (one if alone[first[at]] >= alone[second[at]] else two).holds
+        yield (one,) if one is two else (one, two), inside, other
         if len(chosen) == options.most:
             return
-
-
-def _jaccard(a: Booleans, b: Booleans) -> float:
-    return float((a & b).sum() / max((a | b).sum(), 1))
 
 
 def _table(tested: Sequence[_Tested], split: str) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset
-from nooch.evaluation.aligned_predictions import union_of
+from nooch.evaluation.predictions import positions, union_of
 
 __all__ = ["SplitImages"]
 
@@ -45,17 +45,10 @@ class SplitImages:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def rows(self, ids: pl.Series) -> NDArray[np.intp]:
-        """Where images stand, intp (len(ids),)."""
-        place = pl.DataFrame({"image_id": self.ids, "row": np.arange(len(self.ids))})
-        asked = pl.DataFrame({"image_id": ids})
-        rows = asked.join(place, on="image_id", how="left", maintain_order="left")["row"]
-        return rows.to_numpy().astype(np.intp)
-
     def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
         """Values of a set's images over all images of the split, else ``rest``; shape (n,)."""
         wide = np.full(len(self), rest, dtype=values.dtype)
-        wide[self.rows(challenge.image_ids)] = values
+        wide[positions(challenge.image_ids, self.ids)] = values
         return wide
 
     @cached_property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite
+from nooch.evaluation.predictions import positions
 from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
 
@@ -54,7 +55,7 @@ def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]
     for key in suite.keys:
         if key[1:] == (task, images.split):
             challenge = suite.set(*key)
-            labels[images.rows(challenge.image_ids)] = challenge.labels
+            labels[positions(challenge.image_ids, images.ids)] = challenge.labels
     return labels
 
 

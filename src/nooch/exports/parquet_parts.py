@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 __all__ = ["COLUMNS", "PAPER", "ParquetPart", "written"]
@@ -58,12 +59,17 @@ class ParquetPart:
     bytes: int
 
 
-def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:
-    """Write frames to a Parquet file, a row group each, and yield each one that was written."""
+def written(
+    frames: Iterable[pl.DataFrame], path: Path, schema: pa.Schema | None = None
+) -> Iterator[pl.DataFrame]:
+    """Write frames to a Parquet file, a row group each, and yield each one that was written;
+    ``schema``: Arrow's types and metadata, where they are not those of polars.
+    """
     writer: pq.ParquetWriter | None = None
     try:
         for frame in frames:
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            table = table.cast(schema) if schema else table
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             yield frame
