@@ -116,7 +116,8 @@ class _ParseJob(NumberedJob):
 
     def make(self) -> int:
         """Parse the files."""
-        empty = {name: [] for name, kind in self.schema.items() if isinstance(kind, pl.List)}
+        lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
+        empty: dict[str, Any] = {name: [] for name in lists}
         rows = [
             empty if file is None else self.parse(self.here / file, file)
             for file in self.listed["file"]
