@@ -136,7 +136,7 @@ def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
-    maps, done = _maps(tmp_path, [f"{i}" for i in range(150)]), []
+    maps, done = _maps(tmp_path, [f"{i}" for i in range(300)]), []
     listed = write(tmp_path / "classes.txt", LIST)
 
     def mapping(function, items):
@@ -148,14 +148,14 @@ def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
             yield function(item)
 
     reading = MapReading(maps, listed, [255], "_ids")
-    act = partial(import_dataset, reading, tmp_path / "parts", part_size=50, map=mapping)
+    act = partial(import_dataset, reading, tmp_path / "parts", part_size=100, map=mapping)
     with pytest.raises(KeyboardInterrupt):
         act()
     act()
     # three batches of maps, three parts, and the interruption
     assert len(done) == len(set(done)) == 7
     whole = read_label_maps(maps, listed, void=[255], suffix="_ids")
-    same_folder(tmp_path / "parts", in_parts_of(whole, 50, tmp_path / "whole"))
+    same_folder(tmp_path / "parts", in_parts_of(whole, 100, tmp_path / "whole"))
 
     def changing(function, items):
         yield from map(function, items)

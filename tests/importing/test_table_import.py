@@ -316,8 +316,8 @@ def test_engines_and_parts_do_not_matter_and_progress_is_reported(tmp_path):
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.9])
 def test_an_interrupted_import_resumes(tmp_path, share):
-    reading = TableReading(_expensive(tmp_path), Columns("id"), LongTable("class", "area"))
-    done = []
+    columns, layout = Columns("id"), LongTable("class", "area")
+    reading, done = TableReading(_expensive(tmp_path), columns, layout, small=0), []
     # types, a look at all rows, the hash, rows by part; parts
     total = 4 + 7
 

@@ -8,7 +8,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run and exit. Worker processes import this module again, so it loads nothing by itself."""
-    if sys.argv[1:2] == ["import"] and ("--processes", "1") not in pairwise(sys.argv):
+    pairs = {*pairwise(sys.argv[1:])}
+    if sys.argv[1:2] == ["import"] and not pairs & {("import", "table"), ("--processes", "1")}:
         # workers get ready while this process reads its arguments
         from nooch.engines import LocalEngine
 

@@ -105,11 +105,10 @@ def import_dataset(
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
         imported = seal(work, written, options.images, options.notes)
-        marker = DATASET_MARKER
-        with atomic_folder(target, overwrite=options.overwrite, marker=marker) as partial_folder:
-            for name in [*imported.header.files, marker]:
-                (partial_folder / name).parent.mkdir(exist_ok=True)
-                _link(work.dataset / name, partial_folder / name)
+        with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
+            for name in [*imported.header.files, DATASET_MARKER]:
+                (new / name).parent.mkdir(exist_ok=True)
+                _link(work.dataset / name, new / name)
     # also what other imports of this dataset left, of other files or with other parameters
     remove_leftovers(target, "importing", _DOING)
     progress("writing", 1, 1)

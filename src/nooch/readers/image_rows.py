@@ -57,8 +57,9 @@ class ImageRows:
         return rows.collect().sort("image_id", maintain_order=True)
 
     def columns(self, *names: str) -> Iterator[pl.DataFrame]:
-        """Some columns of each batch, in order."""
-        return (pl.read_parquet(file, columns=list(names), glob=False) for file in self._files())
+        """Some columns of all rows, in order, in batches of any size."""
+        rows = pl.scan_parquet([*self._files()], glob=False).select(names)
+        return rows.collect_batches(maintain_order=True, engine="streaming")
 
     def _files(self) -> Iterator[Path]:
         return (_batch_file(self.folder, number) for number in range(self.batches))
@@ -99,7 +100,7 @@ def write_rows(rows: pl.DataFrame, folder: Path) -> int:
 
 def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     # few enough jobs for a cluster, small enough ones for a progress bar
-    return rows.iter_slices(max(64, min(2048, rows.height // 256)))
+    return rows.iter_slices(max(128, min(2048, rows.height // 256)))
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,13 @@ class _ParseJob(NumberedJob):
 
     def make(self) -> int:
         """Parse the files."""
+        lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
+        empty: dict[str, Any] = {name: [] for name in lists}
         rows = [
-            {} if file is None else self.parse(self.here / file, file)
+            empty if file is None else self.parse(self.here / file, file)
             for file in self.listed["file"]
         ]
-        parsed = pl.DataFrame(rows, schema=dict(self.schema))
-        lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
-        table = self.listed.hstack(parsed.with_columns(pl.col(lists).fill_null([])))
+        table = self.listed.hstack(pl.DataFrame(rows, schema=dict(self.schema)))
         table.write_parquet(_batch_file(self.folder, self.number))
         return table.height
 

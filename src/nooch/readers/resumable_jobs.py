@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import methodcaller
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 from nooch.shared_types import Map, StepProgress
 from nooch.work_folder import stored
 
-__all__ = ["JobRunner", "ResumableJob"]
+__all__ = ["JobRunner", "ResumableJob", "map_for"]
 
 
 class ResumableJob(ABC):
@@ -37,10 +38,12 @@ class JobRunner:
     """Runs jobs step by step, with progress over all steps; their number is not known before."""
 
     def __init__(self, map: Map, progress: StepProgress) -> None:
-        self._map, self._progress, self._done, self._total = map, progress, 0, 0
+        self._map, self._progress = map, progress
+        self._done = self._total = self._unlisted = 0
 
     def run(self, *batches: Iterable[ResumableJob]) -> None:
         """Do the jobs that were not done before; a batch is listed while those before it run."""
+        self._unlisted = len(batches)
         for _ in self._map(methodcaller("result"), self._waiting(batches)):
             self._tick(1)
 
@@ -48,6 +51,7 @@ class JobRunner:
         for jobs in map(list, batches):
             waiting = [job for job in jobs if not job.result_file.is_file()]
             self._total += len(jobs)
+            self._unlisted -= 1
             self._tick(len(jobs) - len(waiting))
             yield from waiting
 
@@ -58,4 +62,11 @@ class JobRunner:
 
     def _tick(self, more: int) -> None:
         self._done += more
-        self._progress(self._done, self._total)
+        # until all batches are listed, the total is too small
+        if not self._unlisted:
+            self._progress(self._done, self._total)
+
+
+def map_for(files: Iterable[Path], most: int, map: Map) -> Map:
+    """``map``, or the builtin for files of at most so many bytes: workers take time to start."""
+    return builtins.map if sum(file.stat().st_size for file in files) <= most else map

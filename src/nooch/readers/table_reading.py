@@ -25,7 +25,7 @@ from nooch.readers.reader_contract import (
     in_range,
     part_edges,
 )
-from nooch.readers.resumable_jobs import JobRunner
+from nooch.readers.resumable_jobs import JobRunner, map_for
 from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (
     Columns,
@@ -51,11 +51,15 @@ _SLICE = 1 << 20
 
 @dataclass(frozen=True)
 class TableReading:
-    """The reading of a table: CSV, TSV, Parquet or JSON lines; a file, or a folder of parts."""
+    """The reading of a table: CSV, TSV, Parquet or JSON lines; a file, or a folder of parts.
+
+    Files of at most ``small`` bytes are scanned in this process.
+    """
 
     path: Path
     columns: Columns
     layout: TableLayout
+    small: int = 1 << 27
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
@@ -83,8 +87,8 @@ class TableReading:
             ParameterError: columns that the table does not have.
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
-        runner = JobRunner(map, progress)
         names = [file for _, file in self.files()]
+        runner = JobRunner(map_for(names, self.small, map), progress)
         files = [file.absolute() for file in names]
         with as_given((str(file), name) for file, name in zip(files, names, strict=True)):
             schemas = runner.results([_SchemaJob(folder, n, file) for n, file in enumerate(files)])
@@ -161,11 +165,8 @@ class ScannedTable:
         """Names of the classes of all rows."""
         return self.reading.layout.names_of(self.known)
 
-    def ids(self) -> pl.Series:
-        """Ids of all images, ascending."""
-        return self._ids(None, None)
-
-    def _ids(self, low: ImageId | None, high: ImageId | None) -> pl.Series:
+    def ids(self, low: ImageId | None = None, high: ImageId | None = None) -> pl.Series:
+        """Ids of the images with ``low <= id < high``, ascending."""
         ids = pl.scan_parquet(_ids_file(self.folder), glob=False)
         return ids.filter(in_range("image_id", low, high)).collect()["image_id"]
 
@@ -176,7 +177,7 @@ class ScannedTable:
         reading = self.reading
         table = self._rows(low, high)
         ids, numbers = table[_ID].alias("image_id"), table[_ROW].to_numpy()
-        rows = TableRows(table.drop(_ID, _ROW), ids, numbers, self._ids(low, high))
+        rows = TableRows(table.drop(_ID, _ROW), ids, numbers, self.ids(low, high))
         index = None if images is None else images.index(_wanted(rows, reading.columns.file_name))
         return put_together(rows, reading.columns, reading.layout, reading.path, index, self.known)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -38,7 +37,7 @@ from nooch.readers.coco.coco_structure import (
     instances_of,
     look_up,
 )
-from nooch.readers.resumable_jobs import JobRunner, ResumableJob
+from nooch.readers.resumable_jobs import JobRunner, ResumableJob, map_for
 from nooch.readers.sorted_rows import read_ids, read_rows, write_rows
 from nooch.shared_types import Map, StepProgress
 
@@ -259,9 +258,7 @@ def scan_files(
         for number, (role, path) in enumerate(files)
     ]
     walks = [scan.walk() for scan in scans]
-    # starting processes would take longer
-    is_small = sum(path.stat().st_size for _, path in files) <= slice_size
-    runner = JobRunner(builtins.map if is_small else _importing(map), progress)
+    runner = JobRunner(map_for([path for _, path in files], slice_size, _importing(map)), progress)
     # files are hashed while they are cut
     runner.run((scan.source for scan in scans), _next(walks))
     while jobs := [*_next(walks)]:

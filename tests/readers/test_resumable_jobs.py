@@ -1,0 +1,40 @@
+"""Jobs that are done once: progress, and which map runs them."""
+
+import builtins
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from coco_files import write
+
+from nooch.engines import LocalEngine
+from nooch.readers.reader_contract import NumberedJob
+from nooch.readers.resumable_jobs import JobRunner, map_for
+
+
+@dataclass(frozen=True)
+class SquareJob(NumberedJob):
+    """The square of a number."""
+
+    name: ClassVar[str] = "square"
+    result_type: ClassVar[type] = int
+
+    def make(self):
+        return self.number**2
+
+
+@pytest.mark.parametrize("map_", [map, LocalEngine(1).map])
+def test_progress_starts_when_all_batches_are_listed(tmp_path, map_):
+    SquareJob(tmp_path, 1).result()
+    jobs, shown = [SquareJob(tmp_path, n) for n in range(8)], []
+    runner = JobRunner(map_, lambda *step: shown.append(step))
+    runner.run(iter(jobs[:3]), iter(jobs[3:]))
+    assert {total for _, total in shown} == {8}
+    assert shown[-1] == (8, 8)
+    assert runner.results(jobs) == [n**2 for n in range(8)]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(6, builtins.map), (5, None)])
+def test_small_files_are_read_in_this_process(tmp_path, most, expected):
+    files = [write(tmp_path / name, "abc") for name in "ab"]
+    assert map_for(files, most, None) is expected
