@@ -15,7 +15,6 @@ from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.errors import MissingExtraError
-from nooch.report import Shown
 from nooch.results.run_results import paper_cells, read_results
 
 HOSTILE = [
@@ -235,7 +234,7 @@ def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
 
 def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
     _, suite, _, scores, found, slices = results()
-    errors = Shown("Errors", ["task"], [], 1)
+    errors = DisplayTable("Errors", ["task"], [], 1)
     checked = nooch.Checked(suite, scores, found, None, errors, [], tmp_path / "<b>")
     assert "Slices" not in repr(checked)
     assert "page: " in repr(checked)

@@ -19,6 +19,7 @@ from nooch.english import plural, readable, with_article
         ("skis", "skis", "skis", "skis"),
         ("bus", "bus", "a bus", "buses"),
         ("bench", "bench", "a bench", "benches"),
+        ("epoch", "epoch", "an epoch", "epochs"),
         ("fire_hydrant", "fire hydrant", "a fire hydrant", "fire hydrants"),
         ("mouse", "mouse", "a mouse", "mice"),
         ("knife", "knife", "a knife", "knives"),

@@ -13,7 +13,8 @@ from nooch.english import counted
 from nooch.errors import MissingExtraError
 
 __all__ = [
-    "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "parameters_text", "printable",
+    "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "cell_text", "parameters_text",
+    "printable",
 ]  # fmt: skip
 
 MOST_ROWS = 24
@@ -42,7 +43,7 @@ class DisplayTable:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    rows: Sequence[Sequence[Any]]
     left: int = 1
     notes: Sequence[str] = ()
 
@@ -54,7 +55,7 @@ class DisplayTable:
     def text(self) -> str:
         """Aligned lines; columns that do not fit into the terminal are left out, and counted."""
         heads = [re.split("[ _]", printable(name)) for name in self.columns]
-        cells = [[printable(_short(v, _WIDEST)) for v in row] for row in self.rows[:MOST_ROWS]]
+        cells = [[printable(cell_text(v, _WIDEST)) for v in row] for row in self.rows[:MOST_ROWS]]
         columns = [[*head, *(row[i] for row in cells)] for i, head in enumerate(heads)]
         widths = [max(map(len, column)) for column in columns]
         room = shutil.get_terminal_size().columns
@@ -139,10 +140,11 @@ def _cell(tag: str, value: object, is_left: bool) -> str:
 
 def _text(value: object) -> str:
     # an element of its own direction: marks that turn text end with it
-    return f"<bdi>{escape(_short(value, _LONGEST))}</bdi>"
+    return f"<bdi>{escape(cell_text(value, _LONGEST))}</bdi>"
 
 
-def _short(value: object, longest: int) -> str:
+def cell_text(value: object, longest: int | None = None) -> str:
+    """A value as people read it: three digits of a float, thousands grouped, a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -150,4 +152,4 @@ def _short(value: object, longest: int) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     text = str(value)
-    return text if len(text) <= longest else f"{text[:longest]}…"
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}…"

@@ -21,6 +21,8 @@ _IRREGULAR = {
     "loaf": "loaves",
     "wolf": "wolves",
     "scarf": "scarves",
+    "epoch": "epochs",
+    "stomach": "stomachs",
 }
 _ONLY_PLURAL = {
     "skis", "scissors", "stairs", "clothes", "leaves", "clouds", "waterdrops", "glasses", "pants",

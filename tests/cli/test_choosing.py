@@ -135,6 +135,22 @@ def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     assert run_cli(f"{words} --out {out}").code == 2
 
 
+def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
+    data, long = world(900)
+    tasks, ids = list(PLANTED), pl.col("image_id") % 3
+    nooch.find(data, nooch.CE(), tasks=tasks, splits=["valid"], out=tmp_path / "suite")
+    long.filter(ids == 1, pl.col("task").is_in(tasks)).write_parquet(tmp_path / "p.parquet")
+    losses = run_cli("class-losses suite p.parquet --format json").json
+    assert losses["split"] == "valid"
+    words = "select-tasks suite p.parquet --n 1 --min-hard 0"
+    assert len(run_cli(f"{words} --out chosen --format json").json["tasks"]) == 1
+    run_cli(f"{words} --like paper --out paper").refused("--n 1", "not the paper's rule")
+    run_cli("select-tasks suite p.parquet --like paper --out paper").refused("'test' is no split")
+    several = nooch.find(data, nooch.CE(), tasks=tasks, splits=["train", "valid"])
+    fails(several.splits_to_score, "which split", "train, valid", kind=ParameterError)
+    assert several.splits_to_score(["valid", "valid"]) == ["valid"]
+
+
 def test_losses_as_table_and_picture(found, run_cli, tmp_path):
     folder, _, _ = found
     words = f"class-losses {folder / 'suite'} {folder / 'predictions.parquet'}"

@@ -220,7 +220,7 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
     assert name in kept.out
     info = run_cli("info dataset --format json").json
     assert info["embedding_precision"] == {name: "bf16"}
-    assert f"'{name}': 'bf16'" in " ".join(run_cli("info dataset").out.split())
+    assert f"embedding precision {name} bf16" in " ".join(run_cli("info dataset").out.split())
     for words, message in (
         ("--precision float32", f"embedding {name} has precision bf16"),
         (f"--encoder {name} --precision float32", f"embedding {name} has precision bf16"),

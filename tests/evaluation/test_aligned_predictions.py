@@ -8,7 +8,7 @@ from scored import TASKS, N, logits, small_data, small_suite
 
 import nooch
 from nooch.evaluation import Predictions, evaluate
-from nooch.evaluation.aligned_predictions import Aligned
+from nooch.evaluation.predictions import Aligned
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 from nooch.evaluation import evaluate
-from nooch.evaluation.answer_predictions import answers_as_predictions
+from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.metrics import ANSWER_METRICS
 
@@ -126,7 +126,7 @@ def test_a_sample_of_everything_is_everything():
         evaluate(suite, source, metrics=metrics, bootstrap=50) for source in (plain, asked)
     )
     assert first.table.equals(second.table)
-    assert second.notes == ["80 images and tasks were asked about; scores are of these"]
+    assert "80 images and tasks were asked about; scores are of these" in second.notes
 
 
 def test_intervals_of_weighted_shares_use_the_effective_number():
@@ -156,6 +156,27 @@ def test_skipped_answers_are_not_asked_about():
         row = table.filter(task="car", subset="all").row(0, named=True)
         error[unknown] = row["value"], row["n"]
     assert error == {"wrong": (0.5, 4), "skip": (pytest.approx(1 / 3), 3)}
+
+
+def test_corrected_labels_leave_images_out_of_their_sets(tmp_path):
+    random = np.random.default_rng(2)
+    ids = np.arange(30)
+    labels, hard = random.random((2, 30, 2)) < 0.5
+    values = random.random((30, 2))
+    verdicts = {0: not labels[0, 0], 1: bool(labels[1, 0]), 2: None}
+    words = {True: "yes", False: "no", None: "ambiguous"}
+    rows = [(image, "car", words[verdict]) for image, verdict in verdicts.items()]
+    file = tmp_path / "verdicts.csv"
+    pl.DataFrame(rows, schema=["image_id", "task", "verdict"], orient="row").write_csv(file)
+    run = Predictions.of(values, ids, TASKS, scale="probability")
+    scores = evaluate(_suite(ids, labels, hard), run, labels=file)
+    right = np.array([image not in (0, 2) for image in ids])
+    kept = Predictions.of(values[right], ids[right], TASKS, scale="probability")
+    expected = evaluate(_suite(ids[right], labels[right], hard[right]), kept)
+    assert _values(scores) == _values(expected)
+    other = scores.table.filter(task="tie", subset="all", metric="auc")["n"].item()
+    assert other == 30
+    assert "2 corrected labels: these images are left out of the sets of their task" in scores.notes
 
 
 def test_what_is_refused():

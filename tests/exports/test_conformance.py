@@ -15,9 +15,9 @@ from nooch.exports.export_suite import export
 # name -> the options that an export of the made suite needs
 OPTIONS = {name: lambda _made: {} for name in ("ids", "npy", "csv", "hf", "table", "fiftyone")}
 OPTIONS["coco"] = lambda made: {"annotations": made.annotations}
-QUESTIONS = ("pope",)
+QUESTIONS = ("pope", "lmms-eval", "vlmevalkit")
 OPTIONS |= dict.fromkeys(QUESTIONS, lambda made: {"splits": made.suite.splits})
-ALL_OPTIONS = "color annotations no_annotations subsets id_field predictions scale images"
+ALL_OPTIONS = "color annotations no_annotations subsets id_field predictions scale images images_as"
 NOT_ITS_OWN = [
     (name, option)
     for name in EXPORTS
@@ -149,6 +149,8 @@ def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, pub
     write = partial(case.write, suite=published, data=None)
     if case.name in {"csv", "fiftyone"}:
         fails(write, "needs the dataset", "`dataset`", kind=NoochError)
+    elif case.name == "vlmevalkit":
+        fails(write, "needs the image files", "`images`")
     elif case.name in QUESTIONS:
         fails(write, "no file is known for 24 of 24 images", "`images`")
     else:

@@ -3,7 +3,9 @@
 import json
 
 import polars as pl
+import pytest
 
+from nooch.challenge import load_suite
 from nooch.questions import load_questions
 
 
@@ -39,3 +41,35 @@ def test_all_images_of_both_splits(made, run_cli, tmp_path):
     assert table.height == 2 * images
     assert (table["weight"] == 1).all()
     assert f"{table.height} questions on {images} images" in done.err
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train2017/{:012d}.jpg", "val2017/{:012d}.jpg"),
+        ("train2014/COCO_train2014_{:012d}.jpg", "val2014/COCO_val2014_{:012d}.jpg"),
+    ],
+)
+def test_the_suite_of_the_package_needs_images_alone(names, run_cli, tmp_path):
+    suite = load_suite("nooch-coco")
+    sets = [suite.set(*key).image_ids for key in suite.keys if key[2] == "test"]
+    ids = pl.concat(sets).unique(maintain_order=True).to_list()
+    assert len(ids) == 24_657
+    for name in names:
+        (tmp_path / "coco" / name).parent.mkdir(parents=True)
+    files = {i: names[i % 2].format(i) for i in ids}
+    for file in files.values():
+        (tmp_path / "coco" / file).touch()
+    done = run_cli(f"export nooch-coco {tmp_path}/q --to pope --images {tmp_path}/coco").ok()
+    assert "CC BY 4.0" in (tmp_path / "q" / "LICENCES.txt").read_text()
+    table = load_questions(tmp_path / "q" / "questions.parquet")
+    assert f"{len(table):,} questions on" in done.err
+    assert table.criteria == ("ce", "gist")
+    asked = table.frame
+    assert asked["image"].to_list() == [files[i] for i in asked["image_id"]]
+    drawn = asked.group_by("task", "label", "ce", "gist").len()
+    assert drawn["len"].max() == 50
+    # the weights stand for all images of the sets
+    hard = asked.filter(pl.col("ce") == "hard_negative")
+    counts = [suite.record("ce", task, "test").hard_negatives for task in suite.tasks]
+    assert hard["weight"].sum() == pytest.approx(sum(counts))

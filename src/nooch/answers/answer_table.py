@@ -105,8 +105,8 @@ def _questions(
         questions = sibling
     if questions is not None:
         return asked_questions(questions, suite), []
-    split = "test" if "test" in suite.splits else suite.splits[0]
-    keys = [key for key in suite.keys if key[2] == split]
+    splits = suite.splits_to_score()
+    keys = [key for key in suite.keys if key[2] in splits]
     note = "no file of questions is given: taken to answer those that are drawn by default"
     return asked_of(draw_questions(suite, keys, QuestionOptions())), [note]
 

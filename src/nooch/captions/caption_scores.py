@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from nooch.answers import images_of
@@ -16,13 +15,12 @@ from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
 from nooch.data import ImageId
-from nooch.data.disk_tables import parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
-from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.evaluation.subsets import CELLS
 from nooch.options import options_from
+from nooch.report.score_files import result_bytes
 from nooch.shared_types import Progress, no_progress
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
@@ -94,12 +92,8 @@ class CaptionScores(TabularResult):
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet`` or ``.csv``; with notes and settings as ``.json``."""
-        if ending == ".parquet":
-            return parquet_bytes(self.table)
-        if ending == ".csv":
-            return self.table.write_csv().encode()
         content = {"settings": self.settings, "notes": self.notes, "scores": self.table.to_dicts()}
-        return msgspec.json.format(msgspec.json.encode(content))
+        return result_bytes(self.table, ending, content)
 
 
 def _cell(row: Mapping[str, Any], scale: float) -> str | None:
@@ -141,7 +135,7 @@ def score_captions(
     tasks, notes = _tasks(suite, vocabulary, chosen)
     for name in chosen.criteria or ():
         check_one_of("criterion", name, suite.criteria, owner="the suite")
-    splits = splits_to_score(chosen.split, suite)
+    splits = suite.splits_to_score(chosen.split)
     keys = [
         key
         for key in suite.keys

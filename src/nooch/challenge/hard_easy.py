@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 
 __all__ = [
-    "EASY",
-    "HARD",
-    "NONE",
-    "UNKNOWN",
-    "Mark",
-    "Side",
-    "mark_by_matching",
-    "mark_by_phi",
+    "EASY", "HARD", "NONE", "UNKNOWN", "Mark", "Side", "mark_by_matching", "mark_by_phi",
     "mark_by_threshold",
-]
+]  # fmt: skip
 
 NONE, EASY, HARD = -1, 0, 1
 

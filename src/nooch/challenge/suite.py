@@ -281,6 +281,21 @@ class Suite(Displayed):
         self.require_easy("training on images in their usual context")
         return self.set(criterion, task, split).ids("easy")
 
+    def splits_to_score(self, split: str | Sequence[str] | None = None) -> list[str]:
+        """The given splits, else test, or the only one. Raises ParameterError for others."""
+        if split is None and len(self.splits) != 1 and "test" not in self.splits:
+            raise ParameterError(
+                "which split is to be scored?",
+                allowed=", ".join(self.splits),
+                remedy="`split` NAME",
+            )
+        if split is None:
+            split = "test" if "test" in self.splits else self.splits
+        names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
+        for name in names:
+            check_one_of("split", name, self.splits, owner="the suite")
+        return names
+
     def require_dataset(self, data: Dataset | Place | str) -> Dataset:
         """The dataset, opened. Raises ParameterError unless the suite was found in it."""
         data = as_dataset(data)

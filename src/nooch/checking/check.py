@@ -18,7 +18,7 @@ from nooch.checking.findings import SMALLEST, Findings
 from nooch.checking.slice_search import Slices, find_slices
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, load_dataset, parquet_bytes
-from nooch.display import Displayed
+from nooch.display import Displayed, DisplayTable
 from nooch.errors import InputError, check_fraction, some_of
 from nooch.evaluation import (
     PredictionFormat,
@@ -34,7 +34,6 @@ from nooch.importing.dataset_import import import_dataset
 from nooch.importing.recognition import recognize
 from nooch.options import options_from
 from nooch.report import save_scores
-from nooch.report.score_tables import Shown
 from nooch.shared_types import Progress, no_progress
 from nooch.site.report_site import write_report
 from nooch.site.site_content import FindingSection
@@ -106,7 +105,7 @@ class Checked:
     scores: Scores
     findings: Findings
     slices: Slices | None
-    errors: Shown
+    errors: DisplayTable
     notes: Sequence[str]
     out: Path
 
@@ -214,8 +213,9 @@ def check(
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            searched: dict[str, Any] = {"seed": chosen.seed, "group": chosen.group}
-            slices = find_slices(data, runs, split=split, tasks=asked, **searched)
+            slices = find_slices(
+                data, runs, split=split, tasks=asked, seed=chosen.seed, group=chosen.group
+            )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
@@ -282,7 +282,9 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     return suite.only(kept), note
 
 
-def _errors(runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]) -> Shown:
+def _errors(
+    runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
+) -> DisplayTable:
     """How many objects each model misses, and in how many other images it claims one."""
     rows = []
     for task in tasks:
@@ -296,7 +298,7 @@ def _errors(runs: Sequence[Predictions], part: Dataset, split: str, tasks: Seque
     rows.sort(key=lambda row: -row[0])
     title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
     columns = ["task", "model", "missed", "claimed"]
-    return Shown(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
+    return DisplayTable(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
 
 
 def _near_alpha(suite: Suite) -> list[str]:

@@ -14,10 +14,8 @@ from nooch.checking.findings import Findings, some_images
 from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import wilson
-from nooch.evaluation.evaluation_run import splits_to_score
-from nooch.evaluation.predictions import positions
+from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
@@ -64,7 +62,7 @@ def cue_findings(
     suite = as_suite(suite)
     suite.require_easy("comparing contexts")
     data = None if data is None else suite.require_dataset(data)
-    (split,) = splits_to_score(split, suite)
+    (split,) = suite.splits_to_score(split)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     runs = load_predictions(predictions, suite, data, scale=scale)

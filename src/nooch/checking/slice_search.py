@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from nooch.checking.slice_conditions import (
     pair_counts,
 )
 from nooch.criteria.phi import identifier
-from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -31,6 +30,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.options import options_from
+from nooch.report.score_files import result_bytes
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -123,15 +123,12 @@ class Slices(TabularResult):
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
-        if ending == ".parquet":
-            return parquet_bytes(self.table)
+        table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
         if ending == ".csv":
-            joined = self.table.with_columns(
+            table = table.with_columns(
                 pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
             )
-            return joined.write_csv().encode()
-        content = {"settings": dict(self.settings), "slices": self.table.to_dicts()}
-        return msgspec.json.format(msgspec.json.encode(content))
+        return result_bytes(table, ending, content)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

@@ -6,32 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nooch.challenge import (
-    CriterionRecord,
-    Suite,
-    SuiteThresholds,
-    load_suite,
-    suite_thresholds,
-)
+from nooch import criteria
+from nooch.challenge import CriterionRecord, Suite, SuiteThresholds, load_suite, suite_thresholds
 from nooch.cli.option_parsing import split_names
-from nooch.criteria import (
-    CE,
-    FITTED,
-    Attribute,
-    Combination,
-    ContextScores,
-    Criterion,
-    Fitted,
-    FittedContextScores,
-    FittedGist,
-    Gist,
-    Tau,
-    fitted_from_json,
-    is_combination,
-    preset,
-    read_thresholds,
-    thresholds_of,
-)
 from nooch.criteria.named_criteria import custom_criterion
 from nooch.data import ALL, SPLITS, open_dataset
 from nooch.errors import ParameterError, check_one_of
@@ -51,13 +28,13 @@ class CriterionOptions:
     alpha: float
     beta: float
     cues: dict[str, tuple[str, ...]]
-    tau: SuiteThresholds | Tau | None
+    tau: SuiteThresholds | criteria.Tau | None
     phi: str | None
     scores: str | None
     suite: Suite | None
     embedding: str = ""
 
-    def make(self, name: str) -> Criterion | Fitted:
+    def make(self, name: str) -> criteria.Criterion | criteria.Fitted:
         """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
         if self.suite is not None:
             check_one_of("criterion", name, self.suite.criteria, owner="--fitted")
@@ -70,48 +47,51 @@ class CriterionOptions:
                     where="--fitted",
                     allowed="a suite of nooch find",
                 )
-            fitted = fitted_from_json(record.kind, record.fitted)
-            if isinstance(fitted, FittedGist):
+            fitted = criteria.fitted_from_json(record.kind, record.fitted)
+            if isinstance(fitted, criteria.FittedGist):
                 tau = self._tau_for("embedding", fitted.criterion.embedding)
-            elif isinstance(fitted, FittedContextScores):
+            elif isinstance(fitted, criteria.FittedContextScores):
                 tau = self._tau_for("column", fitted.criterion.column)
             else:
                 return fitted
             return fitted if tau is None else fitted.with_tau(tau)
-        makers: dict[str, Callable[[], Criterion]] = {
-            "ce": lambda: CE(self.alpha, self.beta, self.cues),
-            "gist": lambda: Gist(self.embedding, self._tau_for("embedding", self.embedding)),
+        makers: dict[str, Callable[[], criteria.Criterion]] = {
+            "ce": lambda: criteria.CE(self.alpha, self.beta, self.cues),
+            "gist": self._gist,
             "attribute": self._attribute,
             "scores": self._scores,
         }
         return makers[name]() if name in makers else custom_criterion(name)
 
-    def _attribute(self) -> Attribute:
+    def _gist(self) -> criteria.Gist:
+        return criteria.Gist(self.embedding, self._tau_for("embedding", self.embedding))
+
+    def _attribute(self) -> criteria.Attribute:
         if self.phi is None:
             raise ParameterError(
                 "the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'"
             )
-        return Attribute(self.phi)
+        return criteria.Attribute(self.phi)
 
-    def _scores(self) -> ContextScores:
+    def _scores(self) -> criteria.ContextScores:
         if self.scores is None:
             raise ParameterError(
                 "the scores criterion needs --scores",
                 allowed="an attribute column such as 'context_{task}'",
             )
-        return ContextScores(self.scores, self._tau_for("column", self.scores))
+        return criteria.ContextScores(self.scores, self._tau_for("column", self.scores))
 
     def check_tau(self, dataset: Place, tasks: str) -> None:
         """Check before captions are embedded that thresholds fit the tasks."""
         classes = open_dataset(dataset).classes
-        tables = {"--tau": thresholds_of(self._values)}
+        tables = {"--tau": criteria.thresholds_of(self._values)}
         check_thresholds(tables, resolve_tasks(classes, tasks), classes)
 
     @property
-    def _values(self) -> Tau | None:
+    def _values(self) -> criteria.Tau | None:
         return self.tau.tau if isinstance(self.tau, SuiteThresholds) else self.tau
 
-    def _tau_for(self, key: str, value: str) -> Tau | None:
+    def _tau_for(self, key: str, value: str) -> criteria.Tau | None:
         """Thresholds, if they are of this support; of numbers and tables that is not known."""
         came = self.tau.support.get(key) if isinstance(self.tau, SuiteThresholds) else value
         if came != value:
@@ -123,7 +103,7 @@ class CriterionOptions:
         return self._values
 
 
-def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | Tau | None:
+def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | criteria.Tau | None:
     """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``.
 
     Args:
@@ -154,27 +134,27 @@ def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | Tau | 
     try:
         return float(text)
     except ValueError:
-        return read_thresholds(text)
+        return criteria.read_thresholds(text)
 
 
 def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
     """Base criteria that are needed, and the combinations; a combination brings its parts along."""
-    combined = [text for text in texts if is_combination(text)]
-    base = [text for text in texts if not is_combination(text)]
+    combined = [text for text in texts if criteria.is_combination(text)]
+    base = [text for text in texts if not criteria.is_combination(text)]
     for text in combined:
-        base += [name for name in Combination(text).names if name not in base]
+        base += [name for name in criteria.Combination(text).names if name not in base]
     for name in base:
         if ":" not in name:
-            check_one_of("criterion", name, FITTED)
+            check_one_of("criterion", name, criteria.FITTED)
     if len(set(texts)) != len(texts):
         raise ParameterError("a criterion is named twice", allowed="each --criterion once")
     return base, combined
 
 
-def _own_fitted(name: str, record: CriterionRecord) -> Fitted:
+def _own_fitted(name: str, record: CriterionRecord) -> criteria.Fitted:
     """A custom criterion as a suite has it fitted: imported as the command line names it."""
     kind = getattr(custom_criterion(name), "fitted", None)
-    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
+    if not (isinstance(kind, type) and issubclass(kind, criteria.Fitted)):
         raise ParameterError(
             f"{name} does not say what class it has when it is fitted",
             where="--fitted",
@@ -192,4 +172,4 @@ def preset_text(name: str | None, columns: str | None, values: Path | None) -> s
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(f"--values {values} cannot be read: {error}") from error
     listed = [line.strip() for line in text.splitlines() if line.strip()]
-    return preset(name, columns=split_names(columns), values=listed)
+    return criteria.preset(name, columns=split_names(columns), values=listed)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.cli.option_parsing import OverwriteOption, parse_pairs
+from nooch.cli.option_parsing import (
+    Format,
+    FormatOption,
+    OverwriteOption,
+    parse_pairs,
+    with_options,
+)
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, say
+from nooch.cli.terminal_output import hint, note, print_json, say
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.english import counted
@@ -29,10 +34,7 @@ if TYPE_CHECKING:
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 
-__all__ = [
-    "LARGE", "ImportOptions", "Out", "print_imported", "run_import",
-    "with_import_options",
-]  # fmt: skip
+__all__ = ["LARGE", "ImportOptions", "Out", "print_imported", "run_import", "with_import_options"]
 
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 
@@ -103,37 +105,7 @@ class ImportOptions:
         return engine_of(self.engine, logs_of(out))
 
 
-def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter ``options`` is made of the options of ImportOptions.
-
-    One that the command has itself under the same name replaces it, and is None in ``options``.
-    """
-    own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own["options"]
-    shared = {name: option for name, option in _shared_options().items() if name not in own}
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        typed: dict[str, Any] = {
-            f.name: values.pop(f.name) if f.name in shared else None for f in fields(ImportOptions)
-        }
-        command(**values, options=ImportOptions(**typed))
-
-    parameters = [*own.values(), *shared.values()]
-    # what typer reads
-    run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-@functools.cache
-def _shared_options() -> dict[str, inspect.Parameter]:
-    kinds = get_type_hints(ImportOptions, include_extras=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return {
-        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
-        for f in fields(ImportOptions)
-    }
+with_import_options = partial(with_options, ImportOptions, "options", ImportOptions)
 
 
 def run_import(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
-from typing import Any
+from functools import wraps
+from typing import Any, get_type_hints
 
 import typer
 from typer import Argument, Option
@@ -13,14 +16,15 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BatchOption", "BootstrapOption",
-    "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption",
-    "DpiOption", "EncoderOption", "EngineOption", "ImagesOption", "MethodsOption",
-    "OverwriteOption", "Precision", "PrecisionOption", "ProcessesOption", "ResamplesSeedOption",
-    "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
-    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption",
-    "command_group", "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids",
-    "parse_pairs", "split_names",
+    "AllowUnannotatedOption", "AnnotationsOption", "BatchOption", "BootstrapOption", "CodecOption",
+    "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption",
+    "EncoderOption", "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption",
+    "OverwriteOption", "Precision", "PrecisionOption", "PredictionsArgument",
+    "ProcessesOption", "ResamplesSeedOption",
+    "RuleOption", "SettingsOption", "SplitsOption", "StrictOption", "SuiteArgument",
+    "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption", "command_group",
+    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
+    "split_names", "with_options",
 ]  # fmt: skip
 
 
@@ -29,6 +33,39 @@ def command_group(name: str, help: str) -> typer.Typer:
     group = typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
     group.callback()(lambda: None)
     return group
+
+
+def with_options(
+    declared: type, name: str, make: Callable[..., Any], command: Callable[..., None]
+) -> Callable[..., None]:
+    """A command whose parameter ``name`` is made of options that several commands share.
+
+    Args:
+        declared: a dataclass whose defaults are typer's options.
+        name: of the parameter.
+        make: gets the options by name.
+        command: an option that it has itself under the same name replaces that one, and is None in
+            the parameter.
+    """
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own[name]
+    kinds, kind = get_type_hints(declared, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    added = {
+        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
+        for f in fields(declared)
+        if f.name not in own
+    }
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        typed = {f.name: values.pop(f.name) if f.name in added else None for f in fields(declared)}
+        command(**values, **{name: make(**typed)})
+
+    parameters = [*own.values(), *added.values()]
+    # what typer reads
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def dataset_place(text: str) -> Place:
@@ -81,6 +118,10 @@ DatasetOption: Any = Option(
 SuiteArgument: Any = Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
 """A suite that is read: a folder, or the one that comes with the package."""
 
+PredictionsArgument: Any = Argument(
+    ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
+)
+
 ImagesOption: Any = Option(
     None, help="Folder of images, where it is not the one that the dataset records."
 )
@@ -132,9 +173,6 @@ CriterionOption: Any = Option(
     autocompletion=_names_in_suite("criteria"),
 )
 RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
-ScaleOption: Any = Option(
-    None, help="logit or probability: what a wide table of predictions holds."
-)
 ThresholdOption: Any = Option(
     "0.5",
     help="Positive above this probability: a number, a file of task and threshold, or valid"
@@ -150,6 +188,18 @@ AllowUnannotatedOption: Any = Option(
         "Continue also where more than half of a task's training positives or of a split's images"
         " were not annotated."
     ),
+)
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    text = "text"
+    json = "json"
+
+
+FormatOption: Any = Option(
+    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
 )
 
 

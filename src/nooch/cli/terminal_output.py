@@ -6,42 +6,28 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.markup import escape
 
+from nooch.cli.option_parsing import Format
+from nooch.display import DisplayTable, cell_text
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from nooch.report.score_tables import Shown
 
 __all__ = [
-    "Format", "FormatOption", "commands_of", "console", "fail", "hint", "note", "print_json",
-    "print_result", "print_shown", "print_table", "print_text", "progress", "say", "speak_for",
-    "with_flags",
+    "commands_of", "console", "fail", "hint", "note", "print_json", "print_result", "print_shown",
+    "print_table", "print_text", "progress", "say", "speak_for", "with_flags",
 ]  # fmt: skip
 
 
 _WIDE = 1000
 """Columns of a table in a file."""
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    text = "text"
-    json = "json"
-
-
-FormatOption: Any = typer.Option(
-    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
-)
 
 
 def console() -> Console:
@@ -160,25 +146,25 @@ def print_table(
     Names come from files and users: in the title and the column names, too, they are no markup.
     Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
-    _print_table(console(), title, columns, [list(map(_cell, row)) for row in rows], left)
+    _draw(console(), DisplayTable(title, columns, [list(row) for row in rows], left))
 
 
-def print_shown(tables: Iterable[Shown]) -> None:
+def print_shown(tables: Iterable[DisplayTable]) -> None:
     """Print tables of scores or results; in a file, nothing is cut or folded."""
     screen = console()
     if not screen.is_terminal:
         screen.width = _WIDE
     for shown in tables:
-        _print_table(screen, shown.title, shown.columns, shown.rows, shown.left)
+        _draw(screen, shown)
 
 
-def _print_table(
-    screen: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
-) -> None:
+def _draw(screen: Console, table: DisplayTable) -> None:
     from rich import box
     from rich.table import Table
 
-    screen.print(title, style="bold", markup=False)
+    columns, left = table.columns, table.left
+    rows = [list(map(cell_text, row)) for row in table.rows]
+    screen.print(table.title, style="bold", markup=False)
     for widths in _blocks(columns, rows, left, screen.width):
         drawn = Table(
             header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)
@@ -219,14 +205,6 @@ def _blocks(
         taken += least[column]
         blocks[-1][column] = min(least[column], room) - _GAP
     return blocks
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nooch.challenge import Suite
-from nooch.cli.terminal_output import Format, hint, print_json, print_table
+from nooch.cli.option_parsing import Format
+from nooch.cli.terminal_output import hint, print_json, print_table
 from nooch.english import counted
 
 __all__ = [

@@ -157,7 +157,9 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
             problem = f"is {type_name(values.dtype)}"
         elif values.null_count() and not column.nulls:
             problem = f"has {values.null_count()} nulls"
-        elif column.among and (others := set(values.unique().cast(pl.String)) - set(column.among)):
+        elif column.among and (
+            others := set(values.unique().drop_nulls().cast(pl.String)) - set(column.among)
+        ):
             problem = f"holds {some_of(sorted(others), 3)}"
         elif column.wrong is not None and (mask := column.wrong(values)).any():
             problem = f"holds {some_of(values.filter(mask).head(3))}"

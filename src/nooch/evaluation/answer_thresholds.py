@@ -16,8 +16,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.criteria.support_thresholds import read_task_numbers
 from nooch.data import class_name
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.metrics import stable_order
 from nooch.metrics.pointwise import probabilities
 from nooch.yaml_files import read_yaml
@@ -55,12 +54,8 @@ def answer_thresholds(
     """
     if threshold == _CHOSEN:
         chosen = _chosen(suite, runs, tasks)
-        notes = [
-            f"answers of {run} are positive above probabilities chosen on {_CHOSEN}:"
-            f" {_listed(of_tasks)}"
-            for run, of_tasks in chosen.items()
-        ]
-        return chosen, notes
+        above = f"are positive above probabilities chosen on {_CHOSEN}:"
+        return chosen, [f"answers of {run} {above} {_listed(of)}" for run, of in chosen.items()]
     if isinstance(threshold, Mapping) or Path(str(threshold)).is_file():
         by_task = _by_task(threshold, suite, tasks)
         note = f"answers are positive above these probabilities: {_listed(by_task)}"

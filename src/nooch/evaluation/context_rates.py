@@ -52,12 +52,12 @@ class ContextRates:
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate."""
-        named = [
-            *(("rate", cell, estimate) for cell, estimate in self.rates.items()),
-            *(("ratio", side, estimate) for side, estimate in self.ratios.items()),
-            *(("odds_ratio", side, estimate) for side, estimate in self.odds_ratios.items()),
+        named = {"rate": self.rates, "ratio": self.ratios, "odds_ratio": self.odds_ratios}
+        rows = [
+            {"measure": measure, "subset": of, **vars(estimate)}
+            for measure, estimates in named.items()
+            for of, estimate in estimates.items()
         ]
-        rows = [{"measure": m, "subset": of, **vars(estimate)} for m, of, estimate in named]
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides={**schema, "reason": pl.String})
 

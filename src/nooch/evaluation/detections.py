@@ -22,7 +22,6 @@ __all__ = ["detected", "with_undetected"]
 
 _ALLOWED = "COCO results: a list of image_id, category_id, score (0 to 1), and others such as bbox"
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_THINGS = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
 
 
 class _Detection(msgspec.Struct, gc=False):
@@ -49,7 +48,8 @@ def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.Da
         raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
     ids = [one.image_id for one in found]
     ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
-    names = how.named() or (_THINGS if {*_THINGS.values()} <= {*classes} else {})
+    things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
+    names = how.named() or (things if {*things.values()} <= {*classes} else {})
     categories = [one.category_id for one in found]
     unnamed = sorted({*categories} - names.keys())
     # names alone are counted from 0, and ids may start at 1

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.aligned_predictions import Aligned, check_tasks, union_of
-from nooch.evaluation.answer_predictions import context_lines
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample
+from nooch.evaluation.asked_sample import AskedSample, context_lines
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions, check_tasks, union_of
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
@@ -35,6 +35,7 @@ from nooch.evaluation.scores import (
 from nooch.evaluation.subsets import (
     Distribution,
     DividedSet,
+    Groups,
     ScoreScope,
     divide,
     effective_sizes,
@@ -85,6 +86,8 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
+        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
+            label it contradicts, or calls ambiguous, are left out of the sets of that task.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -104,6 +107,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
+    labels: str | Path | None = None
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -148,13 +152,16 @@ def evaluate(
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
-    splits, notes = splits_to_score(asked.split, suite), _notes(suite, runs, tasks, asked.tasks)
+    splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
     wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
-    notes += _about_answers(sample, runs, wanted, asked)
+    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
+    wanted_sets = [key for key in wanted if key in sample.suite.keys]
+    for run in runs if sample.weights else ():
+        notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -164,19 +171,11 @@ def evaluate(
         notes += stated
     blocks: list[Block] = []
     for split in splits:
-        keys = [key for key in wanted if key[2] == split and key in sample.suite.keys]
+        keys = [key for key in wanted_sets if key[2] == split]
         if keys:
-            ids = _images(sample.suite, keys, split)
-            predicted = [run.tasks for run in runs]
-            over = (
-                {}
-                if asked.strict
-                else averaged_tasks(sample.suite, keys, predicted, asked.min_hard)
-            )
-            notes += left_out(sample.suite, keys, over, asked.min_hard)
-            averages = Averages(over, asked.strict)
-            part = _SplitScores(sample, keys, ids, runs, asked, thresholds)
-            blocks += part.blocks(averages, progress)
+            part = _SplitScores(sample, keys, runs, asked, thresholds)
+            blocks += part.blocks(progress)
+            notes += left_out(sample.suite, keys, part.averaged, asked.min_hard)
     about = {run.run: (run.method, run.seed) for run in runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
     differences = differences_table(blocks, asked.metrics, asked.bootstrap)
@@ -184,66 +183,88 @@ def evaluate(
         table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
-    if thresholds:
-        settings["thresholds"] = thresholds
+    settings |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
     return Scores(table, differences, notes, settings, verdicts)
 
 
+def _sample(
+    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
+) -> AskedSample:
+    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
+    overlay = None if labels is None else read_label_overlay(labels, suite)
+    if overlay is None and all(run.weights is None for run in runs):
+        return AskedSample(suite, suite)
+    return AskedSample.of(suite, runs, keys, overlay)
+
+
+@dataclass(frozen=True, eq=False)
 class _SplitScores:
     """What all tasks of a split share.
 
-    Args:
+    Attributes:
         sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
-        ids: of the split's images, ascending.
         runs: the predictions.
         options: with a baseline, and averages as distributions.
         thresholds: of answers; empty: 0.5.
     """
 
-    def __init__(
-        self,
-        sample: AskedSample,
-        keys: Sequence[_Key],
-        ids: pl.Series,
-        runs: Sequence[Predictions],
-        options: EvaluateOptions,
-        thresholds: RunThresholds,
-    ) -> None:
-        self._sample, self._keys, self._ids, self._options = sample, keys, ids, options
-        self._thresholds = thresholds
-        self._groups = groups_of(ids, options.by, options.attributes)
-        self._runs = {run.run: (Aligned(run, ids, keys[0][2]), run.scale) for run in runs}
-        self._tasks = {run.run: set(run.tasks) for run in runs}
-        resamples = options.bootstrap
-        self._draws = BootstrapDraws(len(ids), resamples, options.seed) if resamples else None
+    sample: AskedSample
+    keys: Sequence[_Key]
+    runs: Sequence[Predictions]
+    options: EvaluateOptions
+    thresholds: RunThresholds
 
-    def blocks(self, averages: Averages, progress: Progress) -> list[Block]:
+    @cached_property
+    def ids(self) -> pl.Series:
+        """The images of a set that leaves none of the split's out, else of all sets, ascending."""
+        suite = self.sample.suite
+        for key in self.keys:
+            record = suite.record(*key)
+            if record.positives + record.negatives == suite.header.dataset.splits.get(key[2]):
+                return suite.set(*key).image_ids
+        return union_of(suite.set(*key) for key in self.keys)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups of the images by each attribute."""
+        return groups_of(self.ids, self.options.by, self.options.attributes)
+
+    @cached_property
+    def averaged(self) -> dict[str, list[str]]:
+        """Criterion -> the tasks that averages are over; empty: all."""
+        if self.options.strict:
+            return {}
+        predicted = [run.tasks for run in self.runs]
+        return averaged_tasks(self.sample.suite, self.keys, predicted, self.options.min_hard)
+
+    def blocks(self, progress: Progress) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
         blocks: list[Block] = []
-        tasks = list(dict.fromkeys(task for _, task, _ in self._keys))
+        averages = Averages(self.averaged, self.options.strict)
+        tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, (of_task, rows) in enumerate(self._results(tasks), 1):
             blocks += of_task
             for run, part, values in rows:
                 averages.add(run, part, values)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self._options.metrics, str(self._options.baseline))
+        return blocks + averages.blocks(self.options.metrics, str(self.options.baseline))
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
-        threads = self._options.threads or (1 if self._draws is None else usable_cpus())
-        metrics, baseline = self._options.metrics, str(self._options.baseline)
+        asked, resamples = self.options, self.options.bootstrap
+        threads = asked.threads or (usable_cpus() if resamples else 1)
+        draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
+        aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
             try:
                 for task in tasks:
-                    sets = [self._divided(key) for key in self._keys if key[1] == task]
-                    runs = {n: run for n, run in self._runs.items() if task in self._tasks[n]}
-                    job = pool.submit(
-                        score_task, sets, runs, metrics, self._draws, baseline, self._thresholds
-                    )
-                    waiting.append(job)
+                    sets = [self._divided(key) for key in self.keys if key[1] == task]
+                    runs = {r.run: (a, r.scale) for r, a in aligned if task in r.tasks}
+                    job = (sets, runs, asked.metrics, draws, str(asked.baseline), self.thresholds)
+                    waiting.append(pool.submit(score_task, *job))
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
                 while waiting:
@@ -251,20 +272,19 @@ class _SplitScores:
             except BaseException:
                 # an interrupt, too, must not wait for running threads
                 pool.shutdown(wait=False, cancel_futures=True)
-                if self._draws is not None:
-                    self._draws.cancel()
+                if draws is not None:
+                    draws.cancel()
                 raise
 
     def _divided(self, key: _Key) -> DividedSet:
-        challenge = self._sample.suite.set(*key)
-        suite = self._sample.whole
+        challenge, suite = self.sample.suite.set(*key), self.sample.whole
         rows: NDArray[np.intp] | slice = slice(None)
-        if not challenge.image_ids.equals(self._ids):
-            rows = np.flatnonzero(self._ids.is_in(challenge.image_ids.implode()).to_numpy())
+        if not challenge.image_ids.equals(self.ids):
+            rows = np.flatnonzero(self.ids.is_in(challenge.image_ids.implode()).to_numpy())
         cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
-        averages = [d for d in self._options.averages if isinstance(d, Distribution)]
+        averages = [d for d in self.options.averages if isinstance(d, Distribution)]
         shares = {d.name: d.of(suite, challenge) for d in averages}
-        groups = {name: (codes[rows], levels) for name, (codes, levels) in self._groups.items()}
+        groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:
             # not one of them is all of the split's images
@@ -273,12 +293,12 @@ class _SplitScores:
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.append(sizes, [sizes[0]] * len(shares)) for sizes in parts.sizes)
         scope = ScoreScope(*key, subsets, n, n_positive)
-        weights = self._sample.weights_of(challenge)
-        if weights is not None:
-            sizes = effective_sizes(parts, weights)
-            sizes = np.append(sizes, sizes[:, :1].repeat(len(shares), axis=1), axis=1)
-            scope = replace(scope, effective=sizes)
-        return DividedSet(challenge, rows, scope, parts, weights)
+        if challenge.task not in self.sample.weights:
+            return DividedSet(challenge, rows, scope, parts)
+        weights = self.sample.weights_of(challenge)
+        sizes = effective_sizes(parts, weights)
+        sizes = np.append(sizes, sizes[:, :1].repeat(len(shares), axis=1), axis=1)
+        return DividedSet(challenge, rows, replace(scope, effective=sizes), parts, weights)
 
 
 def _resolved(
@@ -289,31 +309,23 @@ def _resolved(
 ) -> EvaluateOptions:
     """With a baseline, averages as distributions, and the metrics of the conditions."""
     names = [run.run for run in runs]
-    metrics = list(dict.fromkeys([*asked.metrics, *(c.metric for c in conditions)]))
-    if in_words := [run.run for run in runs if run.in_words]:
-        if tuple(asked.metrics) == METRICS:
-            metrics = list(dict.fromkeys([*ANSWER_METRICS, *(c.metric for c in conditions)]))
-        if wrong := [name for name in metrics if name not in ANSWER_METRICS]:
-            raise ParameterError(
-                f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
-                where="`metrics`",
-                allowed=", ".join(ANSWER_METRICS),
-            )
-    return replace(
-        asked,
-        baseline=check_one_of("run", asked.baseline or names[0], names, owner="the predictions"),
-        averages=_distributions(asked.averages, suite),
-        metrics=metrics,
-    )
-
-
-def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
-    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
+    in_words = [run.run for run in runs if run.in_words]
+    default = ANSWER_METRICS if in_words and tuple(asked.metrics) == METRICS else asked.metrics
+    metrics = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    wrong = [name for name in metrics if name not in ANSWER_METRICS]
+    if in_words and wrong:
+        raise ParameterError(
+            f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has answers in words",
+            where="`metrics`",
+            allowed=", ".join(ANSWER_METRICS),
+        )
+    baseline = check_one_of("run", asked.baseline or names[0], names, owner="the predictions")
+    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in asked.averages]
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError(
             "two averages have one name", where="averages", allowed="each name once"
         )
-    return shares
+    return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
 
 
 def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
@@ -332,46 +344,6 @@ def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] |
             allowed="at least one task",
         )
     return tasks
-
-
-def splits_to_score(split: str | Sequence[str] | None, suite: Suite) -> list[str]:
-    """The given splits of a suite, else test, or its only one. Raises ParameterError otherwise."""
-    if split is None and len(suite.splits) == 1:
-        split = list(suite.splits)
-    elif split is None and "test" in suite.splits:
-        split = "test"
-    if split is None:
-        raise ParameterError(
-            "which split is to be scored?", allowed=", ".join(suite.splits), remedy="`split` NAME"
-        )
-    names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
-    for name in names:
-        check_one_of("split", name, suite.splits, owner="the suite")
-    return names
-
-
-def _images(suite: Suite, keys: Sequence[_Key], split: str) -> pl.Series:
-    """The images of a split in the sets: those of a set that leaves none out, else of all sets."""
-    whole = suite.header.dataset.splits.get(split)
-    for key in keys:
-        record = suite.record(*key)
-        if record.positives + record.negatives == whole:
-            return suite.set(*key).image_ids
-    return union_of(suite.set(*key) for key in keys)
-
-
-def _about_answers(
-    sample: AskedSample, runs: Sequence[Predictions], keys: Sequence[_Key], asked: EvaluateOptions
-) -> list[str]:
-    """Notes on answers in words, first how often each model says yes to an absent object."""
-    keys = [key for key in keys if key in sample.suite.keys]
-    lines = [
-        line
-        for run in runs
-        if run.weights is not None
-        for line in context_lines(run, sample.suite, keys, asked.bootstrap, asked.seed)
-    ]
-    return [*lines, *sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
 
 
 def _notes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, some_of
-from nooch.evaluation.aligned_predictions import one_each, union_of
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Predictions, one_each, union_of
 from nooch.readers.image_files import IMAGE_ENDINGS
 
 __all__ = ["KnownImages"]
@@ -24,15 +23,29 @@ _ENDING = re.compile(rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)
 
 @dataclass(frozen=True, eq=False)
 class KnownImages:
-    """The images of a dataset, else those of a suite's sets.
+    """The images of a suite's sets and of a dataset.
 
     Attributes:
         suite: the suite, or None.
-        data: the dataset, or None.
+        source: the dataset, or what gives it where images are in no set; or None.
     """
 
     suite: Suite | None = None
-    data: Dataset | None = None
+    source: Dataset | Callable[[], Dataset | None] | None = None
+
+    @cached_property
+    def data(self) -> Dataset | None:
+        """The dataset, if there is one."""
+        return self.source() if callable(self.source) else self.source
+
+    @cached_property
+    def _scored(self) -> list[pl.Series]:
+        """Ids of the first set of each split: of all its images, as a rule."""
+        first: dict[str, pl.Series] = {}
+        for key in () if self.suite is None else self.suite.keys:
+            if self.suite is not None and key[2] not in first:
+                first[key[2]] = self.suite.set(*key).image_ids
+        return list(first.values())
 
     @property
     def classes(self) -> Sequence[str]:
@@ -67,27 +80,31 @@ class KnownImages:
         """
         if run.images_of == self._dataset:
             return run
-        ids, notes = run.image_ids, [run.read]
-        if ids.dtype == pl.String and self._unknown(ids).all():
+        ids, notes, of = run.image_ids, [run.read], ""
+        if ids.dtype == pl.String and _absent(ids, self._known()).all():
             named = self._named(ids)
             if named.null_count() < len(named):
                 one_each(ids, named, run.run)
                 ids, notes = named, [run.read, "images by file name"]
-        if not ignore_unknown and (self.data is not None or len(notes) > 1):
-            self.check(run, ids)
-        if self.data is not None and self.suite is not None:
-            outside = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
-            count = outside.is_in(ids.cast(outside.dtype, strict=False).implode()).sum()
-            notes += [f"{count:,} images of the dataset are not in the suite"] if count else []
-        read, of = "; ".join(filter(None, notes)), "" if self.data is None else self._dataset
+        if _absent(ids, self._scored).any() and (self.data is not None or len(notes) > 1):
+            of = "" if self.data is None else self._dataset
+            if not ignore_unknown:
+                self.check(run, ids)
+            if self.data is not None and self.suite is not None:
+                outside = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
+                count = outside.is_in(ids.cast(outside.dtype, strict=False).implode()).sum()
+                notes += [f"{count:,} images of the dataset are not in the suite"] if count else []
         run = run.only(images=ids.is_not_null()) if ids.null_count() else run
+        read = "; ".join(filter(None, notes))
         return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=of)
 
     def check(self, run: Predictions, ids: pl.Series | None = None) -> None:
         """Raise InputError for images of a run, or by these ids of them, that are not known."""
         if run.images_of == self._dataset:
             return
-        unknown = run.image_ids.filter(self._unknown(run.image_ids if ids is None else ids))
+        unknown = run.image_ids.filter(
+            _absent(run.image_ids if ids is None else ids, self._known())
+        )
         if len(unknown):
             owner = "dataset" if self.suite is None else "suite"
             of = f" of {', '.join(self.suite.splits)}" if self.suite is not None else ""
@@ -99,17 +116,9 @@ class KnownImages:
                 remedy="leave them out, or give `ignore_unknown`",
             )
 
-    def _unknown(self, ids: pl.Series) -> pl.Series:
-        """Which ids neither the dataset nor any set has, bool; sets are read as far as needed."""
-        unknown = pl.Series([True]).new_from_index(0, len(ids))
-        for known in self._known():
-            if not unknown.any():
-                break
-            inside = ids.cast(known.dtype, strict=False).is_in(known.implode())
-            unknown &= ~inside.fill_null(value=False)
-        return unknown
-
     def _known(self) -> Iterator[pl.Series]:
+        """Ids of the sets and the dataset, read as far as they are asked for."""
+        yield from self._scored
         if self.data is not None:
             yield self.data.images["image_id"]
         if self.suite is not None:
@@ -127,6 +136,17 @@ class KnownImages:
             digits = _digits(names)
             return digits if digits.is_in(known.implode()).all(ignore_nulls=False) else ids
         return ids
+
+
+def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
+    """Which ids are in none of the columns, bool; these are read as far as needed."""
+    absent = pl.Series([True]).new_from_index(0, len(ids))
+    for column in known:
+        inside = ids.cast(column.dtype, strict=False).is_in(column.implode())
+        absent &= ~inside.fill_null(value=False)
+        if not absent.any():
+            break
+    return absent
 
 
 def _images_of(suite: Suite) -> Iterator[pl.DataFrame]:

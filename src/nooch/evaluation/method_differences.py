@@ -11,9 +11,8 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of
-from nooch.evaluation.aligned_predictions import Aligned, union_of
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions, union_of
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide

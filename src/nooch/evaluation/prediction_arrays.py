@@ -12,8 +12,8 @@ import numpy as np
 from nooch.data import class_name, id_column, read_arrays
 from nooch.data.disk_tables import checked_read
 from nooch.errors import InputError, MissingExtraError, some_of
-from nooch.evaluation.prediction_columns import scale_of
 from nooch.evaluation.prediction_format import PredictionFormat
+from nooch.evaluation.prediction_tables import scale_of
 from nooch.evaluation.predictions import Predictions, float_array
 
 __all__ = ["ARRAY_ENDINGS", "array_predictions"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ from nooch.answers import holds_answers, read_answers
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, some_of
-from nooch.evaluation.answer_predictions import answers_as_predictions
+from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.detections import detected, with_undetected
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
-from nooch.evaluation.prediction_columns import read_prediction_table
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.prediction_tables import TABLES, table_predictions
+from nooch.evaluation.prediction_tables import (
+    TABLES,
+    read_prediction_table,
+    table_predictions,
+)
 from nooch.evaluation.predictions import Predictions
 from nooch.options import options_from
 
@@ -33,7 +36,7 @@ PredictionSource = Any
 def load_predictions(
     source: PredictionSource,
     suite: Suite | None = None,
-    data: Dataset | None = None,
+    data: Dataset | Callable[[], Dataset | None] | None = None,
     *,
     tasks: Sequence[str] | None = None,
     options: PredictionFormat | None = None,
@@ -48,7 +51,7 @@ def load_predictions(
             after all three. A mapping names them: ``KEY``, or ``KEY/RUN`` if there are several.
         suite: what the predictions are for.
         data: the dataset that the suite was found in: images can have their file names, and those
-            that are not in the suite are allowed.
+            that are not in the suite are allowed; or what gives it, called for such images alone.
         tasks: of a table without a column for them; by default the suite's, or the dataset's.
         options: what the files leave open.
         named: fields of ``PredictionFormat``, such as ``scale``.

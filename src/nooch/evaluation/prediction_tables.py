@@ -1,23 +1,39 @@
-"""Long and wide tables -> predictions, one for each run."""
+"""Long and wide tables -> predictions, one for each run; columns are recognized by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
+from numpy.typing import NDArray
 
-from nooch.data import class_name, id_column
+from nooch.data import class_name, id_column, read_table
+from nooch.data.disk_tables import checked_read, table_files
 from nooch.errors import InputError, some_of
-from nooch.evaluation.prediction_columns import KEYS, recognized, scale_of, text_hint
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import SCALES, Predictions, check_values, positions
+from nooch.evaluation.predictions import PLURAL, SCALES, Predictions, check_values, positions
 
-__all__ = ["TABLES", "table_predictions"]
+__all__ = ["TABLES", "read_prediction_table", "scale_of", "table_predictions"]
 
-_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(KEYS)}, label"
+_ALIASES = {
+    "image_id": ("image_id", "image", "filename", "file_name", "path", "id"),
+    "task": ("task", "class", "label", "category"),
+    "value": (*SCALES, "prob", "score", "confidence"),
+}
+"""What a column can be called; the first name, or those of ``SCALES``, take precedence."""
+
+_KEYS = ("run", "method", "seed")
+"""Columns that distinguish runs."""
+
+_SCALE_OF = {"logit": "logit", "logits": "logit"}
+_SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
+_BLANK = ' \t"'
+_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
 _KINDS: dict[str, Any] = dict.fromkeys(("task", "run", "method"), pl.String)
 _KINDS |= {"value": pl.Float64, "seed": pl.Int64, "image_id": None, "label": None}
@@ -25,6 +41,140 @@ _KINDS |= {"value": pl.Float64, "seed": pl.Int64, "image_id": None, "label": Non
 
 TABLES = f"{_LONG}; or {_WIDE}"
 """What tables hold, for errors."""
+
+
+def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
+    """A table; of text also with semicolons, spaces after separators, and the format's numbers.
+
+    Raises:
+        InputError: as ``read_table``.
+    """
+    first = table_files(path)[0]
+    if first.suffix.lower() not in {".csv", ".tsv"}:
+        return read_table(path)
+    with first.open("rb") as file:
+        head = checked_read(first, lambda: file.read(1 << 16))
+    line = head.partition(b"\n")[0]
+    options: dict[str, Any] = {}
+    if first.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
+        options["separator"] = ";"
+    frame = read_table(path, **options)
+    if any(separator + b" " in head for separator in (b",", b";", b"\t")):
+        names = {name: name.strip(_BLANK) for name in frame.columns}
+        stripped = cs.string().str.strip_chars(_BLANK)
+        frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
+    texts = {*_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
+    return frame.with_columns(
+        _numbers(frame[name], how)
+        for name in frame.select(cs.string()).columns
+        if name.strip().lower() not in texts
+    )
+
+
+def _numbers(column: pl.Series, how: PredictionFormat) -> pl.Series:
+    """Text as float64 where all of it is numbers as the format has them."""
+    text = column.str.strip_chars()
+    if how.percent:
+        text = text.str.strip_chars_end("% ")
+    if how.decimal == ",":
+        text = text.str.replace(",", ".", literal=True)
+    values = text.cast(pl.Float64, strict=False)
+    return values if values.null_count() == column.null_count() else column
+
+
+def _recognized(
+    frame: pl.DataFrame, tasks: Sequence[str], where: object
+) -> tuple[pl.DataFrame, str | None]:
+    """A table with ``image_id``, ``task`` and ``value`` where its columns have other names, and
+    the name of the column of values; None for a wide table.
+
+    Raises:
+        InputError: several columns could be one of these.
+    """
+    scales = [name for name in SCALES if name in frame.columns]
+    if len(scales) == 2:
+        problem = "has both a column logit and a column probability"
+        raise InputError(problem, where=where, allowed="one of them")
+    image = _column("image_id", frame.columns, where)
+    # a column label of numbers holds labels
+    texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
+    task = _column("task", ["task"] if "task" in frame.columns else texts, where)
+    value: str | None = scales[0] if scales else None
+    if value is None and (task or not {"_".join(c.split()) for c in frame.columns} & {*tasks}):
+        value = _column("value", frame.columns, where)
+    names = {old: new for old, new in zip((image, task, value), _ALIASES, strict=True) if old}
+    if value is not None:
+        frame = frame.select(c for c in frame.columns if c in (*names, *_KEYS, "label"))
+    return frame.rename(names), value
+
+
+def _column(role: str, columns: Sequence[str], where: object) -> str | None:
+    """The one column with a name of the role."""
+    if role in columns:
+        return role
+    found = [column for column in columns if column.strip().lower() in _ALIASES[role]]
+    if len(found) > 1:
+        best = "logit or probability" if role == "value" else role
+        raise InputError(
+            f"columns {' and '.join(found)} could each be {best}",
+            where=where,
+            remedy=f"rename one of them to {best}",
+        )
+    return found[0] if found else None
+
+
+def _text_hint(column: pl.Series) -> str | None:
+    """What to do about a column whose numbers are not written as such."""
+    text = str(column.drop_nulls().first()) if column.dtype == pl.String else ""
+    if text.rstrip().endswith("%"):
+        return "give `percent` if values are percentages"
+    return "give `decimal` , for decimal commas" if "," in text else None
+
+
+def scale_of(
+    values: NDArray[np.float64],
+    name: str | None,
+    how: PredictionFormat,
+    where: object,
+    what: str = "column",
+) -> tuple[str, str]:
+    """``logit`` or ``probability``, and what was recognized, in words.
+
+    Args:
+        values: all values, numbers; percentages already divided by 100.
+        name: of their column or array; None where they have none.
+        how: the format, whose ``scale`` decides where the name does not.
+        where: for errors.
+        what: has the name, for messages.
+
+    Raises:
+        InputError: neither the name nor ``scale`` decides, or the values contradict the name.
+    """
+    low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
+    inside = bool(0 <= low <= high <= 1)
+    hard = inside and {low, high} <= {0, 1} and bool(np.isin(values, (0, 1)).all())
+    source = f"{what} {name}" if name else {"column": "a wide table", "array": "an array"}[what]
+    declared = _SCALE_OF.get((name or "").strip().lower())
+    if declared == "probability" or (declared == "logit" and not inside):
+        scale: str | None = declared
+    else:
+        scale = how.scale or ("probability" if name and inside and not declared else None)
+    problem, remedy = None, "give `scale` logit or `scale` probability"
+    if hard and how.scale is None:
+        problem = "holds only 0 and 1: AUC, AUPRC and calibration would have two levels"
+        remedy = "give scores; or, if there are none, `scale` probability (or `scale` logit)"
+    elif scale is None and declared:
+        problem = "holds only values from 0 to 1, as probabilities do"
+    elif scale is None and name:
+        problem = f"holds values from {low:.6g} to {high:.6g}, which are no probabilities"
+        remedy += ", or `percent` if values are percentages"
+    elif scale is None:
+        problem = "does not say whether its values are logits or probabilities"
+    if problem is not None or scale is None:
+        raise InputError(f"{source} {problem}", where=where, remedy=remedy)
+    levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
+    shown = f'{what} "{name}"' if name else source
+    return scale, f"{PLURAL[scale]} ({shown}{levels})"
 
 
 def table_predictions(
@@ -40,7 +190,7 @@ def table_predictions(
         where: for errors.
     """
     columns = frame.columns
-    frame, column = recognized(frame, tasks, where)
+    frame, column = _recognized(frame, tasks, where)
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
     if not frame.height:
@@ -78,34 +228,31 @@ def _unpivoted(frame: pl.DataFrame, where: str) -> pl.DataFrame:
             f"columns are no numbers: {shown}",
             where=where,
             allowed=_WIDE,
-            remedy=text_hint(frame[wrong[0]]),
+            remedy=_text_hint(frame[wrong[0]]),
         )
     return frame.unpivot(columns, index=index, variable_name="task", value_name="value")
 
 
 def _runs(frame: pl.DataFrame, name: str, scale: str, where: str) -> list[Predictions]:
-    keys = [key for key in KEYS if key in frame.columns]
-    if not keys:
-        return [_one_run(frame, name, None, None, scale, where)]
-    parts = frame.partition_by(keys, as_dict=True, maintain_order=True)
-    names = [_run_name(dict(zip(keys, values, strict=True)), name) for values in parts]
+    keys = [key for key in _KEYS if key in frame.columns]
+    parts = frame.partition_by(keys, maintain_order=True) if keys else [frame]
+    about = [dict.fromkeys(_KEYS) | {key: part[key][0] for key in keys} for part in parts]
+    names = [_run_name(of, name) for of in about]
     if len(set(names)) < len(names):
-        names = [_joined(values) or name for values in parts]
-    runs = []
-    for run, (values, part) in zip(names, parts.items(), strict=True):
-        of: dict[str, Any] = dict(zip(keys, values, strict=True))
-        runs.append(_one_run(part, run, of.get("method"), of.get("seed"), scale, where))
-    return runs
+        names = [_joined(*of.values()) or name for of in about]
+    return [
+        _one_run(part, run, of["method"], of["seed"], scale, where)
+        for part, run, of in zip(parts, names, about, strict=True)
+    ]
 
 
 def _run_name(of: Mapping[str, Any], name: str) -> str:
-    if of.get("run") is not None:
+    if of["run"] is not None:
         return str(of["run"])
-    method = of.get("method")
-    return _joined([name if method is None else method, of.get("seed")])
+    return _joined(name if of["method"] is None else of["method"], of["seed"])
 
 
-def _joined(parts: Iterable[Any]) -> str:
+def _joined(*parts: object) -> str:
     return "/".join(str(part) for part in parts if part is not None)
 
 
@@ -117,7 +264,7 @@ def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
             numbers = strange.cast(pl.Float64, strict=False)
             strange = strange.filter(~numbers.is_finite().fill_null(value=False))
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
-        problem, hint = f"column {column} holds {strange.dtype}, {shown}", text_hint(strange)
+        problem, hint = f"column {column} holds {strange.dtype}, {shown}", _text_hint(strange)
         raise InputError(problem, where=where, allowed="numbers", remedy=hint)
     try:
         # integers in a column with empty cells are read as floats
@@ -162,17 +309,13 @@ def _one_run(
             allowed="each image and task once in a run",
             remedy="name the runs in a column run, method or seed, if these are several",
         )
-    values = np.full((len(tasks), len(ids)), np.nan)
-    given = frame["value"].to_numpy()
+    values, absent = np.zeros((len(tasks), len(ids))), np.ones((len(tasks), len(ids)), bool)
+    values.reshape(-1)[place], absent.reshape(-1)[place] = frame["value"].to_numpy(), False
     labels = None
     if "label" in frame.columns:
         labels = np.full(values.shape, -1, dtype=np.int8)
         labels.reshape(-1)[place] = frame["label"].to_numpy()
-    values.reshape(-1)[place] = given
     predictions = Predictions(run, ids, tuple(tasks), values, scale, method, seed, labels)
-    if not np.isfinite(given).all() or scale == "probability":
-        # places without a prediction are NaN on purpose
-        present = np.zeros(values.shape, dtype=bool)
-        present.reshape(-1)[place] = True
-        check_values(np.where(present, values, 0.0), predictions)
+    check_values(values, predictions)
+    values[absent] = np.nan
     return predictions

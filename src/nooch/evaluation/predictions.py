@@ -1,8 +1,8 @@
-"""Predictions: one run's outputs for every image and task, checked."""
+"""Predictions: one run's outputs for every image and task, checked, and matched with a suite."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +10,25 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.challenge import ChallengeSet, Suite
 from nooch.data import class_name, id_column
 from nooch.english import counted, plural
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
-__all__ = ["PLURAL", "SCALES", "Predictions", "check_values", "float_array", "positions"]
+__all__ = [
+    "PLURAL",
+    "SCALES",
+    "Aligned",
+    "Predictions",
+    "check_tasks",
+    "check_unique",
+    "check_values",
+    "float_array",
+    "one_each",
+    "positions",
+    "union_of",
+]
 
 PLURAL = {"logit": "logits", "probability": "probabilities"}
 
@@ -106,13 +119,7 @@ class Predictions:
             )
         tasks = pl.Series(self.tasks, dtype=pl.String)
         for what, column in (("image ids", self.image_ids), ("tasks", tasks)):
-            if column.n_unique() != len(column):
-                twice = column.filter(column.is_duplicated()).unique().sort()
-                raise InputError(
-                    f"{what} occur more than once: {some_of(twice)}",
-                    where=f"run {self.run}",
-                    allowed="each once",
-                )
+            check_unique(column, what, f"run {self.run}")
             if not len(column):
                 raise InputError(
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
@@ -134,6 +141,14 @@ class Predictions:
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
+
+
+def check_unique(column: pl.Series, what: str, where: str) -> None:
+    """Raise InputError for values that occur more than once; ``what`` names them."""
+    if column.n_unique() != len(column):
+        twice = column.filter(column.is_duplicated()).unique().sort()
+        problem = f"{what} occur more than once: {some_of(twice)}"
+        raise InputError(problem, where=where, allowed="each once")
 
 
 def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
@@ -159,7 +174,7 @@ def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
         return np.arange(len(known))
     table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
     rows = pl.DataFrame({"value": values})
-    rows = rows.join(table, on="value", how="left", maintain_order="left")
+    rows = rows.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
     return rows["at"].fill_null(-1).to_numpy()
 
 
@@ -193,3 +208,99 @@ def _ids(image_ids: Any, where: str) -> pl.Series:
     array = np.asarray(_in_main_memory(image_ids))
     # frames keep text as objects
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)
+
+
+def check_tasks(run: Predictions, suite: Suite) -> None:
+    """Raise InputError for a task that the suite does not have."""
+    for task in run.tasks:
+        try:
+            check_one_of("task", task, suite.tasks)
+        except ParameterError as error:
+            raise InputError(
+                f"task {task!r} is not in the suite",
+                where=f"run {run.run}",
+                allowed=some_of(sorted(suite.tasks), 12),
+                remedy=error.remedy or "leave it out, or give `ignore_unknown`",
+            ) from error
+
+
+def union_of(sets: Iterable[ChallengeSet]) -> pl.Series:
+    """Ids of the images of several sets, ascending, each once."""
+    columns: list[pl.Series] = []
+    for challenge in sets:
+        # most sets of a split have the same images
+        if not any(challenge.image_ids.equals(column) for column in columns):
+            columns.append(challenge.image_ids)
+    if len(columns) == 1:
+        return columns[0]
+    return pl.concat(columns).unique().sort() if columns else pl.Series("image_id", [], pl.Int64)
+
+
+class Aligned:
+    """One run's values in the order of a split's images.
+
+    Args:
+        run: the predictions.
+        ids: ids of the split's images, ascending.
+        split: its name, for errors.
+    """
+
+    def __init__(self, run: Predictions, ids: pl.Series, split: str) -> None:
+        self._run, self._ids, self._split = run, ids, split
+        # in the suite's type, text of digits as a number; null where impossible
+        own = run.image_ids.cast(ids.dtype, strict=False)
+        one_each(run.image_ids, own, run.run)
+        self._at = positions(ids, own)
+        self._in_order = np.array_equal(self._at, np.arange(len(run.image_ids)))
+
+    def values(
+        self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet
+    ) -> NDArray[np.float64]:
+        """Values of a set's images, float64 (n,).
+
+        Args:
+            task: one of the run's tasks.
+            rows: where the set's images are among the split's.
+            challenge: the set, whose labels those of the predictions must agree with.
+
+        Raises:
+            InputError: an image of the set has no prediction, or another label than it.
+        """
+        row, at = self._run.tasks.index(task), self._at[rows]
+        # predictions in the suite's own order need no looking up
+        same = self._in_order and isinstance(rows, slice)
+        values = (
+            self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
+        )
+        missing = np.isnan(values)
+        if missing.any() and not self._run.in_words:
+            ids = challenge.image_ids.filter(pl.Series(missing))
+            raise InputError(
+                f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction:"
+                f" {some_of(ids)}",
+                where=f"run {self._run.run}, task {task}",
+                allowed="a prediction for every image of the split that is scored",
+                remedy="predict them, or score another split with `split`",
+            )
+        given = np.full(len(at), -1) if self._run.labels is None else self._run.labels[row, at]
+        wrong = (given >= 0) & (given != challenge.labels)
+        if wrong.any():
+            raise InputError(
+                f"{int(wrong.sum())} labels disagree with the suite's:"
+                f" {some_of(challenge.image_ids.filter(pl.Series(wrong)))}",
+                where=f"run {self._run.run}, task {task}",
+                allowed="the suite's labels, or no column label",
+                remedy="predict on the images and annotations that the suite was found in",
+            )
+        return values
+
+
+def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:
+    """Raise InputError where two of the given ids or names stand for one image; null is none."""
+    twice = given.filter(ids.is_duplicated() & ids.is_not_null())
+    if len(twice):
+        raise InputError(
+            f"image ids stand for one image: {some_of(twice.sort())}",
+            where=f"run {run}",
+            allowed="each image once",
+        )

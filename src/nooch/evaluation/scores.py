@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,9 @@ _SHOWN = {
     "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
 }
 """What is displayed, as far as it is there."""
+
+_TEXTS = ("run", "baseline", "criterion", "task", "split", "subset", "cue", "group", "metric")
+"""Columns that say what a value is of."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,15 +145,13 @@ def scores_table(
     resamples: int,
 ) -> pl.DataFrame:
     """Blocks without a baseline as the table of ``Scores``; ``about``: run -> (method, seed)."""
-    run = pl.col("run")
-    methods = {name: method for name, (method, _) in about.items()}
-    seeds = {name: seed for name, (_, seed) in about.items()}
-    return _frame([b for b in blocks if b.baseline is None], metrics, resamples).select(
-        run,
-        run.replace_strict(methods, return_dtype=pl.String).alias("method"),
-        run.replace_strict(seeds, return_dtype=pl.Int64).alias("seed"),
-        pl.exclude("run", "baseline"),
+    rows = [(run, *of) for run, of in about.items()]
+    runs = pl.DataFrame(
+        rows, {"run": pl.String, "method": pl.String, "seed": pl.Int64}, orient="row"
     )
+    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
+    frame = frame.join(runs, on="run", how="left", maintain_order="left")
+    return frame.select(*runs.columns, pl.exclude(*runs.columns, "baseline"))
 
 
 def differences_table(
@@ -175,45 +176,33 @@ def without_easy(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
-    width = len(metrics)
+    rows = [
+        (b.run, b.baseline, b.scope.criterion, b.scope.task, b.scope.split, *vars(s).values(), m)
+        for b in blocks
+        for s in b.scope.subsets
+        for m in metrics
+    ]
 
-    def names(of: Any, kind: Any = pl.String) -> pl.Series:
-        values = [of(b, s) for b in blocks for s in b.scope.subsets for _ in metrics]
-        return pl.Series(values, dtype=kind)
-
-    def sizes(of: Any) -> Any:
-        return np.concatenate([np.repeat(of(b), width) for b in blocks]) if blocks else []
-
-    def numbers(of: Any) -> Any:
-        return np.concatenate([of(b).reshape(-1) for b in blocks]) if blocks else []
+    def numbers(of: Callable[[Block], Any], kind: type[pl.DataType] = pl.Float64) -> pl.Series:
+        values = [np.broadcast_to(of(b), b.values.shape).reshape(-1) for b in blocks]
+        return pl.Series(np.concatenate(values) if values else [], dtype=kind)
 
     over: list[tuple[str, ...] | None] = []
     for block in blocks:
         over += [None] * block.values.size if block.over is None else block.over
     averaged = [", ".join(tasks) if tasks else None for tasks in over]
-    intervals = [INTERVALS[kind] for kind in numbers(lambda b: b.kinds)]
-    frame = pl.DataFrame(
-        {
-            "run": names(lambda b, _: b.run),
-            "baseline": names(lambda b, _: b.baseline),
-            "criterion": names(lambda b, _: b.scope.criterion),
-            "task": names(lambda b, _: b.scope.task),
-            "split": names(lambda b, _: b.scope.split),
-            "subset": names(lambda _, s: s.name),
-            "cue": names(lambda _, s: s.cue),
-            "group": names(lambda _, s: s.group),
-            "metric": pl.Series(list(metrics) * (len(over) // width), dtype=pl.String),
-            "value": pl.Series(numbers(lambda b: b.values), dtype=pl.Float64),
-            "low": pl.Series(numbers(lambda b: b.low), dtype=pl.Float64),
-            "high": pl.Series(numbers(lambda b: b.high), dtype=pl.Float64),
-            "interval": pl.Series(intervals, dtype=pl.String),
-            "n": pl.Series(sizes(lambda b: b.scope.n), dtype=pl.Int64),
-            "n_positive": pl.Series(sizes(lambda b: b.scope.n_positive), dtype=pl.Int64),
-            "n_tasks": pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
-            "averaged_tasks": pl.Series(averaged, dtype=pl.String),
-            "defined": pl.Series(numbers(lambda b: b.resamples), dtype=pl.Int64),
-            "tasks": names(lambda b, _: b.scope.tasks, pl.Int64),
-        }
+    intervals = [INTERVALS[kind] for kind in numbers(lambda b: b.kinds, pl.Int8)]
+    frame = pl.DataFrame(rows, dict.fromkeys(_TEXTS, pl.String), orient="row").with_columns(
+        value=numbers(lambda b: b.values),
+        low=numbers(lambda b: b.low),
+        high=numbers(lambda b: b.high),
+        interval=pl.Series(intervals, dtype=pl.String),
+        n=numbers(lambda b: b.scope.n[:, None], pl.Int64),
+        n_positive=numbers(lambda b: b.scope.n_positive[:, None], pl.Int64),
+        n_tasks=pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
+        averaged_tasks=pl.Series(averaged, dtype=pl.String),
+        defined=numbers(lambda b: b.resamples, pl.Int64),
+        tasks=numbers(lambda b: b.scope.tasks, pl.Int64),
     )
     return frame.with_columns(pl.col("value", "low", "high").fill_nan(None)).select(
         pl.exclude("defined", "tasks"), _reason(resamples).alias("reason")

@@ -11,7 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.predictions import check_unique, positions
 from nooch.metrics import Parts
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Groups",
     "ScoreScope",
     "Subset",
+    "cells_of",
     "divide",
     "groups_of",
     "parse_distribution",
@@ -183,13 +185,7 @@ def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None
     frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls(
         "image_id"
     )
-    if frame["image_id"].n_unique() != len(frame):
-        twice = frame["image_id"].filter(frame["image_id"].is_duplicated()).unique().sort()
-        raise InputError(
-            f"image ids occur more than once: {some_of(twice)}",
-            where="attributes",
-            allowed="each image once",
-        )
+    check_unique(frame["image_id"], "image ids", "attributes")
     known = pl.DataFrame({"image_id": ids}).join(
         frame, on="image_id", how="left", maintain_order="left"
     )
@@ -203,12 +199,8 @@ def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None
                 allowed=f"up to {_MOST_GROUPS}",
                 remedy="make a column of fewer values, such as intervals",
             )
-        place = pl.DataFrame({column: levels, "code": np.arange(len(levels))})
-        codes = known.select(column).join(
-            place, on=column, how="left", nulls_equal=True, maintain_order="left"
-        )["code"]
         names = [f"{column}={level}" for level in levels.to_list()]
-        groups[column] = codes.to_numpy().astype(np.intp), names
+        groups[column] = positions(known[column], levels), names
     return groups
 
 
@@ -226,8 +218,7 @@ def divide(
         groups: attribute -> (code of each image, intp (n,); name of each code).
         shares: distribution -> shares of the cells, float64 (4,).
     """
-    labels, hard = challenge.labels, challenge.subset != SUBSETS.index("easy")
-    cell = _cell(labels, hard)
+    labels, cell = challenge.labels, cells_of(challenge)
     by_cue = challenge.by_cue if len(cues) > 1 else None
     # images that agree in all of these are in the same subsets
     parts = [*([] if by_cue is None else [by_cue]), *(codes for codes, _ in groups.values())]
@@ -262,6 +253,11 @@ def effective_sizes(parts: Parts, weights: NDArray[np.float64]) -> NDArray[np.fl
         )
         sizes.append(np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0))
     return np.array(sizes)
+
+
+def cells_of(challenge: ChallengeSet) -> NDArray[np.intp]:
+    """Positions of a set's images in ``CELLS``, intp (n,)."""
+    return _cell(challenge.labels, challenge.subset != SUBSETS.index("easy"))
 
 
 def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.errors import InputError, check_one_of
-from nooch.evaluation.aligned_predictions import Aligned
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.metrics.pointwise import losses
 from nooch.plans import LOSS_SPLIT
 

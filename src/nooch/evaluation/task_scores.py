@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.errors import ParameterError, some_of
-from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
+from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
 from nooch.metrics import Graded
 

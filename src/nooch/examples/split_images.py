@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset
-from nooch.evaluation.aligned_predictions import union_of
-from nooch.evaluation.predictions import positions
+from nooch.evaluation.predictions import positions, union_of
 
 __all__ = ["SplitImages"]
 

@@ -24,6 +24,8 @@ EXPORTS = MappingProxyType(
         "table": "nooch.exports.viewer_table:export_table",
         "fiftyone": "nooch.exports.fiftyone_export:export_fiftyone",
         "pope": "nooch.exports.pope_export:export_pope",
+        "lmms-eval": "nooch.exports.lmms_eval_export:export_lmms_eval",
+        "vlmevalkit": "nooch.exports.vlmevalkit_export:export_vlmevalkit",
     }
 )
 """Name -> where the export is; imported when it is used."""

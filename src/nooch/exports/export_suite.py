@@ -11,7 +11,6 @@ from typing import Any
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.exports import Content, Exported, Key, exporter
 from nooch.files import Place
 from nooch.options import options_from
@@ -54,15 +53,16 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``, or a
-            custom ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``,
+            ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         selection: which sets, all by default, and further licenses.
         overwrite: replace an earlier export.
         options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
             subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``
-            (table), ``images`` and fields of ``QuestionOptions`` (pope).
+            (table), ``images`` and fields of ``QuestionOptions`` (pope, lmms-eval, vlmevalkit),
+            ``images_as`` (lmms-eval, vlmevalkit).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
@@ -78,7 +78,7 @@ def export(
     if "questions" in known:
         named = _taken(QuestionOptions, options)
         options["questions"] = options_from(QuestionOptions, options.get("questions"), named)
-        splits = selection.splits or splits_to_score(None, suite)
+        splits = selection.splits or suite.splits_to_score()
         selection = replace(selection, splits=splits)
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")

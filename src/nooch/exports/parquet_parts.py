@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,12 +58,17 @@ class ParquetPart:
     bytes: int
 
 
-def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:
-    """Write frames to a Parquet file, a row group each, and yield each one that was written."""
+def written(
+    frames: Iterable[pl.DataFrame], path: Path, metadata: Mapping[str, str] | None = None
+) -> Iterator[pl.DataFrame]:
+    """Write frames to a Parquet file, a row group each, and yield each one that was written. The
+    file has ``metadata`` next to its columns.
+    """
     writer: pq.ParquetWriter | None = None
     try:
         for frame in frames:
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            table = table.replace_schema_metadata(metadata)
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             yield frame

@@ -5,12 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from nooch.data.disk_tables import parquet_bytes
+from nooch.errors import InputError
 from nooch.exports.export_contract import Content
 from nooch.questions import QuestionOptions, Questions, draw_questions, image_names
 
-__all__ = ["QUESTIONS_FILE", "asked", "write_questions"]
+__all__ = [
+    "IMAGES_AS",
+    "QUESTIONS_FILE",
+    "asked",
+    "image_bytes",
+    "image_folder",
+    "need_image_folder",
+    "write_questions",
+]
 
+IMAGES_AS = ("paths", "bytes")
 QUESTIONS_FILE = "questions.parquet"
+_SMALLEST = 49
+"""Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
 
 
 def asked(
@@ -25,6 +37,35 @@ def asked(
     drawn = draw_questions(content.suite, content.keys, options or QuestionOptions())
     ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
     return drawn.with_images(image_names(ids, content.data, images))
+
+
+def image_folder(content: Content, images: str | Path | None) -> Path | None:
+    """The folder of image files, absolute: ``images``, else the dataset's where it is there."""
+    recorded = None if content.data is None else content.data.image_root
+    if images is None and recorded is not None and Path(recorded).is_dir():
+        images = recorded
+    return None if images is None else Path(images).resolve()
+
+
+def need_image_folder(folder: Path | None, purpose: str) -> Path:
+    """The folder of image files. Raises InputError where it is not known."""
+    if folder is None:
+        raise InputError(
+            f"{purpose} needs the image files, and the dataset's folder of images is not there",
+            remedy="give the folder of images as `images`",
+        )
+    return folder
+
+
+def image_bytes(folder: Path, name: str) -> bytes:
+    """Content of an image file. Raises InputError: it cannot be read, or is too small."""
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=folder / name) from error
+    if len(content) < _SMALLEST:
+        raise InputError(f"is no image: it has {len(content)} bytes", where=folder / name)
+    return content
 
 
 def write_questions(content: Content, table: Questions, folder: Path) -> list[str]:

@@ -10,8 +10,8 @@ import polars as pl
 from nooch.challenge import ChallengeSet
 from nooch.errors import InputError, some_of
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.aligned_predictions import Aligned
 from nooch.evaluation.prediction_files import PredictionSource
+from nooch.evaluation.predictions import Aligned
 from nooch.exports.export_contract import Content, Exported, table_of, write_folder
 from nooch.exports.parquet_parts import written
 from nooch.metrics.pointwise import losses

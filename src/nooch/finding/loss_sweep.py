@@ -14,7 +14,7 @@ from nooch.criteria import CE, FittedCE, Gist
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.aligned_predictions import Aligned
+from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.task_losses import LossSweep, hard_sums
 from nooch.files import Place
 from nooch.finding.annotation_coverage import check_fit

@@ -27,28 +27,14 @@ from nooch.challenge import (
     mark_by_threshold,
 )
 from nooch.challenge.suite import SetRecord, SuiteHeader
-from nooch.criteria import (
-    Combination,
-    Criterion,
-    Fitted,
-    FittedCE,
-    SupportFitted,
-    TaskThresholds,
-)
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, SupportFitted, TaskThresholds
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import Place, place
 
 __all__ = [
-    "FindOptions",
-    "Marked",
-    "Measures",
-    "Search",
-    "check_thresholds",
-    "code_of",
-    "recorded_path",
-    "resolve_tasks",
-    "splits_to_search",
-]
+    "FindOptions", "Marked", "Measures", "Search", "check_thresholds", "code_of", "recorded_path",
+    "resolve_tasks", "splits_to_search",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

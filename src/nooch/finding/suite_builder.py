@@ -162,10 +162,8 @@ def _fitted_search(
     progress: Progress,
 ) -> tuple[Search, Dataset]:
     """What to search for, with fitted criteria; and the dataset, in memory unless ``working``."""
-    names, splits = (
-        resolve_tasks(data.classes, asked.tasks),
-        splits_to_search(data.splits, asked.splits),
-    )
+    names = resolve_tasks(data.classes, asked.tasks)
+    splits = splits_to_search(data.splits, asked.splits)
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
     check_thresholds(tables, names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}

@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from nooch.evaluation.prediction_files import PredictionSource
 
 __all__ = [
-    "annotation_facts",
-    "explain",
-    "fit_left_out",
-    "overlaps",
-    "suite_with_dataset",
-    "summary",
-]
+    "annotation_facts", "explain", "fit_left_out", "overlaps", "suite_with_dataset", "summary",
+]  # fmt: skip
 
 
 def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:

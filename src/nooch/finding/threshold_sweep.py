@@ -25,14 +25,8 @@ from nooch.options import options_from
 from nooch.shared_types import Progress, no_progress
 
 __all__ = [
-    "ALPHAS",
-    "BETAS",
-    "TAUS",
-    "SweepOptions",
-    "grid_of",
-    "point_columns",
-    "sweep_thresholds",
-]
+    "ALPHAS", "BETAS", "TAUS", "SweepOptions", "grid_of", "point_columns", "sweep_thresholds",
+]  # fmt: skip
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))

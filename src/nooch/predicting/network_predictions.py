@@ -13,7 +13,7 @@ from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
-from nooch.evaluation.aligned_predictions import union_of
+from nooch.evaluation.predictions import union_of
 from nooch.files import Place, check_output_file
 from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken

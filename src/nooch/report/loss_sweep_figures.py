@@ -8,7 +8,7 @@ import polars as pl
 
 from nooch.challenge import POOLED
 from nooch.report.figure_style import SIDE_COLORS, new_axes, styled
-from nooch.report.sweep_figures import draw_sides, heat, largest, quartiles, tau_band
+from nooch.report.sweep_figures import draw_sides, heat, largest, of_side, quartiles, tau_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,10 @@ def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
         ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and
         task) ``, loss``: their mean NLL, null without any.
     """
-    sides = [_side(grid.filter(task=task), side, ["alpha", "beta"]) for side in SIDE_COLORS]
+    sides = [
+        of_side(grid.filter(task=task), side, ["alpha", "beta"], loss="loss_{}")
+        for side in SIDE_COLORS
+    ]
     return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
 
 
@@ -41,15 +44,10 @@ def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
     single = tau.filter(pl.col("task") != POOLED)
     sides = []
     for side in SIDE_COLORS:
-        pooled = _side(tau.filter(task=POOLED), side, ["tau"])
+        pooled = of_side(tau.filter(task=POOLED), side, ["tau"], loss="loss_{}")
         bands = quartiles(single, side, f"loss_{side}").drop("side")
         sides.append(pooled.join(bands, on="tau", how="left", maintain_order="left"))
     return pl.concat(sides)
-
-
-def _side(table: pl.DataFrame, side: str, thresholds: list[str]) -> pl.DataFrame:
-    values = {"hard": f"hard_{side}s", "loss": f"loss_{side}"}
-    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **values)
 
 
 def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.display import printable
+from nooch.display import DisplayTable, printable
 from nooch.errors import check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
 from nooch.report.score_files import TABLE_FILES, differences_file, write_file
-from nooch.report.score_tables import Shown, average_label, latex, markdown, mean_sd
+from nooch.report.score_tables import average_label, latex, markdown, mean_sd
 from nooch.report.set_count_tables import SetsShown
 
 __all__ = [
@@ -68,7 +68,7 @@ def _starred(text: str) -> str:
     return f"{text} *"
 
 
-def shown(table: ResultTable, mark: Mark = _starred) -> Shown:
+def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
     """A table for people: a line for each block and task; next to the paper, three.
 
     Args:
@@ -101,7 +101,7 @@ def shown(table: ResultTable, mark: Mark = _starred) -> Shown:
             lines.append([*names, "difference / sd", *blank, *map(_deviations, cells)])
     label, of = [table.label] if table.label else [], ["of"] if paper else []
     head = ["task", *label, *of, *(_COUNTS[c] for c in counts), *map(_plain, methods)]
-    return Shown(_plain(table.title), head, lines, left)
+    return DisplayTable(_plain(table.title), head, lines, left)
 
 
 _COUNTS = {"n": "images", "n_positive": "positive"}
@@ -137,8 +137,8 @@ def _deviations(row: dict[str, Any]) -> str:
     return "–" if row["deviations"] is None else f"{row['deviations']:+.1f}"
 
 
-def _notes(notes: Sequence[str]) -> list[Shown]:
-    return [Shown("Notes", ["note"], [[_plain(text)] for text in notes], 1)] if notes else []
+def _notes(notes: Sequence[str]) -> list[DisplayTable]:
+    return [DisplayTable("Notes", ["note"], [[_plain(text)] for text in notes], 1)] if notes else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +156,10 @@ class ResultSheet:
     tables: Sequence[ResultTable]
     notes: Sequence[str] = ()
     differences: pl.DataFrame | None = None
-    more: Sequence[Shown] = ()
+    more: Sequence[DisplayTable] = ()
     sets: Sequence[SetsShown] = ()
 
-    def shown(self, mark: Mark = _starred) -> list[Shown]:
+    def shown(self, mark: Mark = _starred) -> list[DisplayTable]:
         """All tables for people."""
         of_results = [shown(table, mark) for table in self.tables]
         return [*(table.shown for table in self.sets), *of_results, *self.more]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,15 @@ from nooch.evaluation import Scores
 from nooch.files import check_output_file, replace_file
 from nooch.report.score_tables import latex, markdown, tables_of
 
-__all__ = [
-    "SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file",
-]  # fmt: skip
+__all__ = ["SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file"]
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
     ".csv": lambda table: table.write_csv().encode(),
 }
 """Ending -> how a frame is written with it."""
+RESULT_ENDINGS = (*TABLE_FILES, ".json")
+"""Endings that results with one table can be written with."""
 _WHOLE: dict[str, Callable[[Scores, Sequence[str]], str]] = {
     ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
     ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
@@ -79,6 +79,13 @@ def save_scores(
     for file, content in contents.items():
         write_file(file, content)
     return list(contents)
+
+
+def result_bytes(table: pl.DataFrame, ending: str, content: Mapping[str, Any]) -> bytes:
+    """A result of one table as ``.parquet`` or ``.csv``; as ``.json`` all of its content."""
+    if ending in TABLE_FILES:
+        return TABLE_FILES[ending](table)
+    return msgspec.json.format(msgspec.json.encode(content))
 
 
 def differences_file(file: Path) -> Path:

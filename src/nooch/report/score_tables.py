@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from nooch.display import printable
+from nooch.display import DisplayTable, printable
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.task_scores import named_tasks
 
 __all__ = [
-    "Shown", "average_label", "is_average", "latex", "markdown", "mean_sd", "printable_table",
-    "tables_of",
+    "average_label", "is_average", "latex", "markdown", "mean_sd", "printable_table", "tables_of",
 ]  # fmt: skip
 
 _RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
@@ -52,24 +50,7 @@ _AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A table for people.
-
-    Attributes:
-        title: what it shows.
-        columns: names; the first ``left`` are text.
-        rows: texts.
-        left: number of text columns.
-    """
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int
-
-
-def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[Shown]:
+def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[DisplayTable]:
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
     as far as there are any.
 
@@ -81,7 +62,7 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[S
     metrics = [metric for metric in metrics if metric in known]
     wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
     of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
-    tables: list[Shown] = []
+    tables: list[DisplayTable] = []
     for (criterion, split), part in scores.table.group_by(
         "criterion", "split", maintain_order=True
     ):
@@ -101,11 +82,11 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[S
     return [printable_table(table) for table in tables]
 
 
-def printable_table(table: Shown) -> Shown:
+def printable_table(table: DisplayTable) -> DisplayTable:
     """The table with each of its texts on one line."""
     columns = list(map(printable, table.columns))
     rows = [list(map(printable, row)) for row in table.rows]
-    return Shown(printable(table.title), columns, rows, table.left)
+    return DisplayTable(printable(table.title), columns, rows, table.left)
 
 
 def _table(
@@ -115,7 +96,7 @@ def _table(
     wanted: Sequence[tuple[str, str]],
     *,
     differences: bool = False,
-) -> list[Shown]:
+) -> list[DisplayTable]:
     """A line for each value of the keys: the counts of hard images, unless these are differences,
     and the values wanted.
     """
@@ -139,7 +120,7 @@ def _table(
     counts = [] if differences else [_SHORT[side] for side in _COUNTED]
     heads = (f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in wanted)
     columns = [*keys, *counts, *heads]
-    return [Shown(title, columns, [row for _, row in listed], len(keys))] if listed else []
+    return [DisplayTable(title, columns, [row for _, row in listed], len(keys))] if listed else []
 
 
 def _alike(
@@ -197,7 +178,7 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
     return f"{text} [{low}, {high}]"
 
 
-def markdown(tables: Sequence[Shown]) -> str:
+def markdown(tables: Sequence[DisplayTable]) -> str:
     """Tables as GitHub-flavored Markdown."""
     return "\n".join(_markdown(table) for table in tables)
 
@@ -205,7 +186,7 @@ def markdown(tables: Sequence[Shown]) -> str:
 _MARKDOWN = re.compile(r"[\\`*\[\]<>&|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
-def _markdown(table: Shown) -> str:
+def _markdown(table: DisplayTable) -> str:
     def escaped(name: str) -> str:
         return _MARKDOWN.sub(r"\\\g<0>", name)
 
@@ -226,12 +207,12 @@ _TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"–": "--"} | {
 }  # fmt: skip
 
 
-def latex(tables: Sequence[Shown]) -> str:
+def latex(tables: Sequence[DisplayTable]) -> str:
     """Tables as LaTeX with the package booktabs."""
     return "\n".join(_latex(table) for table in tables)
 
 
-def _latex(table: Shown) -> str:
+def _latex(table: DisplayTable) -> str:
     def escaped(text: str) -> str:
         return "".join(_TEX.get(c, c) for c in text)
 

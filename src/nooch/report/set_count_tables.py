@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nooch.display import printable
-from nooch.report.score_tables import Shown
+from nooch.display import DisplayTable, printable
 
 __all__ = ["SetsShown"]
 
@@ -34,7 +33,7 @@ class SetsShown:
     decimals: int
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> DisplayTable:
         """A line for each task; next to the paper, three."""
         compared = any(name.startswith("paper_") for name in self.rows.columns)
         lines: list[list[str]] = []
@@ -49,7 +48,7 @@ class SetsShown:
                 gaps = (_number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns)
                 lines += [[task, "paper", *theirs], [task, "difference", *gaps]]
         head = ["task", *(["of"] if compared else []), *self.columns.values()]
-        return Shown(printable(self.title), head, lines, 1 + compared)
+        return DisplayTable(printable(self.title), head, lines, 1 + compared)
 
 
 def _number(value: float | None, decimals: int, sign: str = "") -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "by_tau", "cue_counts", "cues", "draw_cues", "draw_shares", "draw_sides", "draw_tau", "heat",
-    "largest", "matrix", "quartiles", "share_points", "shares", "tau_band", "tau_counts",
+    "largest", "matrix", "of_side", "quartiles", "share_points", "shares", "tau_band", "tau_counts",
 ]  # fmt: skip
 
 _MOST_CUES = 5
@@ -45,17 +45,15 @@ def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataF
         ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and
         ``share``: P(hard | y), null without an image.
     """
-    part = grid.filter(split=split, task=task)
-    sides = [
-        part.select(
-            *("task", "split", pl.lit(side).alias("side"), "alpha", "beta"),
-            hard=f"hard_{side}s",
-            n=f"{side}s",
-            share=f"share_{side}",
-        )
-        for side in SIDE_COLORS
-    ]
+    part, values = grid.filter(split=split, task=task), {"n": "{}s", "share": "share_{}"}
+    sides = [of_side(part, side, ["alpha", "beta"], **values) for side in SIDE_COLORS]
     return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
+
+
+def of_side(table: pl.DataFrame, side: str, thresholds: list[str], **values: str) -> pl.DataFrame:
+    """``task, split, side``, thresholds, ``hard`` images, and columns named with ``{}`` for it."""
+    named = {name: column.format(side) for name, column in {"hard": "hard_{}s", **values}.items()}
+    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **named)
 
 
 def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from nooch.display import DisplayTable
 from nooch.errors import check_one_of
-from nooch.report.score_tables import Shown, printable_table
+from nooch.report.score_tables import printable_table
 from nooch.results.run_results import Results
 from nooch.results.statement_checks import (
     CLEAR,
@@ -24,7 +26,9 @@ from nooch.results.statement_checks import (
 )
 from nooch.results.three_valued import Check, Numbers, concluded, unknown
 
-__all__ = ["STATEMENTS", "Finding", "Statement", "finding_tables", "judge_statements"]
+__all__ = [
+    "STATEMENTS", "Finding", "Statement", "finding_facts", "finding_tables", "judge_statements",
+]  # fmt: skip
 
 _BOTH = ("ce", "gist")
 
@@ -99,9 +103,26 @@ def judge_statements(results: Results, names: Sequence[str] | None = None) -> li
     return findings
 
 
+def finding_facts(findings: Sequence[Finding], paper: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Verdicts next to those on the paper's own tables, JSON-like."""
+    of_paper = {finding.statement.name: finding.verdict for finding in paper}
+    return [
+        {
+            "name": finding.statement.name,
+            "sentence": finding.statement.sentence,
+            "rule": finding.statement.rule,
+            "verdict": finding.verdict,
+            "scope": finding.scope,
+            "paper": of_paper[finding.statement.name],
+            "checks": finding.checks,
+        }
+        for finding in findings
+    ]
+
+
 def finding_tables(
     findings: Sequence[Finding], paper: Sequence[Finding], about: str
-) -> list[Shown]:
+) -> list[DisplayTable]:
     """Verdicts next to those on the paper's own tables, then all checks with their numbers."""
     of_paper = {finding.statement.name: finding.verdict for finding in paper}
     verdicts, checks = [], []
@@ -112,8 +133,8 @@ def finding_tables(
         checks += [[statement.name, c.what, c.verdict, c.numbers] for c in finding.checks]
     columns = ["statement", "verdict", "on the paper's tables"]
     tables = [
-        Shown(f"Statements: {about}", columns, verdicts, 3),
-        Shown(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
+        DisplayTable(f"Statements: {about}", columns, verdicts, 3),
+        DisplayTable(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
     ]
     return [printable_table(table) for table in tables]
 

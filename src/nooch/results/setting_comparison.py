@@ -9,10 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from nooch.display import printable
+from nooch.display import DisplayTable, printable
 from nooch.errors import ParameterError, check_one_of
 from nooch.report.paper_tables import ResultTable
-from nooch.report.score_tables import Shown
 from nooch.results.paper_statements import Finding
 from nooch.results.run_results import Results
 from nooch.results.table_contents import like
@@ -114,7 +113,7 @@ def survives(verdicts: Sequence[str]) -> bool | None:
 _SURVIVES = {True: "yes", False: "no", None: "–"}
 
 
-def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Shown:
+def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> DisplayTable:
     """A line for each statement: its verdict at each value, and whether that is the same at all."""
     lines = []
     for of_statement in zip(*findings.values(), strict=True):
@@ -126,4 +125,4 @@ def verdicts_over(findings: Mapping[str, Sequence[Finding]], setting: str) -> Sh
     title = f"Statements over {setting}: {n} of {len(lines) - open_} verdicts survive"
     title += f"; {open_} inconclusive at every value" if open_ else ""
     head = ["statement", *(f"{setting} = {value}" for value in findings), "survives"]
-    return Shown(title, head, lines, 1 + len(findings))
+    return DisplayTable(title, head, lines, 1 + len(findings))

@@ -9,10 +9,12 @@ from typing import Any
 import polars as pl
 
 from nooch.challenge import Suite
+from nooch.display import DisplayTable
+from nooch.english import counted
 from nooch.errors import NoochError
 from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.aligned_predictions import Aligned
-from nooch.report.score_tables import Shown, tables_of
+from nooch.evaluation.predictions import Aligned
+from nooch.report.score_tables import tables_of
 from nooch.shared_types import Progress
 from nooch.site.results_page import FIGURES, ResultsView, chart_rows
 
@@ -31,7 +33,7 @@ class PredictionScores:
     metrics: Sequence[str] = ()
 
     @property
-    def tables(self) -> list[Shown]:
+    def tables(self) -> list[DisplayTable]:
         """What ``nooch evaluate`` prints: by task, by context cue, and differences between runs."""
         return [] if self.scores is None else tables_of(self.scores, self.metrics)
 
@@ -66,13 +68,7 @@ def score_predictions(
     progress("scoring tasks", 0, len(tasks))
     wanted = list(dict.fromkeys([*FIGURES, *metrics]))
     scores = evaluate(
-        suite,
-        known,
-        split=split,
-        metrics=wanted,
-        ignore_unknown=True,
-        progress=progress,
-        **scoring,
+        suite, known, split=split, metrics=wanted, ignore_unknown=True, progress=progress, **scoring
     )
     return PredictionScores(scores, problems, wanted)
 
@@ -94,7 +90,7 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
     runs = table["run"].n_unique()
     rows = chart_rows(table.filter(pl.col("cue").is_null() & pl.col("group").is_null()))
     return ResultsView(
-        f"{runs} {'run' if runs == 1 else 'runs'} of predictions, {split} images",
+        f"{counted(runs, 'run')} of predictions, {split} images",
         list(scored.scores.notes),
         scored=scored.tables,
         points=rows.select(

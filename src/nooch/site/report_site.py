@@ -14,7 +14,6 @@ from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
-from nooch.evaluation.evaluation_run import splits_to_score
 from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
 from nooch.examples.image_losses import ImageLosses
@@ -149,7 +148,7 @@ def write_report(
     options = options_from(ReportOptions, options, named)
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     data = None if data is None else suite.require_dataset(data)
-    split = splits_to_score(options.split, suite)[0]
+    split = suite.splits_to_score(options.split)[0]
     index = _index(data, options.images)
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)

@@ -10,14 +10,15 @@ from typing import Any
 import polars as pl
 
 from nooch.challenge import Suite
+from nooch.display import DisplayTable
 from nooch.errors import UndefinedError
 from nooch.evaluation import AVERAGE, Scores
 from nooch.published.published_results import PAPER_TABLES
 from nooch.report.level_figures import LEVELS
 from nooch.report.paper_tables import shown
-from nooch.report.score_tables import Shown, average_label, tables_of
+from nooch.report.score_tables import average_label, tables_of
 from nooch.results.paired_runs import baseline_of, paired_results
-from nooch.results.paper_statements import judge_statements
+from nooch.results.paper_statements import finding_facts, judge_statements
 from nooch.results.result_cells import in_order
 from nooch.results.run_results import Results, paper_cells, roles_of
 from nooch.results.table_contents import legend, like
@@ -50,7 +51,7 @@ class ResultsView:
             paper's numbers.
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
-        statements: ``sentence, rule, verdict, scope, paper, checks``.
+        statements: as ``finding_facts`` gives them.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
             over, n_worse, low, high``; ``over`` is the number of tasks of an average in words, else
             it is null.
@@ -60,14 +61,14 @@ class ResultsView:
 
     about: str
     notes: Sequence[str]
-    tables: Sequence[Shown] = ()
-    compared: Sequence[Shown] = ()
-    differences: Sequence[Shown] = ()
+    tables: Sequence[DisplayTable] = ()
+    compared: Sequence[DisplayTable] = ()
+    differences: Sequence[DisplayTable] = ()
     access: Sequence[tuple[str, str]] = ()
     statements: Sequence[dict[str, Any]] = ()
     points: pl.DataFrame = field(default_factory=pl.DataFrame)
     intervals: str = ""
-    scored: Sequence[Shown] = ()
+    scored: Sequence[DisplayTable] = ()
 
 
 def results_view(
@@ -110,7 +111,7 @@ def results_view(
         compared,
         [table for table in shown_pairs if table.title.startswith("Differences")],
         [(method, str(sees[method])) for method in in_order(sees)],
-        _statements(results),
+        finding_facts(judge_statements(results), judge_statements(paper_cells())),
         _points(results, suite, pairs),
         f"one standard deviation over seeds ({why})"
         if why
@@ -118,7 +119,7 @@ def results_view(
     )
 
 
-def _tables(results: Results) -> tuple[list[Shown], list[Shown], list[str]]:
+def _tables(results: Results) -> tuple[list[DisplayTable], list[DisplayTable], list[str]]:
     """The paper's tables, those with the paper's numbers, and notes."""
     criteria = set(results.cells["criterion"])
     names = [
@@ -145,21 +146,6 @@ def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
     if not sources or not all((source / RUNS_MARKER).is_file() for source in sources):
         return "collected scores have no predictions to resample"
     return "one method alone cannot be compared" if results.cells["method"].n_unique() < 2 else ""
-
-
-def _statements(results: Results) -> list[dict[str, Any]]:
-    paper = {finding.statement.name: finding.verdict for finding in judge_statements(paper_cells())}
-    return [
-        {
-            "sentence": finding.statement.sentence,
-            "rule": finding.statement.rule,
-            "verdict": finding.verdict,
-            "scope": finding.scope,
-            "paper": paper[finding.statement.name],
-            "checks": finding.checks,
-        }
-        for finding in judge_statements(results)
-    ]
 
 
 def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:

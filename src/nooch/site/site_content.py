@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite
+from nooch.display import DisplayTable
 from nooch.examples.cue_masks import Masks
 from nooch.examples.split_images import SplitImages
 from nooch.examples.thumbnails import Wanted
-from nooch.report.score_tables import Shown
 
 __all__ = ["Card", "ExampleGroup", "FindingSection", "LossesOf", "Site"]
 
@@ -57,7 +57,7 @@ class FindingSection:
 
     title: str
     sentences: Sequence[tuple[str, str, Sequence[Any]]] = ()
-    table: Shown | None = None
+    table: DisplayTable | None = None
     hint: str = ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, note, print_json, progress, say
+from nooch.cli.terminal_output import note, print_json, progress, say
 from nooch.files import DATASET_MARKER, Place, check_output
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_attributes_command(
     id: str = Option("image_id", help="Column of image ids."),
     columns: str = Option(None, help="Columns to take, by commas; by default all others."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
@@ -64,7 +64,7 @@ def add_attributes_command(
         "images_listed": listed,
         "rows_left_out": attributes.height - listed,
     }
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(facts)
         return
     if listed < facts["images"]:

@@ -11,15 +11,7 @@ from typer import Argument, Option
 from nooch.cli import option_parsing as shared
 from nooch.cli.number_words import duration, human_size
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    note,
-    print_json,
-    print_table,
-    progress,
-)
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.engines import engine as engine_of
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -54,7 +46,7 @@ def bench_command(
     dry_run: bool = Option(
         False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
     ),
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
     from nooch.benching.bench_run import PlanSource, bench, planned_for, status, training_device
@@ -90,7 +82,7 @@ def bench_command(
         }
     with progress() as update:
         runs = bench(plan, out, **places, progress=update)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"runs": str(out), **status(runs)})
         return
     done = f"{counted(len(plan.jobs), 'job')} done"
@@ -108,7 +100,7 @@ def collect_command(
     ),
     bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
     names = ("scores.parquet", "selected.csv")
@@ -134,7 +126,7 @@ def collect_command(
     save_scores(scores, files[0], overwrite=overwrite)
     replace_file(files[1], selected.write_csv().encode())
     note(*notes)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
         return
     for title, columns, rows in chosen_scores(scores, selected):
@@ -178,7 +170,7 @@ def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -
     return read_config(content, mode)
 
 
-def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: Format) -> None:
+def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: shared.Format) -> None:
     """Jobs and passes; time, from what is timed now, if the device is here; disk."""
     cost = None if device is None else plan.cost()
     jobs, passes = list(plan.jobs.values()), [len(names) for names in plan.header.passes]
@@ -197,7 +189,7 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: For
         "most_epochs": epochs,
         "disk_bytes": plan.disk_bytes,
     }
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(facts)
         return
     methods = len({method for method, _ in settings})

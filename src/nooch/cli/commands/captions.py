@@ -7,21 +7,11 @@ from pathlib import Path
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import split_names
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    print_json,
-    print_text,
-    progress,
-)
+from nooch.cli.terminal_output import hint, print_json, print_text, progress
 from nooch.errors import check_one_of
 from nooch.files import check_output_file
 
 __all__ = ["captions_command"]
-
-_ENDINGS = (".parquet", ".csv", ".json")
 
 
 def captions_command(
@@ -37,20 +27,20 @@ def captions_command(
     bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
     seed: int = shared.ResamplesSeedOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
-    if out is not None:
-        check_one_of("ending of a scores file", out.suffix, _ENDINGS)
-        check_output_file(out, overwrite=overwrite)
     from nooch.captions import CaptionOptions, score_captions
     from nooch.challenge import load_suite
-    from nooch.report import write_file
+    from nooch.report import RESULT_ENDINGS, write_file
 
+    if out is not None:
+        check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
+        check_output_file(out, overwrite=overwrite)
     options = CaptionOptions(
-        split=list(dict.fromkeys(split_names(split))) or None,
+        split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,
-        tasks=split_names(tasks) or None,
+        tasks=shared.split_names(tasks) or None,
         synonyms=synonyms,
         bootstrap=bootstrap,
         seed=seed,
@@ -59,7 +49,7 @@ def captions_command(
         scores = score_captions(load_suite(suite), captions, options=options, progress=update)
     if out is not None:
         write_file(out, scores.as_bytes(out.suffix))
-    if format is Format.json:
+    if format is shared.Format.json:
         content = {"settings": dict(scores.settings), "notes": list(scores.notes)}
         print_json({**content, "scores": scores.table.to_dicts()})
         return

@@ -10,17 +10,7 @@ import typer
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    console,
-    hint,
-    note,
-    print_json,
-    print_shown,
-    progress,
-    say,
-)
+from nooch.cli.terminal_output import console, hint, note, print_json, print_shown, progress, say
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
@@ -31,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["check_command", "slices_command"]
 
 _MOST = 10
-_SLICE_FILES = (".parquet", ".csv", ".json")
 _GroupOption = typer.Option(
     None,
     help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
@@ -46,9 +35,7 @@ def check_command(
         parser=shared.dataset_place,
         help="Dataset folder or address, or annotations, which are imported.",
     ),
-    predictions: list[Path] = typer.Argument(
-        ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
-    ),
+    predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to check; test by default, or all images."),
@@ -73,7 +60,7 @@ def check_command(
         help='Exit code 1 if this holds, such as "worse" or "auc@hard[ce,car]<0.9".',
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
@@ -90,7 +77,7 @@ def check_command(
             dataset, predictions, out, options=options, overwrite=overwrite, progress=update
         )
     fired = _fired(checked, fail_if)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(
             {
                 "page": str(checked.page),
@@ -133,9 +120,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
 @with_reading
 def slices_command(
     suite: Path = shared.SuiteArgument,
-    predictions: list[Path] = typer.Argument(
-        ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
-    ),
+    predictions: list[Path] = shared.PredictionsArgument,
     dataset: Place = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
     tasks: str = shared.TasksOption,
@@ -151,17 +136,16 @@ def slices_command(
     seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
     group: str = _GroupOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
-    from nooch.evaluation.evaluation_run import splits_to_score
     from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.report import write_file
+    from nooch.report import RESULT_ENDINGS, write_file
 
     if out is not None:
-        check_one_of("ending of a slices file", out.suffix, _SLICE_FILES)
+        check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
         check_output_file(out, overwrite=overwrite)
     found, data = suite_with_dataset(suite, dataset)
     if data is None:
@@ -171,13 +155,13 @@ def slices_command(
     slices = find_slices(
         data,
         read_predictions(predictions, reading, found, data),
-        split=splits_to_score(split, found)[0],
+        split=found.splits_to_score(split)[0],
         tasks=shared.split_names(tasks) or found.tasks,
         options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:
         write_file(out, slices.as_bytes(out.suffix))
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):

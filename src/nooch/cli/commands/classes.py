@@ -11,15 +11,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    note,
-    print_json,
-    print_table,
-    progress,
-)
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
@@ -27,7 +19,7 @@ from nooch.plans import LOSS_SPLIT
 __all__ = ["class_losses_command", "classes_command", "select_tasks_command"]
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
-_SPLIT = Option(LOSS_SPLIT, help="Split of the suite whose losses count.")
+_SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
 _METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
 _SOURCE = Argument(
     ...,
@@ -51,7 +43,7 @@ def classes_command(
     seed: int = Option(0, min=0, help="Of initialization and order."),
     device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.benching.bench_config import read_settings
@@ -77,7 +69,7 @@ def classes_command(
             overwrite=overwrite,
             progress=update,
         )
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"out": str(out)})
     else:
         hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
@@ -93,25 +85,24 @@ def class_losses_command(
     split: str = _SPLIT,
     method: str = _METHOD,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Show each class's mean loss on all and hard images. For positives and negatives, too."""
     names = ("losses.csv", "losses.svg")
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
-    from nooch.files import replace_file
+    from nooch.report import write_file
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
 
     found = load_suite(suite)
+    (split,) = found.splits_to_score(split)
     losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
     if files:
-        out.mkdir(parents=True, exist_ok=True)
-        figure = losses_figure(losses)
-        for file, content in zip(files, (losses.write_csv().encode(), figure), strict=True):
-            replace_file(file, content)
-    if format is Format.json:
+        write_file(files[0], losses.write_csv().encode())
+        write_file(files[1], losses_figure(losses))
+    if format is shared.Format.json:
         print_json({"split": split, "losses": losses.to_dicts()})
         return
     sides = [f"{hard}{side}" for side in ("positive", "negative") for hard in ("", "hard_")]
@@ -153,7 +144,7 @@ def select_tasks_command(
     split: str = _SPLIT,
     method: str = _METHOD,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
@@ -163,11 +154,12 @@ def select_tasks_command(
 
     if like is not None:
         check_one_of("rule", like, [_PAPER])
-        rule = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split}
+        rule = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split or LOSS_SPLIT}
         _check_like_paper({**rule, "overlap": overlap, "similar": similar or _PAPERS})
-        similar = _PAPERS
+        similar, split = _PAPERS, LOSS_SPLIT
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
+    (split,) = whole.splits_to_score(split)
     losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
     groups = (
         paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
@@ -176,7 +168,7 @@ def select_tasks_command(
         whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
     )
     save_suite(chosen, out, overwrite=overwrite)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"suite": str(out), "tasks": list(chosen.tasks), "ranking": ranking.to_dicts()})
         return
     columns = ["task", "difference", "hard", "all", "hard_positives", "hard_negatives", "reason"]

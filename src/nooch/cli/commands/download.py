@@ -8,8 +8,8 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli.option_parsing import command_group
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, progress, say
+from nooch.cli.option_parsing import Format, FormatOption, command_group
+from nooch.cli.terminal_output import hint, note, print_json, progress, say
 from nooch.english import counted
 
 __all__ = ["app"]

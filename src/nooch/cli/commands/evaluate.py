@@ -58,6 +58,9 @@ def evaluate_command(
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
     baseline: str = Option(None, help="Run to compare the others with; the first by default."),
+    labels: Path = Option(
+        None, help="Corrected labels; images that they contradict are left out of the sets."
+    ),
     strict: bool = shared.StrictOption,
     min_hard: int = Option(
         0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
@@ -69,12 +72,15 @@ def evaluate_command(
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_files(junit, out, fail_if, overwrite=overwrite)
+    from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
     from nooch.report import junit_xml, save_scores, write_file
 
-    scored, data = suite_with_dataset(suite, dataset)
+    scored, data = load_suite(suite), None
+    if by or dataset is not None:
+        scored, data = suite_with_dataset(suite, dataset)
     if by and data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
@@ -93,12 +99,14 @@ def evaluate_command(
         averages=average,
         by=shared.split_names(by),
         attributes=None if data is None else data.images,
+        labels=labels,
         strict=strict,
         min_hard=min_hard,
         threads=threads,
         ignore_unknown=reading.ignore_unknown,
     )
-    runs = read_predictions(predictions, reading, scored, data)
+    known = scored.found_in if data is None else data
+    runs = read_predictions(predictions, reading, scored, known)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
     in_words = any(run.in_words for run in runs)

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import Format, FormatOption, note, print_result
+from nooch.cli.terminal_output import note, print_result
 from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.files import Place
@@ -23,7 +23,9 @@ def export_command(
     suite: Path = shared.SuiteArgument,
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
     to: str = Option(
-        ..., help="ids, npy, coco, csv, hf, table, fiftyone, pope, or package.module:name."
+        ...,
+        help="ids, npy, coco, csv, hf, table, fiftyone, pope, lmms-eval, vlmevalkit, or"
+        " package.module:name.",
     ),
     dataset: Place = shared.DatasetOption,
     criterion: list[str] = shared.CriterionOption,
@@ -50,16 +52,19 @@ def export_command(
     ),
     images: Path = Option(
         None,
-        help="table: folder that is put before the image paths. pope: folder of the image files.",
+        help="table: folder that is put before the image paths. Questions: folder of the images.",
+    ),
+    images_as: str = Option(
+        None, help="lmms-eval, vlmevalkit: bytes to write the images, too; paths by default."
     ),
     per_set: str = Option(
-        None, help="pope: images for each task, label and subset, or all; 50 by default."
+        None, help="Questions: images for each task, label and subset, or all; 50 by default."
     ),
-    balance: str = Option(None, help="pope: yes-no for as many yes as no in each task."),
-    template: str = Option(None, help='pope: by default "Is there {a} {task} in the image?".'),
-    seed: int = Option(None, help="pope: of the drawn images; 0 by default."),
+    balance: str = Option(None, help="Questions: yes-no for as many yes as no in each task."),
+    template: str = Option(None, help='Questions: by default "Is there {a} {task} in the image?".'),
+    seed: int = Option(None, help="Questions: of the drawn images; 0 by default."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Write challenge sets in another tool's format. The licenses of the data are written, too."""
@@ -75,6 +80,7 @@ def export_command(
         "predictions": read_predictions(predictions, reading, exported, data),
         "scale": reading.scale,
         "images": images,
+        "images_as": images_as,
         "balance": balance,
         "template": template,
     }

@@ -10,16 +10,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    note,
-    print_json,
-    print_result,
-    progress,
-    say,
-)
+from nooch.cli.terminal_output import hint, note, print_json, print_result, progress, say
 from nooch.errors import ParameterError
 from nooch.files import Place
 from nooch.plans import LOSS_SPLIT
@@ -55,7 +46,7 @@ def figure_command(
     formats: str = Option("svg,pdf,png", help="Formats, separated by commas."),
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
@@ -99,12 +90,12 @@ def figure_command(
     _print_figures(files, names, out, format)
 
 
-def _print_figures(files: list[Path], names: list[str], out: Path, format: Format) -> None:
+def _print_figures(files: list[Path], names: list[str], out: Path, format: shared.Format) -> None:
     from nooch.figures.paper_figures import ALL_FIGURES
 
     drawn = list(dict.fromkeys(file.stem for file in files))
     shows = {name: ALL_FIGURES[name].shows for name in drawn}
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"out": str(out), "figures": shows, "files": [file.name for file in files]})
         return
     if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
@@ -118,12 +109,10 @@ def _print_figures(files: list[Path], names: list[str], out: Path, format: Forma
 def gallery_command(
     suite: Path = shared.SuiteArgument,
     task: list[str] = Option(
-        ...,
-        help="Task to show; repeat for several.",
-        autocompletion=shared.complete_tasks,
+        ..., help="Task to show; repeat for several.", autocompletion=shared.complete_tasks
     ),
     dataset: Place = shared.DatasetOption,
-    split: str = Option("test", help="Split whose images are shown."),
+    split: str = Option(None, help="Split whose images are shown; test by default."),
     criterion: str = Option(
         None, help="Criterion whose sets are shown; the suite's first by default."
     ),
@@ -136,7 +125,7 @@ def gallery_command(
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
     dpi: int = shared.DpiOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Draw a task's hard images, with their cues shaded."""
@@ -154,7 +143,7 @@ def gallery_command(
         data=data,
         runs=runs,
         predictions=read_predictions(predictions, reading, sets, data) or None,
-        split=split,
+        split=sets.splits_to_score(split)[0],
         methods=shared.split_names(methods) or None,
         images=images,
         annotations=annotations,

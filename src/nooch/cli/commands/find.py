@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import shlex
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,14 @@ from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import Format, FormatOption, note, say
+from nooch.cli.terminal_output import note, say
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.shared_types import Progress
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
 
-__all__ = ["embed_command", "embedded", "find_command"]
+__all__ = ["embed_command", "find_command"]
 
 
 def find_command(
@@ -52,7 +53,7 @@ def find_command(
     stability: int = Option(0, min=0, help="ce: resamples for how sure cues are, such as 200."),
     engine: str = shared.EngineOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
@@ -80,8 +81,9 @@ def find_command(
     with watched(logs) as update:
         if "gist" in base and fitted is None:
             # workers need an embedding that is kept
-            data, options.embedding = embedded(
-                data, encoder, precision, update, engine, logs, optional=engine is None
+            refused = note if engine is None else None
+            data, options.embedding = _embedded(
+                data, encoder, precision, update, engine, logs, refused
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
         chosen, path = shared.split_names(splits) or None, recorded_path(dataset, out)
@@ -107,47 +109,32 @@ def embed_command(
     data = dataset.absolute()
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
     with watched(logs) as update:
-        _, name = embedded(data, encoder, precision, update, engine, logs)
+        _, name = _embedded(data, encoder, precision, update, engine, logs)
     say(f"{dataset}: embedding {name}")
 
 
-def embedded(
+def _embedded(
     data: Dataset | Place,
     encoder: str | None,
     precision: str | None,
     update: Progress,
-    engine: str | None = None,
-    logs: Path | None = None,
-    *,
-    optional: bool = False,
+    engine: str | None,
+    logs: Path | None,
+    refused: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, str]:
-    """The dataset with the embedding asked for, kept in its folder, and the embedding's name.
+    """The dataset with the embedding asked for, and its name; parts are embedded by the engine.
 
-    Args:
-        data: of ``open_dataset``, or its folder.
-        encoder: as for ``nooch.embed``.
-        precision: as for ``nooch.embed``.
-        update: progress.
-        engine: where parts are embedded.
-        logs: of the engine.
-        optional: a note, not an error, where the folder cannot be written.
+    ``refused`` is called where the folder cannot be written; None makes that an error.
     """
     from nooch.data import as_dataset
     from nooch.engines import engine as engine_of
     from nooch.finding.dataset_embedding import asked_embedding, embed
 
-    places: dict[str, Any] = {}
-    data = as_dataset(data)
-    asked = asked_embedding(encoder, data.embedding_names, precision)
+    opened, places = as_dataset(data), dict[str, Any]()
+    asked = asked_embedding(encoder, opened.embedding_names, precision)
     if engine is not None and not isinstance(asked, str | Path):
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
         places = {"map": workers.map, "threads": workers.threads}
-    return embed(
-        data,
-        encoder,
-        precision=precision,
-        **places,
-        progress=partial(update, "embedding captions"),
-        note=note if optional else None,
-    )
+    shown = partial(update, "embedding captions")
+    return embed(opened, encoder, precision=precision, **places, progress=shown, note=refused)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from typer import Argument, Option
 
+from nooch.cli import option_parsing as shared
 from nooch.cli.import_options import (
     ImportOptions,
     Out,
@@ -14,14 +15,13 @@ from nooch.cli.import_options import (
     run_import,
     with_import_options,
 )
-from nooch.cli.option_parsing import OverwriteOption, command_group, split_names
-from nooch.cli.terminal_output import Format, FormatOption, note
+from nooch.cli.terminal_output import note
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 
 __all__ = ["app"]
 
-app = command_group("import", "Import annotations as a dataset folder.")
+app = shared.command_group("import", "Import annotations as a dataset folder.")
 
 
 @app.command("coco")
@@ -94,7 +94,7 @@ def boxes(
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
+    kind: str = Option(..., "--boxes", help="shared.Format of the boxes: yolo, voc or openimages."),
     classes: Path = Option(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
@@ -180,9 +180,13 @@ def table(
     from nooch.readers.table_reading import TableReading
 
     columns = Columns(
-        id, file_name, split_column, options.values, split_names(",".join(attributes)) or None
+        id,
+        file_name,
+        split_column,
+        options.values,
+        shared.split_names(",".join(attributes)) or None,
     )
-    labels = split_names(",".join(label))
+    labels = shared.split_names(",".join(label))
     layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
     # with a column of splits, their meaning is that of its values
     plan_values = None if split_column else options.split_values
@@ -195,8 +199,8 @@ def waterbirds(
         ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."
     ),
     out: Path = Out,
-    overwrite: bool = OverwriteOption,
-    format: Format = FormatOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)

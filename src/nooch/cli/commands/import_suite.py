@@ -7,13 +7,12 @@ from pathlib import Path
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import command_group
-from nooch.cli.terminal_output import Format, FormatOption, note
+from nooch.cli.terminal_output import note
 from nooch.files import SUITE_MARKER, check_output
 
 __all__ = ["app"]
 
-app = command_group("import-suite", "Import challenge sets as a suite folder.")
+app = shared.command_group("import-suite", "Import challenge sets as a suite folder.")
 
 
 @app.command("published")
@@ -30,7 +29,7 @@ def published(
     ),
     out: Path = Option(..., help="Suite folder to write; it must not exist."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)

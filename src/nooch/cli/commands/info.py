@@ -10,13 +10,15 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import Format, FormatOption, note, print_json, print_table, say
+from nooch.cli.terminal_output import note, print_json, print_table, say
 from nooch.files import Place
 
 __all__ = ["explain_command", "info_command", "show_command", "verify_command"]
 
 
-def info_command(dataset: Place = shared.DatasetArgument, format: Format = FormatOption) -> None:
+def info_command(
+    dataset: Place = shared.DatasetArgument, format: shared.Format = shared.FormatOption
+) -> None:
     """Show what a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
     from nooch.finding.suite_summary import annotation_facts
@@ -38,7 +40,7 @@ def info_command(dataset: Place = shared.DatasetArgument, format: Format = Forma
         "fingerprint": data.fingerprint,
         "provenance": dict(data.provenance),
     }
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(facts)
         return
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
@@ -80,7 +82,7 @@ def show_command(
         autocompletion=shared.complete_tasks,
     ),
     everything: bool = Option(False, "--all", help="Show all tasks."),
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.challenge import load_suite
@@ -89,7 +91,7 @@ def show_command(
     from nooch.finding.suite_summary import overlaps, summary
 
     shown, named = load_suite(suite), shared.split_names(tasks)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(summary(shown.only(named) if named else shown))
         return
     most = len(shown.tasks) if everything else terminal_tables.MOST
@@ -109,7 +111,7 @@ def explain_command(
         [], help="Predictions of any model, whose answers are shown. Repeatable."
     ),
     dataset: Place = shared.DatasetOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Explain why an image is hard for a task, or is not."""
@@ -122,7 +124,7 @@ def explain_command(
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
     facts = explain(explained, task, image, data, predictions=runs)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(facts)
         return
     words = {True: "present", False: "absent", None: "unknown"}
@@ -144,14 +146,14 @@ def verify_command(
     published: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
     ),
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compare a suite with the published challenge sets. On the images that both can know."""
     from nooch.challenge import load_suite
     from nooch.published import read_published, verify
 
     verdicts = verify(load_suite(suite), read_published(published))
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json([asdict(verdict) for verdict in verdicts])
         return
     sides = ["criterion", "task", "split", "side"]

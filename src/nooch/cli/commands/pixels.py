@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, print_result, progress
+from nooch.cli.terminal_output import print_result, progress
 from nooch.engines import LocalEngine
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
@@ -30,7 +30,7 @@ def pixels_command(
     codec: str = shared.CodecOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.caches.pixels import PIXELS, build_pixels
@@ -92,7 +92,7 @@ def features_command(
     codec: str = shared.CodecOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.caches.features import FEATURES, FeatureOptions, extract_features

@@ -8,7 +8,7 @@ from pathlib import Path
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
+from nooch.cli.terminal_output import note, print_result, progress
 from nooch.english import counted
 from nooch.errors import check_one_of, some_of
 from nooch.files import Place, check_output_file
@@ -40,7 +40,7 @@ def predict_command(
     codec: str = shared.CodecOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier. For nooch evaluate and nooch check."""
     from nooch.predicting.network_predictions import (

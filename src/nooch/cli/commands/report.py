@@ -9,7 +9,7 @@ from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import Format, FormatOption, note, print_result, progress
+from nooch.cli.terminal_output import note, print_result, progress
 from nooch.errors import ParameterError
 from nooch.files import Place
 
@@ -46,7 +46,7 @@ def report_command(
     ),
     examples: int = Option(8, min=1, help="Images in each group of examples."),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Write a site of a suite, its images and results. Its pages open from disk."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from nooch.report.paper_tables import ResultSheet
     from nooch.results.paper_sheet import ResultOptions
-    from nooch.results.paper_statements import Finding
     from nooch.results.run_results import Results
 
 __all__ = ["results_command", "statements_command"]
@@ -118,7 +117,12 @@ def statements_command(
     """Judge which of the paper's conclusions hold. With the numbers behind each."""
     from nooch.report import markdown
     from nooch.results.paper_sheet import read_each, read_sources
-    from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements
+    from nooch.results.paper_statements import (
+        STATEMENTS,
+        finding_facts,
+        finding_tables,
+        judge_statements,
+    )
     from nooch.results.run_results import paper_cells
     from nooch.results.setting_comparison import also_differ
 
@@ -136,8 +140,7 @@ def statements_command(
     findings, of_paper = judge_statements(results, wanted), judge_statements(paper_cells(), wanted)
     note(*results.notes, *results.averages)
     if format is StatementFormat.json:
-        paper = {f.statement.name: f.verdict for f in of_paper}
-        print_json([_as_json(finding, paper[finding.statement.name]) for finding in findings])
+        print_json(finding_facts(findings, of_paper))
         return
     tables = finding_tables(findings, of_paper, results.about)
     if format is StatementFormat.markdown:
@@ -145,19 +148,6 @@ def statements_command(
         print_text(markdown(tables) + "\n" + "\n".join(rules) + "\n")
         return
     print_shown(tables)
-
-
-def _as_json(finding: Finding, of_paper: str) -> dict[str, Any]:
-    statement = finding.statement
-    return {
-        "name": statement.name,
-        "sentence": statement.sentence,
-        "rule": statement.rule,
-        "verdict": finding.verdict,
-        "scope": finding.scope,
-        "paper": of_paper,
-        "checks": finding.checks,
-    }
 
 
 def _print_over(

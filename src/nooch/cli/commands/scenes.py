@@ -8,8 +8,6 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
     hint,
     note,
     print_json,
@@ -20,7 +18,7 @@ from nooch.cli.terminal_output import (
 )
 from nooch.english import counted
 from nooch.errors import ParameterError
-from nooch.files import check_output, check_output_file
+from nooch.files import check_output
 
 __all__ = ["find_score_command", "scenes_command"]
 
@@ -39,7 +37,7 @@ def scenes_command(
     print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Draw scenes whose context is known. As COCO-format annotations and JPEGs."""
     from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
@@ -84,11 +82,9 @@ def find_score_command(
         help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds.",
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
-    if out is not None:
-        check_output_file(out, overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.scenes.truth_scores import (
         check_truth_output,
@@ -109,7 +105,7 @@ def find_score_command(
     note(*scores.notes)
     if out is not None:
         save_truth_scores(scores, out, overwrite=overwrite)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(scores.as_json())
         return
     for (name, part), rows in scores.table.group_by("criterion", "split", maintain_order=True):

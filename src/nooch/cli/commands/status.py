@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 from typer import Argument
 
+from nooch.cli.option_parsing import Format, FormatOption
 from nooch.cli.progress_log import Status, logs_of, read_status
-from nooch.cli.terminal_output import Format, FormatOption, hint, note, print_json, print_table, say
+from nooch.cli.terminal_output import hint, note, print_json, print_table, say
 
 __all__ = ["status_command"]
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.commands.find import embedded
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    note,
-    print_json,
-    print_table,
-    progress,
-)
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
@@ -41,7 +33,7 @@ def sweep_thresholds_command(
     ),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Count hard images over alpha, beta and tau. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
@@ -54,6 +46,7 @@ def sweep_thresholds_command(
 
     from nooch.challenge import POOLED
     from nooch.data import open_dataset
+    from nooch.finding.dataset_embedding import embed
     from nooch.finding.threshold_sweep import SweepOptions, grid_of, sweep_thresholds
     from nooch.report.sweep_files import save_sweep
 
@@ -65,7 +58,13 @@ def sweep_thresholds_command(
     with progress() as update:
         embedding = None
         if grids["tau"]:
-            data, embedding = embedded(data, encoder, precision, update, optional=True)
+            data, embedding = embed(
+                data,
+                encoder,
+                precision=precision,
+                progress=partial(update, "embedding captions"),
+                note=note,
+            )
         sweep = sweep_thresholds(
             data.in_memory(),
             options=SweepOptions(
@@ -83,7 +82,7 @@ def sweep_thresholds_command(
         "splits": splits_counted.unique(maintain_order=True).to_list(),
     }
     save_sweep(sweep, out, settings, overwrite=overwrite)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
         return
     rows = sweep.equal.rows()

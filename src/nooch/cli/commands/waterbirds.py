@@ -11,18 +11,8 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.option_parsing import command_group
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import (
-    Format,
-    FormatOption,
-    hint,
-    note,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress, say
 from nooch.engines import LocalEngine
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
@@ -30,7 +20,7 @@ from nooch.files import Place, check_output
 
 __all__ = ["app"]
 
-app = command_group("waterbirds", "Make the images of Waterbirds; score as in Table 5.")
+app = shared.command_group("waterbirds", "Make the images of Waterbirds; score as in Table 5.")
 
 
 @app.command("make")
@@ -57,7 +47,7 @@ def make_command(
     quality: int = Option(95, help="Quality of the JPEG files, 1 to 95."),
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Put the birds of CUB on backgrounds of Places. The birds are cut out along their masks."""
     from nooch.waterbirds.waterbirds_images import MARKER, Recipe, make_waterbirds
@@ -82,7 +72,7 @@ def make_command(
             progress=partial(update, "composing images"),
         )
     groups = birds.group_by("split", "y", "place").len("images").sort("split", "y", "place")
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json({"waterbirds": str(out), "images": birds.height, "groups": groups.to_dicts()})
         return
     print_table("", groups.columns, groups.rows(), left=3)
@@ -101,7 +91,7 @@ def score_command(
     ),
     dataset: Place = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
-    format: Format = FormatOption,
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
@@ -116,7 +106,7 @@ def score_command(
         scored, read_predictions(predictions, reading, scored, data), data, split=split
     )
     quantities = waterbirds_table(scores)
-    if format is Format.json:
+    if format is shared.Format.json:
         print_json(quantities.to_dicts())
         return
     note(*scores.notes)

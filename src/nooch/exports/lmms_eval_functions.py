@@ -1,0 +1,89 @@
+"""The functions of the lmms-eval task ``nooch_questions``, which needs Pillow alone.
+
+nooch writes this file next to the task's YAML as ``utils.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+IMAGES = "images"
+"""Folder of the image files; a relative path starts at the folder of this file."""
+
+
+def doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
+    """The image in RGB, from the table or from its file below ``IMAGES``. Raises ValueError: the
+    path leads out of that folder.
+    """
+    image = doc["image"]
+    if isinstance(image, str):
+        folder = Path(__file__).parent / IMAGES
+        if Path(image).is_absolute() or ".." in Path(image).parts:
+            raise ValueError(f"{image} is no path below {folder}")
+        image = Image.open(folder / image)
+    return [image.convert("RGB")]
+
+
+def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any]) -> str:
+    """The question between the prompts of the YAML file, which may differ between models."""
+    before = lmms_eval_specific_kwargs.get("pre_prompt", "")
+    return f"{before}{doc['question']}{lmms_eval_specific_kwargs.get('post_prompt', '')}"
+
+
+def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, dict[str, Any]]:
+    """What each metric needs to know of an answer: ``question_id``, ``target`` (yes or no), and
+    ``prediction`` (yes, no, or None for an answer that is anything but one of these words).
+    """
+    word = results[0].strip().lower()
+    known = {
+        "question_id": doc["question_id"],
+        "target": doc["answer"],
+        "prediction": word if word in ("yes", "no") else None,
+    }
+    return dict.fromkeys(("accuracy", "precision", "recall", "f1", "yes_rate"), known)
+
+
+def accuracy(results: list[dict[str, Any]]) -> float:
+    """The share of right answers; one that is neither yes nor no is wrong."""
+    return _ratio(sum(r["prediction"] == r["target"] for r in results), len(results))
+
+
+def precision(results: list[dict[str, Any]]) -> float:
+    """The share of present objects among those that the model says are there."""
+    return _ratio(_found(results), _said_yes(results))
+
+
+def recall(results: list[dict[str, Any]]) -> float:
+    """The share of present objects that the model says are there."""
+    return _ratio(_found(results), _present(results))
+
+
+def f1(results: list[dict[str, Any]]) -> float:
+    """The harmonic mean of precision and recall."""
+    return _ratio(2 * _found(results), _said_yes(results) + _present(results))
+
+
+def yes_rate(results: list[dict[str, Any]]) -> float:
+    """The share of yes among the answers."""
+    return _ratio(_said_yes(results), len(results))
+
+
+def _found(results: list[dict[str, Any]]) -> int:
+    return sum(r["prediction"] == r["target"] == "yes" for r in results)
+
+
+def _said_yes(results: list[dict[str, Any]]) -> int:
+    return sum(r["prediction"] == "yes" for r in results)
+
+
+def _present(results: list[dict[str, Any]]) -> int:
+    return sum(r["target"] == "yes" for r in results)
+
+
+def _ratio(part: int, whole: int) -> float:
+    """Not a number where it is undefined."""
+    return part / whole if whole else math.nan
