@@ -213,8 +213,9 @@ def check(
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            searched: dict[str, Any] = {"seed": chosen.seed, "group": chosen.group}
-            slices = find_slices(data, runs, split=split, tasks=asked, **searched)
+            slices = find_slices(
+                data, runs, split=split, tasks=asked, seed=chosen.seed, group=chosen.group
+            )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
