@@ -318,8 +318,8 @@ def test_results_without_a_value_are_nothing_to_draw(tmp_path):
     suite = small_suite()
     runs = made_runs(tmp_path / "runs", suite, lost=lambda job: job.method == "gdro")
     assert "gdro" not in set(figure_data("fig4", Sources(suite=suite, runs=runs.path))["method"])
-    zeros = logits(suite).with_columns(logit=pl.lit(0.0))
-    alike = Sources(suite=suite, predictions=zeros, bootstrap=0)
+    equal = logits(suite).with_columns(logit=pl.lit(-0.5))
+    alike = Sources(suite=suite, predictions=equal, bootstrap=0)
     assert figure_data("fig4", alike)["low"].null_count() > 0
     empty = Sources(sweep=nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1]))
     object.__setattr__(empty.sweep, "cues", empty.sweep.cues.clear())
