@@ -158,4 +158,5 @@ def test_nothing_else_opens_images():
         for p in source.rglob("*.py")
         if "Image.open(" in p.read_text(encoding="utf-8")
     ]
-    assert found == ["readers/image_opening.py"]
+    # the first is written next to a task of lmms-eval, and runs there without nooch
+    assert sorted(found) == ["exports/lmms_eval_functions.py", "readers/image_opening.py"]
