@@ -62,7 +62,21 @@ def test_a_condition_on_answers(run_cli, tmp_path):
     assert "did you mean pope" in wrong.err
     wrong = run_cli(f"evaluate {SUITE} a.json --metrics auc")
     assert wrong.code == 2
-    assert "auc needs probabilities" in wrong.err
+    assert "there is no auc" in wrong.err
+
+
+def test_commands_that_need_every_image_refuse_a_sample(run_cli, tmp_path):
+    suite = load_suite(SUITE)
+    ids = suite.set("ce", "car", "test").ids("hard_negative")[:3]
+    rows = [{"image_id": i, "task": "car", "answer": "Yes"} for i in ids[:2]]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    losses = run_cli(f"class-losses {SUITE} a.json")
+    assert losses.code == 2
+    assert "have no prediction" in losses.err
+    words = [f"explain {SUITE} --task car --image {i} --predictions a.json" for i in ids[1:]]
+    answered, unasked = (run_cli(f"{text} --format json").ok().json for text in words)
+    assert answered["answers"][0]["error"] is True
+    assert unasked["answers"][0] == {"run": "a", "probability": None, "answer": None, "error": None}
 
 
 def test_captions(run_cli, tmp_path):

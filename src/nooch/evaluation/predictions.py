@@ -272,8 +272,11 @@ class Aligned:
         values = (
             self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
         )
-        missing = np.isnan(values)
-        if missing.any() and not self._run.in_words:
+        missing, weights = np.isnan(values), self._run.weights
+        if weights is not None:
+            # an answer that is neither yes nor no is not missing
+            missing = (at < 0) | (weights[row, at] == 0)
+        if missing.any():
             ids = challenge.image_ids.filter(pl.Series(missing))
             raise InputError(
                 f"{len(ids)} of {len(challenge)} images of split {self._split} have no prediction:"

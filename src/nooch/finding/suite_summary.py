@@ -189,9 +189,12 @@ def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
 def _answer(run: Predictions, task: str, image_id: ImageId, label: bool | None) -> dict[str, Any]:
     """What a run answered, and whether that is an error."""
     column = position_of(image_id, run.image_ids)
+    nothing = dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
     if column is None or task not in run.tasks:
-        return dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
+        return nothing
     value = run.values[[run.tasks.index(task)], column]
+    if np.isnan(value[0]):
+        return nothing
     answer = bool(said_positive(value, run.scale)[0])
     return {
         "run": run.run,
