@@ -315,7 +315,7 @@ def _resolved(
     wrong = [name for name in metrics if name not in ANSWER_METRICS]
     if in_words and wrong:
         raise ParameterError(
-            f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} does not have",
+            f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} has not",
             where="`metrics`",
             allowed=", ".join(ANSWER_METRICS),
         )
