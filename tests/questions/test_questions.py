@@ -8,12 +8,19 @@ from hypothesis import strategies as st
 from refusals import fails, refused
 from scipy.sparse import csr_array
 
-from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, load_suite
+from nooch.challenge import (
+    CELLS,
+    ChallengeSet,
+    CriterionRecord,
+    DatasetRecord,
+    Mark,
+    Suite,
+    load_suite,
+)
 from nooch.data import Dataset
 from nooch.data.disk_tables import parquet_bytes
 from nooch.errors import FormatError
 from nooch.questions import (
-    SIDES,
     TEMPLATE,
     QuestionOptions,
     draw_questions,
@@ -67,7 +74,7 @@ def test_every_stratum_is_drawn_and_weighted_to_its_size(suite, options):
         for task in suite.tasks:
             # the obvious way: a dictionary from (label, subsets) to images
             sets = [suite.set(criterion, task, split) for criterion in suite.criteria]
-            strata, sides = {}, [{i: s for s in SIDES for i in c.ids(s)} for c in sets]
+            strata, sides = {}, [{i: s for s in CELLS for i in c.ids(s)} for c in sets]
             for image in sorted(set(sides[0]) | set(sides[1])):
                 pattern = tuple(names.get(image) for names in sides)
                 strata.setdefault(pattern, set()).add(image)

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from nooch.data.disk_tables import checked_read, read_table
-from nooch.data.json_records import json_records
+from nooch.data.disk_tables import checked_read
+from nooch.data.json_records import file_records
 from nooch.errors import InputError, MissingExtraError
 
 __all__ = [
@@ -220,11 +220,8 @@ def read_raw_answers(path: str | Path) -> tuple[str, list[RawAnswer]]:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    ending = path.suffix.lower()
-    if ending in {".parquet", ".csv", ".tsv"}:
-        return read_table(path).to_dicts()
-    if ending != ".xlsx":
-        return json_records(path)
+    if path.suffix.lower() != ".xlsx":
+        return file_records(path)
     try:
         return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl")).to_dicts()
     except ModuleNotFoundError as error:

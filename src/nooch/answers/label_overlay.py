@@ -8,8 +8,8 @@ from typing import Any
 
 from nooch.answers.asked_questions import image_id_of, images_of, task_of, tasks_by_noun
 from nooch.challenge import Suite
-from nooch.data import ImageId, read_table
-from nooch.data.json_records import json_records
+from nooch.data import ImageId
+from nooch.data.json_records import file_records
 from nooch.errors import InputError
 
 __all__ = ["LabelOverlay", "read_label_overlay"]
@@ -33,9 +33,7 @@ def read_label_overlay(path: str | Path, suite: Suite) -> LabelOverlay:
         InputError: the file cannot be read, has another form, or two verdicts that differ.
     """
     path = Path(path)
-    tables = {".parquet", ".csv", ".tsv"}
-    is_table = path.suffix.lower() in tables
-    records = read_table(path).to_dicts() if is_table else json_records(path)
+    records = file_records(path)
     ids, nouns = images_of(suite), tasks_by_noun(suite)
     overlay: dict[tuple[str, ImageId], bool | None] = {}
     for number, record in enumerate(records, 1):

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from nooch.answers import image_id_of
-from nooch.data import ImageId, read_table
-from nooch.data.json_records import json_records
+from nooch.data import ImageId
+from nooch.data.json_records import file_records
 from nooch.errors import InputError, some_of
 
 __all__ = ["ModelCaptions", "read_captions"]
 
 _IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
-_TABLES = {".parquet", ".csv", ".tsv"}
 _ALLOWED = f"records with one of {', '.join(_IMAGE)} and one of {', '.join(_TEXT)}"
 
 
@@ -49,7 +48,7 @@ def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> li
     Raises:
         InputError: a file that cannot be read, has another form, or whose images are not known.
     """
-    files = [(Path(path), _records(Path(path))) for path in paths]
+    files = [(Path(path), file_records(path)) for path in paths]
     images: dict[Any, Any] = {}
     for path, records in files:
         for record in records:
@@ -61,12 +60,6 @@ def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> li
                     allowed="files of the same questions",
                 )
     return [_read(path, records, images, ids) for path, records in files]
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    if path.suffix.lower() in _TABLES:
-        return read_table(path).to_dicts()
-    return json_records(path)
 
 
 def _read(

@@ -18,7 +18,6 @@ from nooch.data import ImageId
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
-from nooch.evaluation.subsets import CELLS
 from nooch.options import options_from
 from nooch.report.score_files import result_bytes
 from nooch.shared_types import Progress, no_progress
@@ -178,13 +177,8 @@ def _tasks(
 def _cells(suite: Suite, keys: Sequence[tuple[str, str, str]]) -> dict[str, pl.DataFrame]:
     """Criterion -> ``image_id, task, cell``."""
     parts: dict[str, list[pl.DataFrame]] = {}
-    for criterion, task, split in keys:
-        challenge = suite.set(criterion, task, split)
-        for cell in CELLS:
-            ids = challenge.ids(cell)
-            columns = {"image_id": pl.Series(ids, dtype=challenge.image_ids.dtype)}
-            frame = pl.DataFrame(columns).with_columns(task=pl.lit(task), cell=pl.lit(cell))
-            parts.setdefault(criterion, []).append(frame)
+    for key in keys:
+        parts.setdefault(key[0], []).append(suite.set(*key).cell_frame)
     return {criterion: pl.concat(frames) for criterion, frames in parts.items()}
 
 

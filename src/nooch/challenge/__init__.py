@@ -1,6 +1,6 @@
 """A challenge set: hard positives and negatives of (criterion, task, split); a Suite: several."""
 
-from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, Counts
+from nooch.challenge.challenge_set import CELLS, SUBSETS, ChallengeSet, Counts
 from nooch.challenge.hard_easy import (
     EASY,
     HARD,
@@ -17,6 +17,7 @@ from nooch.challenge.suite_folder import as_suite, load_suite, save_suite
 from nooch.challenge.sweep_counts import POOLED, Sweep
 
 __all__ = [
+    "CELLS",
     "EASY", "HARD", "NONE", "POOLED", "SHIPPED", "SUBSETS", "ChallengeSet", "Counts",
     "CriterionRecord", "DatasetRecord", "Mark", "SetRecord", "Skipped", "Suite", "SuiteThresholds",
     "Sweep", "as_suite", "is_shipped", "load_suite", "mark_by_matching", "mark_by_phi",

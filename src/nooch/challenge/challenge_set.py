@@ -24,7 +24,9 @@ from nooch.readers.image_files import ImageIndex
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ROWS", "SUBSETS", "ChallengeSet", "Counts", "subset_codes"]
+__all__ = [
+    "CELLS", "ROWS", "SUBSETS", "ChallengeSet", "Counts", "cell_codes", "subset_codes",
+]  # fmt: skip
 
 SUBSETS = ("hard_positive", "hard_negative", "easy")
 ROWS: dict[str, Any] = {
@@ -35,6 +37,15 @@ ROWS: dict[str, Any] = {
 }
 """Columns of a set's table after ``image_id``; ``support`` and ``by_cue`` may be null throughout.
 """
+
+
+CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
+"""The four parts of a challenge set, by label and verdict."""
+
+
+def cell_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Index into ``CELLS`` of each image, intp (n,)."""
+    return np.asarray(np.where(hard, 0, 2) + ~labels, dtype=np.intp)
 
 
 def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -170,6 +181,18 @@ class ChallengeSet(TabularResult):
         positives = int(self.labels.sum())
         hard = np.bincount(self.subset, minlength=3)
         return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
+
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """Index into ``CELLS`` of each image, intp (n,)."""
+        return cell_codes(self.labels, self.subset != SUBSETS.index("easy"))
+
+    @property
+    def cell_frame(self) -> pl.DataFrame:
+        """``image_id, task, cell`` (one of ``CELLS``), a row for each image."""
+        names = pl.Series("cell", CELLS, dtype=pl.String).gather(self.cells)
+        frame = pl.DataFrame({"image_id": self.image_ids, "cell": names})
+        return frame.select("image_id", pl.lit(self.task).alias("task"), "cell")
 
     def only(self, mask: NDArray[np.bool_]) -> ChallengeSet:
         """The set of some of its images; ``mask`` is bool (n,)."""

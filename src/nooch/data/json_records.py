@@ -1,4 +1,4 @@
-"""Records of a JSON file: an array, one per line, or one after the other."""
+"""Records of a file: a table, or JSON as an array, one per line, or one after the other."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
-from nooch.data.disk_tables import checked_read
+from nooch.data.disk_tables import checked_read, read_table
 from nooch.errors import InputError
 from nooch.files import read_bytes
 
-__all__ = ["json_records"]
+__all__ = ["file_records", "json_records"]
+
+_TABLES = {".parquet", ".csv", ".tsv"}
 
 
 def json_records(path: str | Path) -> list[dict[str, Any]]:
@@ -37,6 +39,16 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
                 allowed="JSON objects: in an array, one per line, or one after the other",
             )
     return records
+
+
+def file_records(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a table (Parquet, CSV, TSV) as records, or those of ``json_records``.
+
+    Raises:
+        InputError: see ``json_records`` and ``read_table``.
+    """
+    is_table = Path(path).suffix.lower() in _TABLES
+    return read_table(path).to_dicts() if is_table else json_records(path)
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:

@@ -19,7 +19,6 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
-from nooch.evaluation.subsets import CELLS, cells_of
 
 __all__ = ["AskedSample", "answers_as_predictions", "context_lines"]
 
@@ -95,9 +94,7 @@ def context_lines(
                 "weight": run.weights[row],
             }
         ).filter(pl.col("weight") > 0)
-        cells = np.array(CELLS)[cells_of(challenge)]
-        of_set = pl.DataFrame({"image_id": challenge.image_ids, "task": key[1], "cell": cells})
-        parts.setdefault(key[0], []).append(said.join(of_set, on="image_id"))
+        parts.setdefault(key[0], []).append(said.join(challenge.cell_frame, on="image_id"))
     lines = []
     for criterion, frames in parts.items():
         rows = pl.concat(frames)

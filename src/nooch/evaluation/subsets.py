@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.challenge import CELLS, ChallengeSet, Suite
+from nooch.challenge.challenge_set import cell_codes
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.predictions import check_unique, positions
 from nooch.metrics import Parts
@@ -23,14 +24,10 @@ __all__ = [
     "Groups",
     "ScoreScope",
     "Subset",
-    "cells_of",
     "divide",
     "groups_of",
     "parse_distribution",
 ]
-
-CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
-"""The four parts of a challenge set; a distribution gives shares to them."""
 
 SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
@@ -218,7 +215,7 @@ def divide(
         groups: attribute -> (code of each image, intp (n,); name of each code).
         shares: distribution -> shares of the cells, float64 (4,).
     """
-    labels, cell = challenge.labels, cells_of(challenge)
+    labels, cell = challenge.labels, challenge.cells
     by_cue = challenge.by_cue if len(cues) > 1 else None
     # images that agree in all of these are in the same subsets
     parts = [*([] if by_cue is None else [by_cue]), *(codes for codes, _ in groups.values())]
@@ -228,7 +225,7 @@ def divide(
     members = [np.isin(at_cell, _CELLS_OF[name]) for name in SCORED]
     for bit, cue in enumerate(cues if by_cue is not None else []):
         if by_cue is not None and bit < by_cue.dtype.itemsize * 8:
-            alone = _cell(at_label, (by_cue[examples] >> np.uint64(bit)) & np.uint64(1) == 1)
+            alone = cell_codes(at_label, (by_cue[examples] >> np.uint64(bit)) & np.uint64(1) == 1)
             subsets += [Subset(name, cue=cue) for name in SCORED if name != "all"]
             members += [np.isin(alone, _CELLS_OF[name]) for name in SCORED if name != "all"]
     for codes, names in groups.values():
@@ -253,16 +250,6 @@ def effective_sizes(parts: Parts, weights: NDArray[np.float64]) -> NDArray[np.fl
         )
         sizes.append(np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0))
     return np.array(sizes)
-
-
-def cells_of(challenge: ChallengeSet) -> NDArray[np.intp]:
-    """Positions of a set's images in ``CELLS``, intp (n,)."""
-    return _cell(challenge.labels, challenge.subset != SUBSETS.index("easy"))
-
-
-def _cell(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Position in ``CELLS``."""
-    return np.asarray(np.where(hard, 0, 2) + ~labels, dtype=np.intp)
 
 
 def _atoms(

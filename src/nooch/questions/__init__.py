@@ -1,12 +1,11 @@
 """Yes/no questions about a suite's images: drawn, worded, and kept as a table."""
 
 from nooch.questions.question_draw import BALANCES, QuestionOptions, draw_questions
-from nooch.questions.question_table import SIDES, Questions, image_names, load_questions
+from nooch.questions.question_table import Questions, image_names, load_questions
 from nooch.questions.question_wording import TEMPLATE, question_text
 
 __all__ = [
     "BALANCES",
-    "SIDES",
     "TEMPLATE",
     "QuestionOptions",
     "Questions",

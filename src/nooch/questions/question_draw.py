@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite
+from nooch.challenge import ChallengeSet, Suite
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.questions.question_table import Questions
 from nooch.questions.question_wording import TEMPLATE, check_template, question_text
@@ -103,17 +103,9 @@ def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataF
     """``image_id, label``, and the subset under each criterion, null where it has no verdict."""
     frames = []
     for criterion, challenge in sets.items():
-        kinds = np.where(challenge.subset == SUBSETS.index("easy"), "easy_", "hard_")
-        sides = np.where(challenge.labels, "positive", "negative")
-        frames.append(
-            pl.DataFrame(
-                {
-                    "image_id": challenge.image_ids,
-                    "label": challenge.labels.astype(np.int8),
-                    criterion: np.strings.add(kinds, sides),
-                }
-            )
-        )
+        labels = pl.Series("label", challenge.labels.astype(np.int8))
+        cells = challenge.cell_frame.select("image_id", labels, pl.col("cell").alias(criterion))
+        frames.append(cells)
     pool = frames[0]
     for frame in frames[1:]:
         pool = pool.join(frame, on=["image_id", "label"], how="full", coalesce=True)

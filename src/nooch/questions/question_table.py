@@ -8,16 +8,14 @@ from pathlib import Path
 
 import polars as pl
 
+from nooch.challenge import CELLS
 from nooch.data import Dataset, ImageId
 from nooch.data.disk_tables import read_table
 from nooch.data.table_schema import Column, check_columns
 from nooch.errors import FormatError, InputError, some_of
 from nooch.readers.image_files import ImageIndex
 
-__all__ = ["SIDES", "Questions", "image_names", "load_questions"]
-
-SIDES = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
-"""Names of subsets in the column of a criterion."""
+__all__ = ["Questions", "image_names", "load_questions"]
 
 _QUESTIONS = {
     "question_id": Column((pl.Int64,), "Int64, each once", wrong=lambda ids: ids.is_duplicated()),
@@ -40,7 +38,7 @@ class Questions:
     Attributes:
         frame: ``question_id`` (Int64), ``image_id, task, split, text``, ``label`` (Int8, 1 = yes),
             ``weight`` (Float64: the images of the challenge sets that a question stands for), one
-            column for each criterion (one of ``SIDES``, null where it has no verdict), and
+            column for each criterion (one of ``CELLS``, null where it has no verdict), and
             ``image`` (file name) once files are known.
         criteria: names of the criteria.
     """
@@ -77,7 +75,7 @@ def load_questions(path: str | Path) -> Questions:
     frame = read_table(path)
     names = frame.columns
     criteria = tuple(name for name in names if name not in _QUESTIONS and name != _IMAGE)
-    subset = Column((pl.String,), f"{', '.join(SIDES)}, or null", nulls=True, among=SIDES)
+    subset = Column((pl.String,), f"{', '.join(CELLS)}, or null", nulls=True, among=CELLS)
     schema = {**_QUESTIONS, **dict.fromkeys(criteria, subset)}
     frame = check_columns(frame, schema, path, remedy)
     if frame.select(pl.struct("image_id", "task").is_duplicated().any()).item():
