@@ -52,10 +52,10 @@ def preprocessing_of(
     return recorded if size is None else replace(recorded, size=check_size(size))
 
 
-def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
+def pretrained(auto: Any, resolved: ModelSource, **options: Any) -> tuple[Any, list[str]]:
     """A module of a class such as ``AutoModel`` with its weights, and the names of missing weights,
-    which transformers initialized. Raises InputError: the folder does not hold what that class can
-    load.
+    which transformers initialized; ``options`` go to its ``from_pretrained``. Raises InputError:
+    the folder does not hold what that class can load.
     """
     with quietly(resolved):
         module, info = auto.from_pretrained(
@@ -64,6 +64,7 @@ def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
+            **options,
         )
     lacking = (key for key in info["missing_keys"] if not key.endswith("num_batches_tracked"))
     return module, sorted(lacking)

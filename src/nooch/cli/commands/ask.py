@@ -1,0 +1,89 @@
+"""``nooch ask``: a vision-language model, about the images of a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from typer import Option
+
+from nooch.cli import option_parsing as shared
+from nooch.cli.progress_log import logs_of, watched
+from nooch.cli.terminal_output import note, print_result
+from nooch.english import counted
+from nooch.files import Place
+
+__all__ = ["ask_command"]
+
+
+def ask_command(
+    suite: Path = shared.SuiteArgument,
+    model: str = Option(..., help="Hub id or folder: an image-text-to-text model such as LLaVA."),
+    out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
+    images: Path = shared.ImagesOption,
+    dataset: Place = shared.DatasetOption,
+    questions: Path = Option(None, help="Ask these, from nooch export, in place of drawn ones."),
+    per_set: str = shared.PerSetOption,
+    balance: str = shared.BalanceOption,
+    template: str = shared.TemplateOption,
+    seed: int = shared.QuestionSeedOption,
+    criterion: list[str] = shared.CriterionOption,
+    tasks: str = shared.TasksOption,
+    splits: str = Option(None, "--split", help="Splits, separated by commas; test by default."),
+    prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
+    describe: bool = Option(False, "--describe", help="Ask for captions, for nooch captions."),
+    max_tokens: int = Option(
+        None, min=1, help="Length of a reply: 1 token for yes or no, 128 for captions."
+    ),
+    batch: int = Option(8, min=1, help="Requests in a batch."),
+    device: str = shared.DeviceOption,
+    precision: str = Option("auto", help="float32, bf16, or auto: bf16 on a GPU."),
+    engine: str = shared.EngineOption,
+    dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Ask a vision-language model about the images of a suite. For nooch evaluate."""
+    from nooch.asking.ask import ask, ask_plan
+    from nooch.asking.asked_requests import AskOptions
+    from nooch.work_folder import size_in_words
+    from nooch.yaml_files import read_yaml_list
+
+    options = AskOptions(
+        **shared.question_options(per_set, balance, template, seed),
+        criteria=criterion,
+        tasks=shared.split_names(tasks),
+        splits=shared.split_names(splits),
+        questions=questions,
+        prompts=() if prompts is None else read_yaml_list(prompts),
+        describe=describe,
+        max_tokens=max_tokens,
+        images=images,
+        device=device,
+        precision=precision,
+        batch=batch,
+        overwrite=overwrite,
+    )
+    if dry_run:
+        facts = ask_plan(suite, options=options, data=dataset).facts
+        numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
+        size = size_in_words(facts["bytes"])
+        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}")
+        return
+    logs, places = None if engine is None else logs_of(out), dict[str, Any]()
+    if engine is not None:
+        from nooch.engines import engine as engine_of
+        from nooch.models.backbones import choose_device
+
+        # a GPU serves one job at a time
+        workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
+        places = {"map": workers.map, "threads": workers.threads}
+    with watched(logs) as update:
+        asked = ask(
+            suite, out, model=model, options=options, data=dataset, progress=update, **places
+        )
+    note(*asked.notes)
+    done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
+    contents = counted(asked.frame.height, "caption" if describe else "answer")
+    following = f"nooch {'captions' if describe else 'evaluate'} {suite} {out}"
+    print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
