@@ -19,7 +19,6 @@ from nooch.cli.commands import (
     add_attributes,
     ask,
     bench,
-    captions,
     check,
     classes,
     download,
@@ -60,7 +59,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Score": (
         check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
-        captions.captions_command, check.slices_command,
+        ask.captions_command, check.slices_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,

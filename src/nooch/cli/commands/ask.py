@@ -1,19 +1,20 @@
-"""``nooch ask``: a vision-language model, about the images of a suite."""
+"""``nooch ask`` and ``nooch captions``: what a vision-language model says about a suite's images."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from typer import Option
+from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import note, print_result
+from nooch.cli.terminal_output import hint, note, print_json, print_result, print_text, progress
 from nooch.english import counted
-from nooch.files import Place
+from nooch.errors import check_one_of
+from nooch.files import Place, check_output_file
 
-__all__ = ["ask_command"]
+__all__ = ["ask_command", "captions_command"]
 
 
 def ask_command(
@@ -87,3 +88,47 @@ def ask_command(
     contents = counted(asked.frame.height, "caption" if describe else "answer")
     following = f"nooch {'captions' if describe else 'evaluate'} {suite} {out}"
     print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
+
+
+def captions_command(
+    suite: Path = shared.SuiteArgument,
+    captions: list[Path] = Argument(
+        ..., metavar="CAPTIONS...", help="Files of captions of one or several models."
+    ),
+    out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
+    synonyms: str = Option("coco", help="coco (its 80 things), or a YAML file of words by task."),
+    split: str = Option(None, help="Splits to score, separated by commas; test by default."),
+    criterion: list[str] = shared.CriterionOption,
+    tasks: str = shared.TasksOption,
+    bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
+    seed: int = shared.ResamplesSeedOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Score captions: how often they mention absent objects. With and without their context."""
+    from nooch.captions import CaptionOptions, score_captions
+    from nooch.challenge import load_suite
+    from nooch.report import RESULT_ENDINGS, write_file
+
+    if out is not None:
+        check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
+        check_output_file(out, overwrite=overwrite)
+    options = CaptionOptions(
+        split=list(dict.fromkeys(shared.split_names(split))) or None,
+        criteria=criterion or None,
+        tasks=shared.split_names(tasks) or None,
+        synonyms=synonyms,
+        bootstrap=bootstrap,
+        seed=seed,
+    )
+    with progress() as update:
+        scores = score_captions(load_suite(suite), captions, options=options, progress=update)
+    if out is not None:
+        write_file(out, scores.as_bytes(out.suffix))
+    if format is shared.Format.json:
+        content = {"settings": dict(scores.settings), "notes": list(scores.notes)}
+        print_json({**content, "scores": scores.table.to_dicts()})
+        return
+    print_text(f"{scores!r}\n")
+    if out is not None:
+        hint(f"{out}: {len(scores.table):,} values")
