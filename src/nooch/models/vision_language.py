@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError
+from nooch.files import sha256_once
 from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages, silently
 
@@ -31,19 +33,25 @@ class WordsReply:
 
 
 def find_vlm(source: str) -> ModelSource:
-    """Find a vision-language model. Raises InputError: no such model, or one of another type."""
+    """Find a vision-language model, whose chat template is part of its identity. Raises InputError:
+    no such model, or one of another type.
+    """
     require_packages("a vision-language model")
     resolved, allowed = find_source(source), "an image-text-to-text model such as LLaVA"
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     kind = resolved.config["model_type"]
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-        problem, remedy = f"a model of type {kind} answers no questions about images", None
+        problem = f"a model of type {kind} answers no questions about images"
         remedy = "nooch predict takes image classifiers, and models such as CLIP"
         raise InputError(problem, where=resolved.name, allowed=allowed, remedy=remedy)
     if resolved.folder is None:
         raise InputError("has no weights", where=source, allowed=f"{allowed}, with weights")
-    return resolved
+    template = resolved.folder / "chat_template.jinja"
+    if not template.is_file():
+        return resolved
+    both = f"{resolved.identity} {sha256_once(template)}"
+    return replace(resolved, identity=hashlib.sha256(both.encode()).hexdigest())
 
 
 def load_vlm(resolved: ModelSource, device: str, *, bf16: bool) -> VisionLanguageModel:
