@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
-WORDS = (
-    "Yes No yes no YES NO Is Are Can you see there a an any the this image in photo ? . : USER"
-    " ASSISTANT Describe It is dark car cow street water bird dog with and of".split()
-)
+_TEXT = """Yes No yes no YES NO Is Are Can you see there a an any the this image in photo ? . : USER
+ASSISTANT Describe It is dark car cow street water bird dog with and of"""
+WORDS = tuple(_TEXT.split())
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}USER: {% for part in message['content'] %}"
     "{% if part['type'] == 'image' %}<image> {% else %}{{ part['text'] }}{% endif %}{% endfor %}"

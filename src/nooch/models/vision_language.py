@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.errors import InputError
 from nooch.files import sha256_once
 from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages, silently
+from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -83,7 +83,7 @@ def load_vlm(resolved: ModelSource, device: str, *, bf16: bool) -> VisionLanguag
         processor.tokenizer.pad_token = processor.tokenizer.eos_token
     loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
     with quietly(resolved):
-        loaded.replies([Image.new("RGB", (64, 64))], ["Is it dark?"])
+        loaded.replies(loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"]))
     return loaded
 
 
@@ -115,19 +115,25 @@ class VisionLanguageModel:
         token = getattr(self.processor, "image_token", None)
         return f"{token}\n{text}" if isinstance(token, str) else text
 
+    def inputs(self, images: Sequence[Image], texts: Sequence[str]) -> Any:
+        """Images in RGB and a text for each, as the processor gives them to the model."""
+        prompts, first = [self.prompt(text) for text in texts], self.processor.tokenizer.bos_token
+        return self.processor(
+            text=prompts,
+            images=[[image] for image in images],
+            padding=True,
+            return_tensors="pt",
+            # a chat template may have written the first token already
+            add_special_tokens=not (first and prompts[0].startswith(first)),
+        )
+
     def replies(
-        self,
-        images: Sequence[Image],
-        texts: Sequence[str],
-        *,
-        most_tokens: int = 1,
-        yes_no: bool = False,
+        self, inputs: Any, *, most_tokens: int = 1, yes_no: bool = False
     ) -> list[WordsReply]:
         """The most likely words, token by token.
 
         Args:
-            images: in RGB.
-            texts: one for each image.
+            inputs: from ``inputs``.
             most_tokens: length of a reply.
             yes_no: whether the probabilities of yes and no as the first token are read, too, over
                 the whole vocabulary, before any penalty of the model's generation settings.
@@ -137,34 +143,26 @@ class VisionLanguageModel:
         """
         import torch
 
-        prompts, tokenizer = [self.prompt(text) for text in texts], self.processor.tokenizer
-        begun = bool(tokenizer.bos_token) and prompts[0].startswith(tokenizer.bos_token)
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": most_tokens}
-        with silently(), torch.inference_mode():
-            inputs = self.processor(
-                text=prompts,
-                images=[[image] for image in images],
-                padding=True,
-                return_tensors="pt",
-                add_special_tokens=not begun,
-            ).to(self.device, self.module.dtype)
+        tokenizer, asked = self.processor.tokenizer, inputs["input_ids"]
+        with torch.inference_mode():
             made = self.module.generate(
-                **inputs,
-                **settings,
+                **inputs.to(self.device, self.module.dtype),
+                do_sample=False,
+                num_beams=1,
+                max_new_tokens=most_tokens,
                 pad_token_id=tokenizer.pad_token_id,
                 output_logits=yes_no,
                 return_dict_in_generate=True,
             )
-        tokens, asked = made.sequences, inputs["input_ids"]
-        if torch.equal(tokens[:, : asked.shape[1]], asked):
+        tokens = made.sequences.cpu()
+        # most models repeat what they were asked
+        if torch.equal(tokens[:, : asked.shape[1]], asked.cpu()):
             tokens = tokens[:, asked.shape[1] :]
         words = [t.strip() for t in tokenizer.batch_decode(tokens, skip_special_tokens=True)]
         if not yes_no:
             return [WordsReply(text) for text in words]
-        return [
-            WordsReply(text, *pair)
-            for text, pair in zip(words, self._yes_no(made.logits[0]), strict=True)
-        ]
+        read = self._yes_no(made.logits[0])
+        return [WordsReply(text, *pair) for text, pair in zip(words, read, strict=True)]
 
     @cached_property
     def yes_no_tokens(self) -> tuple[list[int], list[int]]:
