@@ -203,15 +203,21 @@ def _check_texts(
 def _table(
     pairs: Sequence[tuple[AskedQuestion, RawAnswer]], rule: str
 ) -> tuple[pl.DataFrame, list[str]]:
-    """One row for each image and task; several answers about one are averaged."""
+    """One row for each image and task; several answers about one are averaged.
+
+    Where each answer has a probability of yes, that says yes or no, not the rule.
+    """
     groups: defaultdict[tuple[Any, Any], list[tuple[AskedQuestion, RawAnswer]]] = defaultdict(list)
     for question, answer in pairs:
         groups[question.image, question.task].append((question, answer))
+    in_words = any(answer.probability is None for _, answer in pairs)
     rows, unknown, split = [], 0, 0
     for (image, task), members in groups.items():
-        said = [RULES[rule](answer.text or "") for _, answer in members]
-        clear = [yes for yes in said if yes is not None]
         probabilities = [a.probability for _, a in members if a.probability is not None]
+        clear = [p > 0.5 for p in probabilities]
+        if in_words:
+            said = [RULES[rule](answer.text or "") for _, answer in members]
+            clear = [yes for yes in said if yes is not None]
         unknown += not clear
         split += len(set(clear)) > 1
         rows.append(

@@ -24,7 +24,7 @@ from nooch.shared_types import Map, Progress, no_progress
 from nooch.version import __version__
 from nooch.work_folder import held, key_of, remove_folder, remove_leftovers, work_folder
 
-__all__ = ["ANSWER_FILES", "Asked", "ask", "ask_plan"]
+__all__ = ["ANSWER_FILES", "AskedFile", "ask", "ask_plan"]
 
 ANSWER_FILES = (".parquet",)
 _DOING = "asking these questions"
@@ -33,7 +33,7 @@ _LOW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedFile:
     """Answers, or captions, as they were written.
 
     Attributes:
@@ -72,7 +72,7 @@ def ask(
     map: Map = builtins.map,
     progress: Progress = no_progress,
     **named: Any,
-) -> Asked:
+) -> AskedFile:
     """Ask a vision-language model about the images of a suite's challenge sets.
 
     Interrupted or killed, it keeps the replies so far next to ``out``, and resumes there.
@@ -102,9 +102,9 @@ def ask(
     check_output_file(target, overwrite=options.overwrite)
     plan = ask_plan(suite, options=options, data=data)
     local = LocalModel.of(str(model), options)
-    made = {"nooch": __version__, **local.describe_run(), "prompts": list(options.prompts)}
+    made = {"nooch": __version__, **local.describe_run(), "prompts": list(options.phrasings)}
     folder = work_folder(target, "asking", {**made, "requests": _hash(plan)})
-    with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
+    with held(folder, _DOING), writing(folder, RESUME):
         report = partial(progress, "asking")
         replies = model_replies(plan.requests, local, folder, map, report)
         frame = _joined(plan, replies, describe=options.describe)
@@ -112,7 +112,7 @@ def ask(
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)
     remove_leftovers(target, "asking", _DOING)
-    return Asked(Path(out), frame, made, _notes(plan, frame))
+    return AskedFile(Path(out), frame, made, _notes(plan, frame))
 
 
 def _hash(plan: AskPlan) -> str:

@@ -131,6 +131,13 @@ class AskOptions(QuestionOptions):
         """``max_tokens``, or its default."""
         return self.max_tokens or (128 if self.describe else 1)
 
+    @property
+    def phrasings(self) -> Sequence[str]:
+        """The templates or instructions; none where the file of questions has the texts."""
+        if self.describe:
+            return self.prompts or (DESCRIBE,)
+        return self.prompts or (() if self.questions is not None else (self.template,))
+
 
 @dataclass(frozen=True, eq=False)
 class AskPlan:
@@ -190,12 +197,11 @@ def plan_requests(suite: Suite, data: Dataset | None, options: AskOptions) -> As
     if options.describe:
         images = questions.frame.select("image_id").unique(maintain_order=True)
         number, criteria = pl.col("image_id"), tuple[str, ...]()
-        prompts = options.prompts or (DESCRIBE,)
-        worded = [images.with_columns(text=pl.lit(prompt)) for prompt in prompts]
+        worded = [images.with_columns(text=pl.lit(prompt)) for prompt in options.phrasings]
     else:
         frame = questions.frame.drop("image", strict=False)
         number, criteria = pl.col("question_id"), questions.criteria
-        worded = [_in_words(frame, prompt) for prompt in options.prompts] or [frame]
+        worded = [_in_words(frame, prompt) for prompt in options.phrasings] or [frame]
     rows = [
         frame.with_columns(prompt=pl.lit(n, pl.Int32), key=pl.format("{}/{}", number, pl.lit(n)))
         for n, frame in enumerate(worded)

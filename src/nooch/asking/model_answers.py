@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.errors import InputError
@@ -14,14 +14,12 @@ from nooch.models.backbones import choose_device
 from nooch.models.device_memory import memory_limits
 from nooch.models.image_decoding import refuse_broken, rgb_image
 from nooch.models.pixel_batches import read_in_order
+from nooch.models.pretrained import silently
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 from nooch.readers.image_opening import UNREADABLE
-from nooch.resources import limited_threads, usable_cpus
+from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress
 from nooch.work_folder import stored
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 __all__ = ["LocalModel", "model_replies"]
 
@@ -111,20 +109,15 @@ def _kept_part(local: LocalModel, folder: Path, part: tuple[int, Sequence[Reques
 def _answered(local: LocalModel, requests: Sequence[Request]) -> list[Reply]:
     batches = [requests[at : at + local.batch] for at in range(0, len(requests), local.batch)]
     replies = []
-    with limited_threads(local.threads):
+    with limited_threads(local.threads), silently(), memory_limits(local.batch, "asking"):
         model = _loaded(local)
-        pictures = read_in_order(_opened, batches, min(local.threads or usable_cpus(), 4))
-        for batch, images in zip(batches, pictures, strict=True):
-            with memory_limits(local.batch, "asking"):
-                said = model.replies(
-                    [images[request.image] for request in batch],
-                    [request.text for request in batch],
-                    most_tokens=local.most_tokens,
-                    yes_no=not local.describe,
-                )
+        # one reader: a tokenizer is not made for several threads
+        inputs = read_in_order(partial(_read, model), batches, 1)
+        for batch, content in zip(batches, inputs, strict=True):
+            made = model.replies(content, most_tokens=local.most_tokens, yes_no=not local.describe)
             replies += [
-                Reply(request.key, one.words, one.probability, one.mass)
-                for request, one in zip(batch, said, strict=True)
+                Reply(request.key, reply.words, reply.probability, reply.mass)
+                for request, reply in zip(batch, made, strict=True)
             ]
     return replies
 
@@ -146,8 +139,8 @@ def _loaded(local: LocalModel) -> VisionLanguageModel:
     return model
 
 
-def _opened(requests: Sequence[Request]) -> dict[Path, Image]:
-    """The images of some requests in RGB. Raises InputError where one cannot be read."""
+def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
+    """What a model is given. Raises InputError where an image cannot be read."""
     images, broken = {}, []
     for path in dict.fromkeys(request.image for request in requests):
         try:
@@ -155,4 +148,4 @@ def _opened(requests: Sequence[Request]) -> dict[Path, Image]:
         except UNREADABLE as error:
             broken.append(f"{path}: {error}")
     refuse_broken(broken)
-    return images
+    return model.inputs([images[r.image] for r in requests], [r.text for r in requests])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError
+from nooch.files import sha256_once
 from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages, silently
+from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,19 +33,25 @@ class WordsReply:
 
 
 def find_vlm(source: str) -> ModelSource:
-    """Find a vision-language model. Raises InputError: no such model, or one of another type."""
+    """Find a vision-language model, whose chat template is part of its identity. Raises InputError:
+    no such model, or one of another type.
+    """
     require_packages("a vision-language model")
     resolved, allowed = find_source(source), "an image-text-to-text model such as LLaVA"
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     kind = resolved.config["model_type"]
     if kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-        problem, remedy = f"a model of type {kind} answers no questions about images", None
+        problem = f"a model of type {kind} answers no questions about images"
         remedy = "nooch predict takes image classifiers, and models such as CLIP"
         raise InputError(problem, where=resolved.name, allowed=allowed, remedy=remedy)
     if resolved.folder is None:
         raise InputError("has no weights", where=source, allowed=f"{allowed}, with weights")
-    return resolved
+    template = resolved.folder / "chat_template.jinja"
+    if not template.is_file():
+        return resolved
+    both = f"{resolved.identity} {sha256_once(template)}"
+    return replace(resolved, identity=hashlib.sha256(both.encode()).hexdigest())
 
 
 def load_vlm(resolved: ModelSource, device: str, *, bf16: bool) -> VisionLanguageModel:
@@ -75,7 +83,7 @@ def load_vlm(resolved: ModelSource, device: str, *, bf16: bool) -> VisionLanguag
         processor.tokenizer.pad_token = processor.tokenizer.eos_token
     loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
     with quietly(resolved):
-        loaded.replies([Image.new("RGB", (64, 64))], ["Is it dark?"])
+        loaded.replies(loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"]))
     return loaded
 
 
@@ -107,19 +115,25 @@ class VisionLanguageModel:
         token = getattr(self.processor, "image_token", None)
         return f"{token}\n{text}" if isinstance(token, str) else text
 
+    def inputs(self, images: Sequence[Image], texts: Sequence[str]) -> Any:
+        """Images in RGB and a text for each, as the processor gives them to the model."""
+        prompts, first = [self.prompt(text) for text in texts], self.processor.tokenizer.bos_token
+        return self.processor(
+            text=prompts,
+            images=[[image] for image in images],
+            padding=True,
+            return_tensors="pt",
+            # a chat template may have written the first token already
+            add_special_tokens=not (first and prompts[0].startswith(first)),
+        )
+
     def replies(
-        self,
-        images: Sequence[Image],
-        texts: Sequence[str],
-        *,
-        most_tokens: int = 1,
-        yes_no: bool = False,
+        self, inputs: Any, *, most_tokens: int = 1, yes_no: bool = False
     ) -> list[WordsReply]:
         """The most likely words, token by token.
 
         Args:
-            images: in RGB.
-            texts: one for each image.
+            inputs: from ``inputs``.
             most_tokens: length of a reply.
             yes_no: whether the probabilities of yes and no as the first token are read, too, over
                 the whole vocabulary, before any penalty of the model's generation settings.
@@ -129,34 +143,26 @@ class VisionLanguageModel:
         """
         import torch
 
-        prompts, tokenizer = [self.prompt(text) for text in texts], self.processor.tokenizer
-        begun = bool(tokenizer.bos_token) and prompts[0].startswith(tokenizer.bos_token)
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": most_tokens}
-        with silently(), torch.inference_mode():
-            inputs = self.processor(
-                text=prompts,
-                images=[[image] for image in images],
-                padding=True,
-                return_tensors="pt",
-                add_special_tokens=not begun,
-            ).to(self.device, self.module.dtype)
+        tokenizer, asked = self.processor.tokenizer, inputs["input_ids"]
+        with torch.inference_mode():
             made = self.module.generate(
-                **inputs,
-                **settings,
+                **inputs.to(self.device, self.module.dtype),
+                do_sample=False,
+                num_beams=1,
+                max_new_tokens=most_tokens,
                 pad_token_id=tokenizer.pad_token_id,
                 output_logits=yes_no,
                 return_dict_in_generate=True,
             )
-        tokens, asked = made.sequences, inputs["input_ids"]
-        if torch.equal(tokens[:, : asked.shape[1]], asked):
+        tokens = made.sequences.cpu()
+        # most models repeat what they were asked
+        if torch.equal(tokens[:, : asked.shape[1]], asked.cpu()):
             tokens = tokens[:, asked.shape[1] :]
         words = [t.strip() for t in tokenizer.batch_decode(tokens, skip_special_tokens=True)]
         if not yes_no:
             return [WordsReply(text) for text in words]
-        return [
-            WordsReply(text, *pair)
-            for text, pair in zip(words, self._yes_no(made.logits[0]), strict=True)
-        ]
+        read = self._yes_no(made.logits[0])
+        return [WordsReply(text, *pair) for text, pair in zip(words, read, strict=True)]
 
     @cached_property
     def yes_no_tokens(self) -> tuple[list[int], list[int]]:

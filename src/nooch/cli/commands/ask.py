@@ -1,4 +1,4 @@
-"""``nooch ask`` and ``nooch captions``: what a vision-language model says about a suite's images."""
+"""``nooch ask`` and ``nooch captions``: what a model says about images, in words."""
 
 from __future__ import annotations
 
