@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,8 @@ import polars as pl
 
 from nooch.answers import RULES
 from nooch.asking.asked_requests import AskOptions, AskPlan, Reply, plan_requests
+from nooch.asking.chat_completions import completion_fields
+from nooch.asking.endpoint_answers import EndpointOptions, endpoint_replies
 from nooch.asking.model_answers import LocalModel, model_replies
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
@@ -67,6 +69,7 @@ def ask(
     out: str | Path,
     *,
     model: str | Path,
+    endpoint: str | EndpointOptions | None = None,
     options: AskOptions | None = None,
     data: Dataset | Place | str | None = None,
     map: Map = builtins.map,
@@ -83,7 +86,9 @@ def ask(
             weight``, one column for each criterion, ``prompt, answer, probability, mass``; or
             ``image_id, text, prompt, caption``.
         model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
-            comes with a model is run.
+            comes with a model is run. With ``endpoint``, its name there.
+        endpoint: address of a server of OpenAI's protocol that has the model, or its options; the
+            images are sent there. By default the model runs on this machine.
         options: which questions are asked, in which words, and how the model computes.
         data: the dataset of the suite; by default the one that it records.
         map: where parts are asked, such as an engine's; all workers must see images and ``out``.
@@ -95,19 +100,28 @@ def ask(
             images, or has no tokens that tell yes from no.
         ParameterError: another ending than ``.parquet``, or names that the suite does not have.
         OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
+        NoochError: a server that refuses or fails; the replies so far are kept.
     """
     options = options_from(AskOptions, options, named)
     target = Path(out).absolute()
     check_one_of("ending of a file of answers", target.suffix, ANSWER_FILES)
     check_output_file(target, overwrite=options.overwrite)
     plan = ask_plan(suite, options=options, data=data)
-    local = LocalModel.of(str(model), options)
-    made = {"nooch": __version__, **local.describe_run(), "prompts": list(options.phrasings)}
+    report = partial(progress, "asking")
+    replies: Callable[[Path], Iterable[Reply]]
+    if endpoint is None:
+        local = LocalModel.of(str(model), options)
+        made = local.describe_run()
+        replies = partial(model_replies, plan.requests, local, map=map, progress=report)
+    else:
+        server = EndpointOptions(endpoint) if isinstance(endpoint, str) else endpoint
+        fields = completion_fields(str(model), options)
+        made = {**fields, "endpoint": server.url, "max_side": server.max_side}
+        replies = partial(endpoint_replies, plan.requests, fields, server, progress=report)
+    made = {"nooch": __version__, **made, "prompts": list(options.phrasings)}
     folder = work_folder(target, "asking", {**made, "requests": _hash(plan)})
     with held(folder, _DOING), writing(folder, RESUME):
-        report = partial(progress, "asking")
-        replies = model_replies(plan.requests, local, folder, map, report)
-        frame = _joined(plan, replies, describe=options.describe)
+        frame = _joined(plan, replies(folder), describe=options.describe)
         with replacing(target) as partial_file:
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)

@@ -12,18 +12,33 @@ from typing import Any
 
 import msgspec
 
-from nooch.asking.asked_requests import Reply, Request
+from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.display import printable
 from nooch.errors import InputError
 from nooch.readers.image_opening import UNREADABLE, opened_image, thumbnail
 
-__all__ = ["accepted_fields", "completion_body", "image_url", "read_completion", "server_message"]
+__all__ = [
+    "accepted_fields", "completion_body", "completion_fields", "image_url", "read_completion",
+    "server_message",
+]  # fmt: skip
 
+_WORDS = 16
+"""Tokens of an answer to yes or no: some servers give no probabilities, and need words."""
+_ALTERNATIVES = 20
+"""The most that OpenAI and vLLM give for a token."""
 _UNCHANGED = ("JPEG", "PNG")
 _QUALITY = 95
 _SPACES = " \t\r\n▁Ġ"
 """White space, also as tokenizers write it."""
 _MESSAGE = re.compile(rb'"(?:message|detail)"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+def completion_fields(model: str, options: AskOptions) -> dict[str, Any]:
+    """The fields of each request next to its messages."""
+    if options.describe:
+        return {"model": model, "max_tokens": options.most_tokens, "temperature": 0}
+    most = {"max_tokens": options.max_tokens or _WORDS, "temperature": 0}
+    return {"model": model, **most, "logprobs": True, "top_logprobs": _ALTERNATIVES}
 
 
 def completion_body(request: Request, fields: Mapping[str, Any], max_side: int | None) -> bytes:

@@ -136,7 +136,7 @@ def endpoint_replies(
     requests: Sequence[Request],
     fields: Mapping[str, Any],
     endpoint: EndpointOptions,
-    journal: Path,
+    folder: Path,
     progress: StepProgress = no_progress,
     patience: Patience | None = None,
 ) -> list[Reply]:
@@ -146,7 +146,8 @@ def endpoint_replies(
         requests: what is asked.
         fields: of each request next to its messages: ``model``, ``max_tokens`` and so on.
         endpoint: the server.
-        journal: file that keeps each reply as a JSON line; what it has is not asked for again.
+        folder: for ``replies.jsonl``, to which each reply is appended; what is there is not asked
+            again. It belongs to these requests and fields.
         progress: called with (replies, requests).
         patience: times and attempts, by default those of ``endpoint``.
 
@@ -155,6 +156,7 @@ def endpoint_replies(
             end, requests without a reply.
         FormatError: a damaged journal.
     """
+    journal = folder / "replies.jsonl"
     stopped, replies = Event(), _kept(journal)
     if patience is None:
         patience = Patience(

@@ -11,7 +11,7 @@ from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import hint, note, print_json, print_result, print_text, progress
 from nooch.english import counted
-from nooch.errors import check_one_of
+from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
 __all__ = ["ask_command", "captions_command"]
@@ -19,7 +19,9 @@ __all__ = ["ask_command", "captions_command"]
 
 def ask_command(
     suite: Path = shared.SuiteArgument,
-    model: str = Option(..., help="Hub id or folder: an image-text-to-text model such as LLaVA."),
+    model: str = Option(
+        ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
+    ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     images: Path = shared.ImagesOption,
     dataset: Place = shared.DatasetOption,
@@ -40,6 +42,19 @@ def ask_command(
     device: str = shared.DeviceOption,
     precision: str = Option("auto", help="float32, bf16, or auto: bf16 on a GPU."),
     engine: str = shared.EngineOption,
+    endpoint: str = Option(
+        None, help="URL of an OpenAI-compatible server with the model; images are sent there."
+    ),
+    api_key_env: str = Option(
+        None, help="Environment variable with its key; by default OPENAI_API_KEY."
+    ),
+    concurrency: int = Option(None, min=1, help="Server: requests at a time; 8 by default."),
+    rate_limit: float = Option(None, help="Server: requests per minute; no limit by default."),
+    timeout: float = Option(None, help="Server: seconds for a reply; 60 by default."),
+    max_side: int = Option(None, min=1, help="Server: reduce larger images to this many pixels."),
+    allow_unanswered: bool = Option(
+        False, "--allow-unanswered", help="Server: continue without replies that failed."
+    ),
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -47,6 +62,7 @@ def ask_command(
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.asking.ask import ask, ask_plan
     from nooch.asking.asked_requests import AskOptions
+    from nooch.asking.endpoint_answers import EndpointOptions
     from nooch.work_folder import size_in_words
     from nooch.yaml_files import read_yaml_list
 
@@ -65,6 +81,19 @@ def ask_command(
         batch=batch,
         overwrite=overwrite,
     )
+    sending: dict[str, Any] = {
+        "api_key_env": api_key_env,
+        "concurrency": concurrency,
+        "rate_limit": rate_limit,
+        "timeout": timeout,
+        "max_side": max_side,
+        "allow_unanswered": allow_unanswered or None,
+    }
+    given = {name: value for name, value in sending.items() if value is not None}
+    if endpoint is None and given:
+        problem = f"`{next(iter(given))}` has no effect without `endpoint`"
+        raise ParameterError(problem, remedy="leave it out, or name a server")
+    server = None if endpoint is None else EndpointOptions(endpoint, **given)
     if dry_run:
         facts = ask_plan(suite, options=options, data=dataset).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
@@ -79,10 +108,11 @@ def ask_command(
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
+    if server is not None:
+        note(f"the images are sent over the network to {server.host}")
+    places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
     with watched(logs) as update:
-        asked = ask(
-            suite, out, model=model, options=options, data=dataset, progress=update, **places
-        )
+        asked = ask(suite, out, progress=update, **places)
     note(*asked.notes)
     done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
     contents = counted(asked.frame.height, "caption" if describe else "answer")
