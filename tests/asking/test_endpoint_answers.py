@@ -57,7 +57,8 @@ def ask(server, requests, tmp_path, waits):
     def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, **options):
         patience = Patience(read=read, attempts=attempts, longest=600, wait=waits.append)
         endpoint = EndpointOptions(server.url, **{"concurrency": 1, **options})
-        return endpoint_replies(asked, fields, endpoint, tmp_path / "work", patience=patience)
+        replies = list(endpoint_replies(asked, fields, endpoint, tmp_path / "work", patience))
+        return sorted(replies, key=lambda reply: int(reply.key.partition("/")[0]))
 
     return run
 
@@ -66,7 +67,7 @@ def answers(replies):
     return [reply.answer for reply in replies]
 
 
-def test_replies_are_in_the_order_of_requests(server, ask, requests):
+def test_every_request_gets_its_reply(server, ask, requests):
     server.always = lambda handler: says(handler.body["messages"][0]["content"][1]["text"])(handler)
     replies = ask(concurrency=4)
     assert [reply.key for reply in replies] == [request.key for request in requests]
@@ -393,14 +394,25 @@ def test_a_damaged_journal_is_refused(ask, server, tmp_path, damage):
     assert not server.asked
 
 
-def test_progress_counts_kept_replies(server, ask, requests, tmp_path):
-    ask(requests[:2])
-    told = []
+def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, requests, tmp_path):
+    ask(requests[3:])
     endpoint = EndpointOptions(server.url, concurrency=1)
-    endpoint_replies(
-        requests, FIELDS, endpoint, tmp_path / "work", progress=lambda *now: told.append(now)
+    replies = endpoint_replies(requests, FIELDS, endpoint, tmp_path / "work")
+    assert [next(replies).key for _ in range(3)] == ["4/0", "5/0", "6/0"]
+    assert len(server.asked) == 3
+    assert [reply.key for reply in replies] == ["1/0", "2/0", "3/0"]
+
+
+def test_work_that_is_given_up_keeps_what_was_asked(server, ask, requests, tmp_path):
+    many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
+    replies = endpoint_replies(
+        many, FIELDS, EndpointOptions(server.url, concurrency=4), tmp_path / "work"
     )
-    assert told == [(n, 6) for n in range(2, 7)]
+    next(replies)
+    replies.close()
+    assert len(server.asked) < 100
+    assert len(ask(many)) == 100
+    assert len(server.asked) == 100
 
 
 def test_large_images_are_reduced(tmp_path):

@@ -6,14 +6,14 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import responses
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,7 +28,6 @@ from nooch.asking.chat_completions import (
 from nooch.download.http_requests import Client, MirrorError, Patience, RetryError
 from nooch.errors import FormatError, InputError, NoochError, ParameterError, some_of
 from nooch.files import replace_file
-from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["EndpointOptions", "RateLimit", "endpoint_replies"]
 
@@ -137,10 +136,9 @@ def endpoint_replies(
     fields: Mapping[str, Any],
     endpoint: EndpointOptions,
     folder: Path,
-    progress: StepProgress = no_progress,
     patience: Patience | None = None,
-) -> list[Reply]:
-    """Replies of a model on a server, in the order of requests.
+) -> Iterator[Reply]:
+    """Replies of a model on a server, those of an earlier call first.
 
     Args:
         requests: what is asked.
@@ -148,7 +146,6 @@ def endpoint_replies(
         endpoint: the server.
         folder: for ``replies.jsonl``, to which each reply is appended; what is there is not asked
             again. It belongs to these requests and fields.
-        progress: called with (replies, requests).
         patience: times and attempts, by default those of ``endpoint``.
 
     Raises:
@@ -166,20 +163,18 @@ def endpoint_replies(
             jitter=0.5,
             wait=stopped.wait,
         )
-    missing = [request for request in requests if request.key not in replies]
-    progress(len(replies), len(requests))
+    known = {reply.key for reply in replies}
+    missing = [request for request in requests if request.key not in known]
+    yield from replies
     with journal.open("ab", buffering=0) as file, Client(patience) as client:
-
-        def keep(reply: Reply) -> None:
-            file.write(msgspec.json.encode(reply) + b"\n")
-            replies[reply.key] = reply
-            progress(len(replies), len(requests))
-
-        run = _EndpointRun(endpoint, client, fields, keep, stopped, bool(replies))
+        rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
+        run = _EndpointRun(
+            endpoint, endpoint.key, client, fields, rate, file, stopped, bool(replies)
+        )
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for at in range(0, len(missing), _CHUNK):
-                    list(pool.map(run.ask, missing[at : at + _CHUNK]))
+                    yield from filter(None, pool.map(run.ask, missing[at : at + _CHUNK]))
             finally:
                 # an interrupt, too, waits for what was sent, and keeps the replies
                 stopped.set()
@@ -190,10 +185,9 @@ def endpoint_replies(
             where=endpoint.url,
             remedy=f"{_AGAIN}; or give `allow_unanswered`, too, to continue without them",
         )
-    return [replies[request.key] for request in requests if request.key in replies]
 
 
-def _kept(journal: Path) -> dict[str, Reply]:
+def _kept(journal: Path) -> list[Reply]:
     """The replies of a journal; a line that a kill cut off is removed."""
     content = journal.read_bytes() if journal.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
@@ -203,59 +197,57 @@ def _kept(journal: Path) -> dict[str, Reply]:
         raise FormatError(f"is damaged: {error}", where=journal, remedy="remove it") from error
     if whole != content:
         replace_file(journal, whole)
-    return {reply.key: reply for reply in replies}
+    return replies
 
 
+@dataclass(repr=False)
 class _EndpointRun:
-    """What the threads share that ask one server."""
+    """What the threads share that ask one server; ``answers`` is whether it ever did."""
 
-    def __init__(
-        self,
-        endpoint: EndpointOptions,
-        client: Client,
-        fields: Mapping[str, Any],
-        keep: Callable[[Reply], None],
-        stopped: Event,
-        answers: bool,
-    ) -> None:
-        self._endpoint, self._client, self._fields = endpoint, client, fields
-        self._keep, self._stopped, self._answers = keep, stopped, answers
-        self._key = endpoint.key
-        self._rate = RateLimit(60 / (endpoint.rate_limit or math.inf), client.patience.wait)
-        self._lock, self._in_row = Lock(), 0
-        self.failures: dict[str, str] = {}
+    endpoint: EndpointOptions
+    key: str | None
+    client: Client
+    fields: Mapping[str, Any]
+    rate: RateLimit
+    file: BinaryIO
+    stopped: Event
+    answers: bool
+    in_row: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
 
-    def ask(self, request: Request) -> None:
-        """Keep the reply to a request, or the reason why it has none.
+    def ask(self, request: Request) -> Reply | None:
+        """Keep the reply to a request, or the reason why it has none, and return it.
 
         Raises:
             NoochError: others would fail, too.
         """
-        patience = self._client.patience
+        patience = self.client.patience
         for tried in count(1):
-            self._rate.take()
-            if self._stopped.is_set():
-                return
+            self.rate.take()
+            if self.stopped.is_set():
+                break
             try:
                 reply = self._reply(request)
             except RetryError as error:
                 if tried == patience.attempts:
                     self._fail(request, f"{error} (tried {tried} times)", single=False)
-                    return
+                    break
                 if error.after is None:
                     patience.before_attempt(tried, None)
                 else:
-                    self._rate.pause(min(error.after, patience.longest))
+                    self.rate.pause(min(error.after, patience.longest))
             except InputError as error:
                 self._fail(request, str(error), single=True)
-                return
+                break
             except MirrorError as error:
                 raise self._given_up(error) from error
             else:
-                with self._lock:
-                    self._keep(reply)
-                    self._answers, self._in_row = True, 0
-                return
+                with self.lock:
+                    self.file.write(msgspec.json.encode(reply) + b"\n")
+                    self.answers, self.in_row = True, 0
+                return reply
+        return None
 
     def _reply(self, request: Request) -> Reply:
         """The server's reply. Fields that it refuses are left out, and from then on if that helps.
@@ -265,13 +257,13 @@ class _EndpointRun:
             MirrorError, RetryError: see ``Client.post``; a key or model that the server refuses.
         """
         headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        fields = self._fields
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        fields = self.fields
         while True:
-            body = completion_body(request, fields, self._endpoint.max_side)
-            status, content = self._client.post(self._endpoint.address, headers, body)
-            message = server_message(content, self._key)
+            body = completion_body(request, fields, self.endpoint.max_side)
+            status, content = self.client.post(self.endpoint.address, headers, body)
+            message = server_message(content, self.key)
             if status == 200:
                 break
             fewer = accepted_fields(fields, message) if status in {400, 422} else fields
@@ -279,7 +271,7 @@ class _EndpointRun:
                 kind = MirrorError if status in _HOPELESS else InputError
                 raise kind(f"answers {status} {responses.get(status, '')}: {message}")
             fields = fewer
-        self._fields = fields
+        self.fields = fields
         try:
             return read_completion(request.key, content)
         except ValueError as error:
@@ -287,19 +279,19 @@ class _EndpointRun:
 
     def _fail(self, request: Request, reason: str, *, single: bool) -> None:
         """Note a failure. A server that answers others may refuse a single request."""
-        with self._lock:
+        with self.lock:
             self.failures[request.key] = reason
-            self._in_row += 1
-            most = _MOST_FAILURES if single or self._answers else 1
-            if self._in_row >= most and not (single and self._answers):
+            self.in_row += 1
+            most = _MOST_FAILURES if single or self.answers else 1
+            if self.in_row >= most and not (single and self.answers):
                 raise self._given_up(reason)
 
     def _given_up(self, reason: object) -> NoochError:
-        self._stopped.set()
+        self.stopped.set()
         return NoochError(
             str(reason),
-            where=self._endpoint.url,
+            where=self.endpoint.url,
             allowed="an OpenAI-compatible server that has the model and accepts the key",
             remedy=f"check `endpoint`, `model` and the environment variable"
-            f" {self._endpoint.api_key_env}; then {_AGAIN}",
+            f" {self.endpoint.api_key_env}; then {_AGAIN}",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nooch.errors import InputError, MissingExtraError
+from nooch.errors import InputError, MissingExtraError, NoochError
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 
-def require_packages(purpose: str = "a backbone") -> None:
+def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
     """Raise MissingExtraError where torch or transformers is not installed."""
     for package in ("torch", "transformers"):
         try:
             __import__(package)
         except ImportError as error:
-            raise MissingExtraError(package, "train", purpose) from error
+            raise MissingExtraError(package, extra, purpose) from error
 
 
 def preprocessing_of(
@@ -105,6 +105,8 @@ def quietly(resolved: ModelSource) -> Iterator[None]:
     try:
         with silently():
             yield
+    except NoochError:
+        raise
     # loading fails with errors of several packages; all mean a model that does not fit
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0]

@@ -60,8 +60,8 @@ def ask_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
-    from nooch.asking.ask import ask, ask_plan
-    from nooch.asking.asked_requests import AskOptions
+    from nooch.asking.ask import ask
+    from nooch.asking.asked_requests import AskOptions, plan_requests
     from nooch.asking.endpoint_answers import EndpointOptions
     from nooch.work_folder import size_in_words
     from nooch.yaml_files import read_yaml_list
@@ -95,7 +95,7 @@ def ask_command(
         raise ParameterError(problem, remedy="leave it out, or name a server")
     server = None if endpoint is None else EndpointOptions(endpoint, **given)
     if dry_run:
-        facts = ask_plan(suite, options=options, data=dataset).facts
+        facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
         size = size_in_words(facts["bytes"])
         print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}")
