@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.data.json_records import file_records
 from nooch.errors import InputError, MissingExtraError
 

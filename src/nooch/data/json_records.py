@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from nooch.data.disk_tables import checked_read, read_table
+from nooch.data.data_files import checked_read, read_table
 from nooch.errors import InputError
 from nooch.files import read_bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nooch.data.disk_tables import parquet_bytes
+from nooch.data.data_files import parquet_bytes
 from nooch.errors import InputError
 from nooch.exports.export_contract import Content
 from nooch.questions import QuestionOptions, Questions, draw_questions, image_names
