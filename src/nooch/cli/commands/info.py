@@ -146,27 +146,25 @@ def verify_command(
     other: Path = Argument(
         ..., metavar="OTHER", help="The reference: a suite, or a folder of the authors' .npy files."
     ),
-    splits: str = shared.SplitsOption,
     bootstrap: int = shared.BootstrapOption,
     seed: int = shared.ResamplesSeedOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Compare a suite with another, or with the published sets. On the images that both have."""
-    from nooch.calibrating.suite_agreement import verify
+    """Compare a suite with another, or with the published."""
+    from nooch.calibrating.suite_agreement import SuiteAgreement, verify
     from nooch.challenge import is_shipped
     from nooch.published import read_published
 
-    chosen = shared.split_names(splits) or None
-    if is_shipped(other) or (other / SUITE_MARKER).is_file():
-        compared = verify(suite, other, splits=chosen, bootstrap=bootstrap, seed=seed)
+    is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
+    reference = other if is_suite else read_published(other)
+    verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
+    if isinstance(verdicts, SuiteAgreement):
         if format is shared.Format.json:
-            print_json({"settings": compared.settings, "sets": compared.table.to_dicts()})
-        else:
-            print_shown([compared.display])
-            note(*compared.display.notes)
+            print_json({"settings": verdicts.settings, "sets": verdicts.table.to_dicts()})
+            return
+        print_shown([verdicts.display])
+        note(*verdicts.display.notes)
         return
-    verdicts = verify(suite, read_published(other))
-    verdicts = [verdict for verdict in verdicts if chosen is None or verdict.split in chosen]
     if format is shared.Format.json:
         print_json([asdict(verdict) for verdict in verdicts])
         return
