@@ -103,7 +103,7 @@ def verify(
         )
         for a, b in names
     ]
-    if not any(table.height for table in tables):
+    if not any(table["images"].max() for table in tables):
         raise InputError(
             "the suites share no criterion, task and image",
             allowed="criteria of one name, or one in each suite, of the same tasks and images",
@@ -129,8 +129,7 @@ def agreement(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """The table of a ``SuiteAgreement`` without ``criterion``; without a row where no task has an
-    image in both.
+    """The table of a ``SuiteAgreement`` without ``criterion``.
 
     Args:
         first: task -> ``image_id, cell`` (an index into ``CELLS``), each image once.
