@@ -6,7 +6,8 @@ from typing import Any
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.combinations import Combination, is_combination
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
-from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
+from nooch.criteria.cooccurrence import CE, FittedCE
+from nooch.criteria.cue_areas import require_areas
 from nooch.criteria.fitted_criterion import (
     Criterion,
     Fitted,
