@@ -47,7 +47,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"results"},
+    {"calibrating", "results"},
     {"examples"},
     {"figures", "site"},
     {"checking"},
