@@ -18,12 +18,18 @@ from refusals import fails, refused
 from waiting import HANGS
 
 from nooch.asking.asked_requests import AskOptions, Reply, Request
-from nooch.asking.chat_completions import completion_fields, image_url, read_completion
-from nooch.asking.endpoint_answers import EndpointOptions, RateLimit, endpoint_replies
+from nooch.asking.endpoint_answers import (
+    EndpointOptions,
+    RateLimit,
+    endpoint_replies,
+    image_url,
+    read_completion,
+    request_fields,
+)
 from nooch.download import Patience
 from nooch.errors import FormatError, NoochError
 
-FIELDS = completion_fields("m", AskOptions())
+FIELDS = request_fields("m", AskOptions())
 KEY = "sk-secret-123"
 SAID = [("Yes", -0.5), (" yes", -2.0), ("No", -1.5), ("▁NO", -4.0), ("Not", -3.0), ("\n", -5.0)]
 YES, NO = math.exp(-0.5) + math.exp(-2.0), math.exp(-1.5) + math.exp(-4.0)
@@ -110,8 +116,8 @@ def test_every_request_gets_its_reply(server, ask, requests):
     ],
 )
 def test_probability_of_yes_is_read_from_the_first_word(tokens, expected):
-    reply = read_completion("1/0", acts.reply("Yes.", {"content": tokens}))
-    assert (reply.probability, reply.mass) == pytest.approx(expected)
+    said = read_completion(acts.reply("Yes.", {"content": tokens}))
+    assert said == ("Yes.", *map(pytest.approx, expected))
 
 
 @given(
@@ -125,11 +131,12 @@ def test_probability_of_yes_is_read_from_the_first_word(tokens, expected):
     )
 )
 def test_probabilities_equal_a_sum_over_spellings(alternatives):
-    reply = read_completion("1/0", acts.reply("x", {"content": [token("x", *alternatives)]}))
+    content = acts.reply("x", {"content": [token("x", *alternatives)]})
+    _, probability, mass = read_completion(content)
     yes = sum(math.exp(p) for word, p in alternatives if word in {"yes", " Yes", "YES"})
     no = sum(math.exp(p) for word, p in alternatives if word in {"no", "No", "▁no"})
-    assert reply.mass == pytest.approx(yes + no)
-    assert reply.probability == (pytest.approx(yes / (yes + no)) if yes + no else None)
+    assert mass == pytest.approx(yes + no)
+    assert probability == (pytest.approx(yes / (yes + no)) if yes + no else None)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +207,9 @@ def test_single_failures_are_named_after_all_others_were_asked(
     server, ask, requests, tmp_path, act, reason
 ):
     server.acts = [says("No"), act, act, act]
-    text = fails(ask, "1 of 6 requests failed: 2/0 (", reason, "(tried 3 times)", kind=NoochError)
+    text = fails(ask, "1 of 6 requests failed: 2/0: ", reason, "(tried 3 times)", kind=NoochError)
     assert server.url in text
-    assert "asks only what has no reply yet" in text
+    assert "asks only what has no reply" in text
     assert len(server.asked) == 8
     # the same again asks only what failed
     assert answers(ask()) == ["No", *["Yes"] * 5]
@@ -246,7 +253,6 @@ def test_a_server_that_is_too_slow(server, ask, requests):
         (sends(b"", 307, Location="http://elsewhere.example/v1"), "redirects to 'http://elsewhere"),
         (sends(b"", 308, Location="/v2/chat/completions"), "which is not followed"),
         (sends(b"", 301), "redirects to nowhere"),
-        (refuses(500), "500 Internal Server Error (tried 3 times)"),
     ],
 )
 def test_a_server_without_prospect_is_given_up_at_once(
@@ -256,59 +262,53 @@ def test_a_server_without_prospect_is_given_up_at_once(
     server.acts, server.always = [act], act
     text = fails(ask, reason, server.url, "`model`", "OPENAI_API_KEY", kind=NoochError)
     assert KEY not in text
-    assert len(server.asked) == (3 if "tried" in reason else 1)
+    assert len(server.asked) == 1
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert not any(KEY in file.read_text() for file in (tmp_path / "work").iterdir())
 
 
-def test_a_server_that_ends_is_given_up_after_20_failures_in_a_row(server, ask, requests):
+def test_a_server_that_ends_is_given_up_after_8_failures_in_a_row(server, ask, requests):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
     server.acts, server.always = [says("Yes")], refuses(502)
     fails(lambda: ask(many, attempts=2), "502 Bad Gateway (tried 2 times)", kind=NoochError)
-    assert len(server.asked) == 1 + 20 * 2
+    assert len(server.asked) == 1 + 8 * 2
     # an answering server may refuse as many single ones as it likes
     server.acts, server.always = [], refuses(400, "the image is too large")
     fails(lambda: ask(many, {"model": "m"}), "99 of 100 requests failed", kind=NoochError)
-    assert len(server.asked) == 41 + 99
+    assert len(server.asked) == 17 + 99
 
 
 def test_a_server_that_refuses_everything_is_given_up(server, ask, requests):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
     server.always = refuses(400, "m is not a multimodal model")
     fails(lambda: ask(many, {"model": "m"}), "is not a multimodal model", kind=NoochError)
-    assert len(server.asked) == 20
+    assert len(server.asked) == 8
 
 
 def test_no_server(server, ask, waits, monkeypatch):
-    url = server.url
     with chatting() as gone:
         url = gone.url
     monkeypatch.setattr(type(server), "url", url)
-    fails(ask, "refused", "(tried 3 times)", "an OpenAI-compatible server", kind=NoochError)
-    assert waits == [1, 2]
+    fails(ask, "6 of 6 requests failed: 1/0: ", "refused (tried 3 times)", url, kind=NoochError)
+    assert waits == [1, 2] * 6
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "absent", "instead"),
+    ("name", "message", "absent"),
     [
-        ("logprobs", "unknown field", {"logprobs", "top_logprobs"}, {}),
-        ("top_logprobs", "not supported", {"logprobs", "top_logprobs"}, {}),
-        ("temperature", "'temperature' does not support 0", {"temperature"}, {}),
-        (
-            "max_tokens",
-            "Use 'max_completion_tokens'",
-            {"max_tokens"},
-            {"max_completion_tokens": 16},
-        ),
+        ("logprobs", "unknown field", {"logprobs", "top_logprobs"}),
+        ("top_logprobs", "top_logprobs is not supported", {"logprobs", "top_logprobs"}),
+        ("temperature", "'temperature' does not support 0", {"temperature"}),
+        ("max_tokens", "'max_tokens': use 'max_completion_tokens'", {"max_tokens"}),
     ],
 )
-def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, absent, instead):
+def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, absent):
     server.always = refuses_field(name, message, says("Yes"))
     assert answers(ask()) == ["Yes"] * 6
     assert len(server.asked) == 7
     for body in server.asked[1:]:
         left = {field: value for field, value in body.items() if field != "messages"}
-        assert left == {k: v for k, v in FIELDS.items() if k not in absent} | instead
+        assert left == {k: v for k, v in FIELDS.items() if k not in absent}
 
 
 def test_fields_are_kept_where_leaving_them_out_does_not_help(server, ask):

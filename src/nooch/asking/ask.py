@@ -14,8 +14,7 @@ import polars as pl
 
 from nooch.answers import RULES
 from nooch.asking.asked_requests import AskOptions, AskPlan, Reply, plan_requests
-from nooch.asking.chat_completions import completion_fields
-from nooch.asking.endpoint_answers import EndpointOptions, endpoint_replies
+from nooch.asking.endpoint_answers import EndpointOptions, endpoint_replies, request_fields
 from nooch.asking.model_answers import model_replies, settled
 from nooch.challenge import Suite
 from nooch.data import Dataset
@@ -94,7 +93,7 @@ def ask(
         replies = partial(model_replies, requests, found, options, map=map)
     else:
         server = EndpointOptions(endpoint) if isinstance(endpoint, str) else endpoint
-        fields = completion_fields(str(model), options)
+        fields = request_fields(str(model), options)
         made = {**fields, "endpoint": server.url, "max_side": server.max_side}
         replies = partial(endpoint_replies, requests, fields, server)
     made |= {"nooch": __version__, "prompts": list(options.phrasings)}

@@ -1,7 +1,9 @@
-"""Requests to a model on a server, several at a time; each reply is kept as soon as it came."""
+"""Requests to a model on a server of OpenAI's protocol; each reply is kept as soon as it came."""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 import os
 import re
@@ -18,26 +20,28 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from nooch.asking.asked_requests import Reply, Request
-from nooch.asking.chat_completions import (
-    accepted_fields,
-    completion_body,
-    read_completion,
-    server_message,
-)
+from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.download.http_requests import Client, MirrorError, Patience, RetryError
+from nooch.english import printable
 from nooch.errors import FormatError, InputError, NoochError, ParameterError, some_of
 from nooch.files import replace_file
+from nooch.readers.image_opening import UNREADABLE, opened_image, thumbnail
 
-__all__ = ["EndpointOptions", "RateLimit", "endpoint_replies"]
+__all__ = [
+    "EndpointOptions", "RateLimit", "endpoint_replies", "image_url", "read_completion",
+    "request_fields",
+]  # fmt: skip
 
 _HOPELESS = {401, 402, 404, 405}
 """Statuses that all requests would get."""
-_MOST_FAILURES = 20
-"""In a row, after which a server is given up."""
+_MOST_FAILURES = 8
+"""In a row, after which a server is given up; more where it is asked more at a time."""
 _CHUNK = 1000
 """Requests that wait for a thread."""
-_AGAIN = "give the same command again: it asks only what has no reply yet"
+_OPTIONAL = ("max_tokens", "temperature", "logprobs", "top_logprobs")
+_MESSAGE = re.compile(rb'"(?:message|detail)"\s*:\s*("(?:[^"\\]|\\.)*")')
+_SPACES = " \t\r\n▁Ġ"
+"""White space, also as tokenizers write it."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class EndpointOptions:
         concurrency: requests at a time.
         rate_limit: requests per minute; None for no limit.
         timeout: seconds for one answer.
-        attempts: how often a busy or broken server is asked the same.
         max_side: longest side in pixels, to which larger images are reduced; None for none. Other
             JPEG and PNG files are sent unchanged, other formats as JPEG.
         allow_unanswered: continue without replies to requests that failed.
+        attempts: how often a busy or broken server is asked the same.
 
     Raises:
         ParameterError: an address or a number that is not allowed.
@@ -64,9 +68,9 @@ class EndpointOptions:
     concurrency: int = 8
     rate_limit: float | None = None
     timeout: float = 60.0
-    attempts: int = 5
     max_side: int | None = None
     allow_unanswered: bool = False
+    attempts: int = 5
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "rate_limit", "timeout", "attempts", "max_side"):
@@ -82,11 +86,6 @@ class EndpointOptions:
                 " no password and no query",
                 remedy="put a key into the environment variable that `api_key_env` names",
             )
-
-    @property
-    def host(self) -> str:
-        """Host and port that images are sent to."""
-        return urlsplit(self.url).netloc
 
     @property
     def address(self) -> str:
@@ -131,6 +130,17 @@ class RateLimit:
             self._next = max(self._next, self.clock() + seconds)
 
 
+def request_fields(model: str, options: AskOptions) -> dict[str, Any]:
+    """The fields of each request next to its messages.
+
+    Yes or no may have 16 tokens: a server that gives no probabilities is understood by its words.
+    """
+    most = options.max_tokens or (options.most_tokens if options.describe else 16)
+    fields = {"model": model, "max_tokens": most, "temperature": 0}
+    # 20 is the most that OpenAI and vLLM give
+    return fields if options.describe else {**fields, "logprobs": True, "top_logprobs": 20}
+
+
 def endpoint_replies(
     requests: Sequence[Request],
     fields: Mapping[str, Any],
@@ -142,7 +152,7 @@ def endpoint_replies(
 
     Args:
         requests: what is asked.
-        fields: of each request next to its messages: ``model``, ``max_tokens`` and so on.
+        fields: from ``request_fields``.
         endpoint: the server.
         folder: for ``replies.jsonl``, to which each reply is appended; what is there is not asked
             again. It belongs to these requests and fields.
@@ -151,26 +161,21 @@ def endpoint_replies(
     Raises:
         NoochError: a server that refuses the key, does not know the model or only fails; at the
             end, requests without a reply.
-        FormatError: a damaged journal.
+        FormatError: a damaged file of replies.
     """
-    journal = folder / "replies.jsonl"
-    stopped, replies = Event(), _kept(journal)
+    journal, stopped = folder / "replies.jsonl", Event()
     if patience is None:
         patience = Patience(
-            read=endpoint.timeout,
-            attempts=endpoint.attempts,
-            longest=600,
-            jitter=0.5,
+            read=endpoint.timeout, attempts=endpoint.attempts, longest=600, jitter=0.5,
             wait=stopped.wait,
-        )
+        )  # fmt: skip
+    replies = _kept(journal)
+    yield from replies
     known = {reply.key for reply in replies}
     missing = [request for request in requests if request.key not in known]
-    yield from replies
+    rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
     with journal.open("ab", buffering=0) as file, Client(patience) as client:
-        rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
-        run = _EndpointRun(
-            endpoint, endpoint.key, client, fields, rate, file, stopped, bool(replies)
-        )
+        run = _EndpointRun(endpoint, endpoint.key, fields, client, rate, file, stopped, not known)
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for at in range(0, len(missing), _CHUNK):
@@ -179,12 +184,8 @@ def endpoint_replies(
                 # an interrupt, too, waits for what was sent, and keeps the replies
                 stopped.set()
     if run.failures and not endpoint.allow_unanswered:
-        reasons = some_of(f"{key} ({reason})" for key, reason in sorted(run.failures.items()))
-        raise NoochError(
-            f"{len(run.failures):,} of {len(requests):,} requests failed: {reasons}",
-            where=endpoint.url,
-            remedy=f"{_AGAIN}; or give `allow_unanswered`, too, to continue without them",
-        )
+        reasons = some_of(f"{key}: {reason}" for key, reason in sorted(run.failures.items()))
+        raise run.error(f"{len(run.failures):,} of {len(requests):,} requests failed: {reasons}")
 
 
 def _kept(journal: Path) -> list[Reply]:
@@ -202,26 +203,22 @@ def _kept(journal: Path) -> list[Reply]:
 
 @dataclass(repr=False)
 class _EndpointRun:
-    """What the threads share that ask one server; ``answers`` is whether it ever did."""
+    """What the threads share that ask one server; ``untried`` until it has replied once."""
 
     endpoint: EndpointOptions
     key: str | None
-    client: Client
     fields: Mapping[str, Any]
+    client: Client
     rate: RateLimit
     file: BinaryIO
     stopped: Event
-    answers: bool
-    in_row: int = 0
+    untried: bool
+    in_row: float = 0
     failures: dict[str, str] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def ask(self, request: Request) -> Reply | None:
-        """Keep the reply to a request, or the reason why it has none, and return it.
-
-        Raises:
-            NoochError: others would fail, too.
-        """
+        """Keep the reply to a request, or the reason why it has none. Raises as ``_fail``."""
         patience = self.client.patience
         for tried in count(1):
             self.rate.take()
@@ -231,67 +228,127 @@ class _EndpointRun:
                 reply = self._reply(request)
             except RetryError as error:
                 if tried == patience.attempts:
-                    self._fail(request, f"{error} (tried {tried} times)", single=False)
+                    self._fail(request, f"{error} (tried {tried} times)", 1)
                     break
                 if error.after is None:
                     patience.before_attempt(tried, None)
                 else:
                     self.rate.pause(min(error.after, patience.longest))
             except InputError as error:
-                self._fail(request, str(error), single=True)
+                # a server that answers others may refuse as many as it likes
+                self._fail(request, str(error), int(self.untried))
                 break
             except MirrorError as error:
-                raise self._given_up(error) from error
+                self._fail(request, str(error), math.inf)
+                break
             else:
                 with self.lock:
                     self.file.write(msgspec.json.encode(reply) + b"\n")
-                    self.answers, self.in_row = True, 0
+                    self.untried, self.in_row = False, 0
                 return reply
         return None
+
+    def _fail(self, request: Request, reason: str, weight: float) -> None:
+        """Note a failure. Raises NoochError after too many in a row."""
+        with self.lock:
+            self.failures[request.key] = reason
+            self.in_row += weight
+            if self.in_row >= max(_MOST_FAILURES, self.endpoint.concurrency):
+                self.stopped.set()
+                raise self.error(reason)
+
+    def error(self, problem: str) -> NoochError:
+        """The error that ends the run."""
+        return NoochError(
+            problem,
+            where=self.endpoint.url,
+            remedy=f"check `endpoint`, `model` and the key in {self.endpoint.api_key_env}; the same"
+            " command again asks only what has no reply, and `allow_unanswered` does without it",
+        )
 
     def _reply(self, request: Request) -> Reply:
         """The server's reply. Fields that it refuses are left out, and from then on if that helps.
 
         Raises:
             InputError: an image that cannot be read, or that the server refuses.
-            MirrorError, RetryError: see ``Client.post``; a key or model that the server refuses.
+            MirrorError: a key or model that it refuses, and as ``Client.post``.
+            RetryError: what is no reply, and as ``Client.post``.
         """
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        fields = self.fields
+        picture = {"url": image_url(request.image, self.endpoint.max_side)}
+        parts = [
+            {"type": "image_url", "image_url": picture},
+            {"type": "text", "text": request.text},
+        ]
+        fields = {**self.fields, "messages": [{"role": "user", "content": parts}]}
         while True:
-            body = completion_body(request, fields, self.endpoint.max_side)
+            body = msgspec.json.encode(fields)
             status, content = self.client.post(self.endpoint.address, headers, body)
-            message = server_message(content, self.key)
+            message = self._message(content)
             if status == 200:
                 break
-            fewer = accepted_fields(fields, message) if status in {400, 422} else fields
-            if fewer == fields:
+            refused = {name for name in _OPTIONAL if name in message} or set(_OPTIONAL[2:])
+            fewer = {name: value for name, value in fields.items() if name not in refused}
+            if status not in {400, 422} or fewer == fields:
                 kind = MirrorError if status in _HOPELESS else InputError
                 raise kind(f"answers {status} {responses.get(status, '')}: {message}")
             fields = fewer
-        self.fields = fields
+        self.fields = {name: fields[name] for name in self.fields if name in fields}
         try:
-            return read_completion(request.key, content)
-        except ValueError as error:
+            return Reply(request.key, *read_completion(content))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise RetryError(f"sends no chat completion: {message}") from error
 
-    def _fail(self, request: Request, reason: str, *, single: bool) -> None:
-        """Note a failure. A server that answers others may refuse a single request."""
-        with self.lock:
-            self.failures[request.key] = reason
-            self.in_row += 1
-            most = _MOST_FAILURES if single or self.answers else 1
-            if self.in_row >= most and not (single and self.answers):
-                raise self._given_up(reason)
+    def _message(self, content: bytes) -> str:
+        """What a server says about an error, without the key, which it may quote."""
+        found = _MESSAGE.search(content)
+        try:
+            text = msgspec.json.decode(found[1], type=str) if found else content.decode()
+        except ValueError:
+            return ""
+        return printable(text.replace(self.key or "\0", "***"))[:300]
 
-    def _given_up(self, reason: object) -> NoochError:
-        self.stopped.set()
-        return NoochError(
-            str(reason),
-            where=self.endpoint.url,
-            allowed="an OpenAI-compatible server that has the model and accepts the key",
-            remedy=f"check `endpoint`, `model` and the environment variable"
-            f" {self.endpoint.api_key_env}; then {_AGAIN}",
-        )
+
+def read_completion(content: bytes) -> tuple[str, float | None, float | None]:
+    """The answer in the server's words, and of its first token that is no white space P(yes) /
+    (P(yes) + P(no)) and P(yes) + P(no).
+
+    All spellings among the token's alternatives count; a word that is not among them counts 0.
+    """
+    choice = msgspec.json.decode(content)["choices"][0]
+    answer = choice["message"].get("content") or choice["message"].get("refusal") or ""
+    if not isinstance(answer, str):
+        raise TypeError(answer)
+    tokens = (choice.get("logprobs") or {}).get("content") or []
+    worded = [token for token in tokens if token["token"].strip(_SPACES)]
+    alternatives = worded[0].get("top_logprobs") if worded else None
+    if not alternatives:
+        return answer, None, None
+    sums = {"yes": 0.0, "no": 0.0}
+    for other in alternatives:
+        word = other["token"].strip(_SPACES).lower()
+        if word in sums:
+            sums[word] += math.exp(min(other["logprob"], 0.0))
+    mass = sums["yes"] + sums["no"]
+    return answer, (sums["yes"] / mass if mass else None), mass
+
+
+def image_url(path: Path, max_side: int | None) -> str:
+    """An image as data URL: JPEG and PNG files of at most ``max_side`` pixels unchanged, others as
+    JPEG. Raises InputError for what is no image.
+    """
+    try:
+        with opened_image(path) as image:
+            kind, longest = str(image.format), max(image.size)
+        most = min(longest, max_side or longest)
+        if kind in {"JPEG", "PNG"} and most == longest:
+            content = path.read_bytes()
+        else:
+            kind, file = "JPEG", io.BytesIO()
+            thumbnail(path, most).save(file, kind, quality=95)
+            content = file.getvalue()
+    except UNREADABLE as error:
+        raise InputError(f"is no image that can be read: {error}", where=path) from error
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(content).decode()}"

@@ -138,18 +138,13 @@ class Client:
         RangeError, MirrorError: by what may help.
         """
         for _ in range(_MOST_REDIRECTS + 1):
-            response = self._request("GET", url, headers)
-            try:
+            with self._response("GET", url, headers) as response:
                 if response.status in {200, 206}:
                     yield response
                     return
                 if response.status not in _REDIRECTS:
                     raise _refusal(response)
                 url = redirected(url, response.headers.get("Location"))
-            finally:
-                # ends the connection unless the body was read to its end; then it is kept
-                response.close()
-                response.release_conn()
         raise MirrorError(f"redirects more than {_MOST_REDIRECTS} times")
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
@@ -159,8 +154,7 @@ class Client:
         redirect, which is not followed: headers may hold a key.
         """
         until = time.monotonic() + self.patience.read
-        response = self._request("POST", url, headers, body)
-        try:
+        with self._response("POST", url, headers, body) as response:
             if response.status in _REDIRECTS:
                 target = redirected(url, response.headers.get("Location"))
                 raise MirrorError(f"redirects to {target[:200]!r}, which is not followed")
@@ -172,23 +166,27 @@ class Client:
                 if len(content) > _MOST_REPLY or time.monotonic() > until:
                     raise RetryError(f"sends {len(content):,} bytes, and no end")
             return response.status, content
-        finally:
-            response.close()
-            response.release_conn()
 
-    def _request(
+    @contextmanager
+    def _response(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> BaseHTTPResponse:
+    ) -> Iterator[BaseHTTPResponse]:
         sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
         timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
         try:
             plain: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
             sending: dict[str, Any] = {"headers": sent, "body": body, "timeout": timeout}
-            return self._pool(url).request(method, url, **sending, **plain)
+            response = self._pool(url).request(method, url, **sending, **plain)
         except (*_HOPELESS, ValueError) as error:
             raise MirrorError(_words(error)) from error
         except HTTPError as error:
             raise RetryError(_words(error)) from error
+        try:
+            yield response
+        finally:
+            # ends the connection unless the body was read to its end; then it is kept
+            response.close()
+            response.release_conn()
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         parts = urllib.parse.urlsplit(url)

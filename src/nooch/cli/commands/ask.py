@@ -11,7 +11,7 @@ from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
 from nooch.cli.terminal_output import hint, note, print_json, print_result, print_text, progress
 from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of
+from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
 __all__ = ["ask_command", "captions_command"]
@@ -45,15 +45,13 @@ def ask_command(
     endpoint: str = Option(
         None, help="URL of an OpenAI-compatible server with the model; images are sent there."
     ),
-    api_key_env: str = Option(
-        None, help="Environment variable with its key; by default OPENAI_API_KEY."
-    ),
-    concurrency: int = Option(None, min=1, help="Server: requests at a time; 8 by default."),
-    rate_limit: float = Option(None, help="Server: requests per minute; no limit by default."),
-    timeout: float = Option(None, help="Server: seconds for a reply; 60 by default."),
-    max_side: int = Option(None, min=1, help="Server: reduce larger images to this many pixels."),
+    api_key_env: str = Option("OPENAI_API_KEY", help="Environment variable with its key, if any."),
+    concurrency: int = Option(8, min=1, help="Requests to the server at a time."),
+    rate_limit: float = Option(None, help="Requests per minute; no limit by default."),
+    timeout: float = Option(60, help="Seconds for one reply of the server."),
+    max_side: int = Option(None, min=1, help="Pixels to which the server's images are reduced."),
     allow_unanswered: bool = Option(
-        False, "--allow-unanswered", help="Server: continue without replies that failed."
+        False, "--allow-unanswered", help="Continue without replies that the server failed to give."
     ),
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
     overwrite: bool = shared.OverwriteOption,
@@ -81,19 +79,8 @@ def ask_command(
         batch=batch,
         overwrite=overwrite,
     )
-    sending: dict[str, Any] = {
-        "api_key_env": api_key_env,
-        "concurrency": concurrency,
-        "rate_limit": rate_limit,
-        "timeout": timeout,
-        "max_side": max_side,
-        "allow_unanswered": allow_unanswered or None,
-    }
-    given = {name: value for name, value in sending.items() if value is not None}
-    if endpoint is None and given:
-        problem = f"`{next(iter(given))}` has no effect without `endpoint`"
-        raise ParameterError(problem, remedy="leave it out, or name a server")
-    server = None if endpoint is None else EndpointOptions(endpoint, **given)
+    sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
+    server = None if endpoint is None else EndpointOptions(endpoint, *sending)
     if dry_run:
         facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
@@ -109,7 +96,7 @@ def ask_command(
         workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
     if server is not None:
-        note(f"the images are sent over the network to {server.host}")
+        note(f"the images are sent over the network to {server.address}")
     places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
     with watched(logs) as update:
         asked = ask(suite, out, progress=update, **places)
