@@ -97,7 +97,8 @@ def files_of(
     names: Mapping[ImageId, str | None] = MappingProxyType({}),
 ) -> list[Path]:
     """Files of images by the dataset's or other known names, else called after their ids, below
-    ``images`` or the dataset's folder. Raises ParameterError: no folder. InputError: images that it lacks.
+    ``images`` or the dataset's folder. Raises ParameterError: no folder; InputError: images that
+    it lacks.
     """
     root = images or (None if data is None else data.image_root)
     if root is None:
