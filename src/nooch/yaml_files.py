@@ -7,7 +7,19 @@ from typing import Any
 
 from nooch.errors import InputError
 
-__all__ = ["read_yaml", "read_yaml_list"]
+__all__ = ["read_yaml", "read_yaml_list", "yaml_value"]
+
+
+def yaml_value(text: str, where: object) -> Any:
+    """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        # a number of thousands of digits, a date that there is not, or lists in lists in lists
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -41,11 +53,8 @@ def read_yaml_list(path: Path) -> list[str]:
 
 
 def _parsed(path: Path) -> Any:
-    import yaml
-
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(
-            f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file"
-        ) from error
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed="a YAML file") from error
+    return yaml_value(text, path)

@@ -19,8 +19,7 @@ from nooch.data import Dataset
 from nooch.errors import check_one_of
 from nooch.files import RESUME, Place, check_output_file, replacing, writing
 from nooch.models.vision_language import find_vlm
-from nooch.options import options_from
-from nooch.shared_types import Map, Progress, no_progress, tracked
+from nooch.shared_types import Map, Progress, no_progress, options_from, tracked
 from nooch.version import __version__
 from nooch.work_folder import held, key_of, remove_folder, remove_leftovers, work_folder
 

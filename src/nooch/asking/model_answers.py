@@ -10,8 +10,7 @@ from typing import Any
 
 from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.errors import InputError
-from nooch.models.backbones import choose_device
-from nooch.models.device_memory import memory_limits
+from nooch.models.devices import choose_device, memory_limits
 from nooch.models.image_decoding import refuse_broken, rgb_image
 from nooch.models.model_sources import ModelSource
 from nooch.models.pixel_batches import read_in_order

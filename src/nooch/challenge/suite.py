@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, as_dataset, load_dataset
+from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
@@ -128,7 +128,8 @@ def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None
     """The dataset itself or that of a folder; None if it is not there or has changed."""
     if isinstance(source, str):
         try:
-            source = load_dataset(source)
+            source = open_dataset(source)
+            _ = source.images
         except NoochError:
             return None
     return source if source is not None and source.fingerprint == fingerprint else None
@@ -229,6 +230,18 @@ class Suite(Displayed):
         self.record(criterion, task, split)
         found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
         return replace(self._source(criterion, task, split), dataset=found_in)
+
+    def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
+        """Ids of the images of several sets, by default of all, ascending, each once."""
+        columns: list[pl.Series] = []
+        for key in self.keys if keys is None else keys:
+            ids = self.set(*key).image_ids
+            # most sets of a split have the same images
+            if not any(ids.equals(column) for column in columns):
+                columns.append(ids)
+        if len(columns) == 1:
+            return columns[0]
+        return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
 
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError
+from nooch.models.devices import require_packages
 from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.pretrained import pretrained, quietly, refuse_lacking, require_packages
+from nooch.models.pretrained import pretrained, quietly, refuse_lacking
 
 if TYPE_CHECKING:
     from PIL.Image import Image

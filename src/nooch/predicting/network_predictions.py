@@ -13,9 +13,8 @@ from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
-from nooch.evaluation.predictions import union_of
 from nooch.files import Place, check_output_file
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
@@ -74,8 +73,7 @@ def find_images(
     """
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
-    keys = suite.select_keys(tasks=tasks, splits=splits or ())
-    ids = union_of(suite.set(*key) for key in keys)
+    ids = suite.image_ids(suite.select_keys(tasks=tasks, splits=splits or ()))
     return ids, files_of(ids.to_list(), data, images)
 
 

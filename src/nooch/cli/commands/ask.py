@@ -74,7 +74,7 @@ def ask_command(
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
         from nooch.engines import engine as engine_of
-        from nooch.models.backbones import choose_device
+        from nooch.models.devices import choose_device
 
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
