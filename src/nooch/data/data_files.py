@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.data.array_files import UNREADABLE_ARRAY
 from nooch.errors import FormatError, InputError, some_of
 from nooch.files import Place, local_path, read_bytes
 
@@ -114,15 +115,7 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
             members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
         # members of an archive that are no arrays come as bytes
         return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-    except (
-        ValueError,
-        TypeError,
-        OSError,
-        EOFError,
-        RuntimeError,
-        BadZipFile,
-        zlib.error,
-    ) as error:
+    except (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
 
 
