@@ -1,6 +1,6 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
-from nooch.data.class_names import class_name, embedding_precision
+from nooch.data.array_files import embedding_precision
 from nooch.data.coverage import Gaps
 from nooch.data.data_files import (
     encode_header,
@@ -34,6 +34,7 @@ from nooch.data.table_schema import (
     KINDS,
     SPLITS,
     check_file_names,
+    class_name,
     identifiers,
 )
 

@@ -18,6 +18,7 @@ from nooch.files import Place
 __all__ = [
     "UNREADABLE_ARRAY",
     "check_embedding_name",
+    "embedding_precision",
     "load_embedding",
     "read_array",
     "save_embedding",
@@ -133,3 +134,13 @@ def load_embedding(
             remedy=_AGAIN,
         )
     return values
+
+
+def embedding_precision(name: str) -> str:
+    """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown``
+    for other embeddings.
+
+    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier
+    versions too.
+    """
+    return {"fp32": "float32", "bf16": "bf16"}.get(name.rpartition("-")[2], "unknown")

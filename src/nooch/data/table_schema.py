@@ -36,6 +36,7 @@ __all__ = [
     "check_columns",
     "check_file_names",
     "check_images",
+    "class_name",
     "complete_columns",
     "dataset_error",
     "identifiers",
@@ -272,6 +273,14 @@ def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> Non
         f"class {classes[column]} has area {area:.6g} in image {image}",
         allowed=f"{allowed}; NaN where unknown",
     )
+
+
+def class_name(text: str, where: object = None) -> str:
+    """A class name as COCO-Stuff spells it: spaces become underscores ("fire_hydrant")."""
+    name = "_".join(text.split())
+    if not name:
+        raise InputError("a class has an empty name", where=where)
+    return name
 
 
 def check_classes(classes: Sequence[str]) -> None:
