@@ -16,14 +16,9 @@ from nooch.errors import FormatError, InputError, ParameterError
 from nooch.files import Place
 
 __all__ = [
-    "UNREADABLE_ARRAY",
-    "check_embedding_name",
-    "embedding_precision",
-    "load_embedding",
-    "read_array",
-    "save_embedding",
-    "write_array",
-]
+    "UNREADABLE_ARRAY", "check_embedding_name", "embedding_precision", "load_embedding",
+    "read_array", "save_embedding", "write_array",
+]  # fmt: skip
 
 _AGAIN = "write the dataset again"
 

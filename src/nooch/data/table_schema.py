@@ -16,34 +16,12 @@ from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
-    "ALL",
-    "ANNOTATED",
-    "AREAS",
-    "CAPTIONS",
-    "COLUMN_OF_KIND",
-    "CORE_COLUMNS",
-    "EXCEPTIONS",
-    "IMAGES",
-    "IMPORT_AGAIN",
-    "KINDS",
-    "NAMES",
-    "SPLITS",
-    "Column",
-    "Schema",
-    "check_areas",
-    "check_captions",
-    "check_classes",
-    "check_columns",
-    "check_file_names",
-    "check_images",
-    "class_name",
-    "complete_columns",
-    "dataset_error",
-    "identifiers",
-    "is_ascending",
-    "type_name",
+    "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CORE_COLUMNS", "EXCEPTIONS",
+    "IMAGES", "IMPORT_AGAIN", "KINDS", "NAMES", "SPLITS", "Column", "Schema", "check_areas",
+    "check_captions", "check_classes", "check_columns", "check_file_names", "check_images",
+    "class_name", "complete_columns", "dataset_error", "identifiers", "is_ascending", "type_name",
     "unsafe_names",
-]
+]  # fmt: skip
 
 SPLITS = ("train", "valid", "test")
 ALL = "all"
