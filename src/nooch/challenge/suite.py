@@ -299,6 +299,32 @@ class Suite(Displayed):
         )
         return Suite(header, self._source, self.dataset)
 
+    def select_keys(
+        self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()
+    ) -> tuple[tuple[str, str, str], ...]:
+        """The (criterion, task, split) of sets with these names; all where none are given.
+
+        Raises:
+            ParameterError: a name that the suite does not have, or no set.
+        """
+        wanted, known = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
+        for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
+            for name in names:
+                check_one_of(kind, name, options, owner="the suite")
+        chosen = tuple(
+            key
+            for key in self.keys
+            if all(not names or part in names for part, names in zip(key, wanted, strict=True))
+        )
+        if not chosen:
+            reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
+            raise ParameterError(
+                "there is no such challenge set in the suite"
+                + (f" ({reasons[0]})" if reasons else ""),
+                remedy="nooch show SUITE lists the sets",
+            )
+        return chosen
+
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
-from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
+from nooch.criteria.cooccurrence import CE, FittedCE
+from nooch.criteria.cue_areas import require_areas
 from nooch.criteria.fitted_criterion import (
     Criterion,
     Fitted,

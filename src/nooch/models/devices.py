@@ -15,13 +15,13 @@ _SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 
-def require_packages(purpose: str = "a backbone") -> None:
+def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
     """Raise MissingExtraError where torch or transformers is not installed."""
     for package in ("torch", "transformers"):
         try:
             __import__(package)
         except ImportError as error:
-            raise MissingExtraError(package, "train", purpose) from error
+            raise MissingExtraError(package, extra, purpose) from error
 
 
 def choose_device(device: str = "auto") -> str:
