@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.criteria import FittedCE, FittedGist, fitted_from_json
+from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.site.data_scripts import packed, sparse
@@ -58,10 +58,7 @@ def page_cues(fitted: FittedCE, task: str) -> PageCues:
 
 def fitted_of(suite: Suite, criterion: str, kind: type[T]) -> T | None:
     """A criterion of the suite with its statistics, if it is of this kind and has them."""
-    record = suite.header.criteria[criterion]
-    if record.fitted is None:
-        return None
-    fitted = fitted_from_json(record.kind, record.fitted)
+    fitted = suite.header.criteria[criterion].restored()
     return fitted if isinstance(fitted, kind) else None
 
 
