@@ -16,8 +16,9 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BatchOption", "BootstrapOption", "CodecOption",
-    "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption",
+    "AllowUnannotatedOption", "AnnotationsOption", "BaselineOption", "BatchOption",
+    "BootstrapOption", "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption",
+    "DeviceOption", "DpiOption",
     "EncoderOption", "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption",
     "OverwriteOption", "Precision", "PrecisionOption", "PredictionsArgument",
     "ProcessesOption", "ResamplesSeedOption",
@@ -178,6 +179,7 @@ ThresholdOption: Any = Option(
     help="Positive above this probability: a number, a file of task and threshold, or valid"
     " (chosen there for each task).",
 )
+BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
