@@ -187,10 +187,15 @@ def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
 
 
 def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
-    """One row for each image and task; several answers about one are averaged."""
-    text = answers["answer"].fill_null("")
-    verdicts = {answer: RULES[rule](answer) for answer in text.unique()}
-    said = text.replace_strict(verdicts, return_dtype=pl.Boolean)
+    """One row for each image and task; several answers about one are averaged.
+
+    Where each answer has a probability of yes, that says yes or no, not the rule.
+    """
+    said = answers["probability"] > 0.5
+    if answers["probability"].null_count():
+        text = answers["answer"].fill_null("")
+        verdicts = {answer: RULES[rule](answer) for answer in text.unique()}
+        said = text.replace_strict(verdicts, return_dtype=pl.Boolean)
     yes = pl.col("yes")
     groups = (
         answers.with_columns(yes=said)

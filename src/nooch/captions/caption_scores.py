@@ -16,8 +16,7 @@ from nooch.display import DisplayTable
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import ContextRates, context_rates, headline
 from nooch.evaluation.scores import ComparedRuns
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, as_dataset, load_dataset
+from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
@@ -128,7 +128,8 @@ def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None
     """The dataset itself or that of a folder; None if it is not there or has changed."""
     if isinstance(source, str):
         try:
-            source = load_dataset(source)
+            source = open_dataset(source)
+            _ = source.images
         except NoochError:
             return None
     return source if source is not None and source.fingerprint == fingerprint else None
@@ -284,6 +285,32 @@ class Suite(Displayed):
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
         return Suite(header, self._source, self.dataset)
+
+    def select_keys(
+        self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()
+    ) -> tuple[tuple[str, str, str], ...]:
+        """The (criterion, task, split) of sets with these names; all where none are given.
+
+        Raises:
+            ParameterError: a name that the suite does not have, or no set.
+        """
+        wanted, known = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
+        for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
+            for name in names:
+                check_one_of(kind, name, options, owner="the suite")
+        chosen = tuple(
+            key
+            for key in self.keys
+            if all(not names or part in names for part, names in zip(key, wanted, strict=True))
+        )
+        if not chosen:
+            reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
+            raise ParameterError(
+                "there is no such challenge set in the suite"
+                + (f" ({reasons[0]})" if reasons else ""),
+                remedy="nooch show SUITE lists the sets",
+            )
+        return chosen
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).

@@ -16,8 +16,8 @@ from typer.core import TyperGroup
 from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
+    ask,
     bench,
-    captions,
     check,
     classes,
     download,
@@ -55,8 +55,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (
-        check.check_command, predict.predict_command, evaluate.evaluate_command,
-        captions.captions_command, check.slices_command,
+        check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
+        ask.captions_command, check.slices_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nooch.data import class_name, id_column, read_arrays
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.errors import InputError, MissingExtraError, some_of
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.prediction_tables import scale_of

@@ -13,7 +13,7 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data import class_name, id_column, read_table
-from nooch.data.disk_tables import checked_read, table_files
+from nooch.data.data_files import checked_read, table_files
 from nooch.english import plural
 from nooch.errors import InputError, some_of
 from nooch.evaluation.prediction_format import PredictionFormat

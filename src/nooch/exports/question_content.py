@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nooch.data.disk_tables import parquet_bytes
+from nooch.data.data_files import parquet_bytes
 from nooch.errors import InputError
 from nooch.exports.export_contract import Content
 from nooch.questions import QuestionOptions, Questions, draw_questions, image_names

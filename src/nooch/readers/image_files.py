@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 
 from nooch.data import Dataset, ImageId
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = [
     "ENDING_PATTERN",
     "IMAGE_ENDINGS",
     "ImageIndex",
+    "files_of",
     "ids_in_names",
     "image_paths",
     "list_images",
@@ -98,6 +100,26 @@ class ImageIndex:
         if isinstance(image_id, int):
             stems += [f"{prefix}{image_id:012d}" for prefix in _COCO_PREFIXES]
         return next((path for stem in stems if (path := self.by_stem(stem))), None)
+
+
+def files_of(
+    ids: Sequence[ImageId],
+    data: Dataset | None,
+    images: str | Path | None,
+    names: Mapping[ImageId, str | None] = MappingProxyType({}),
+) -> list[Path]:
+    """Files of images below ``images`` or the dataset's folder, by the dataset's or other known
+    names, else by their ids. Raises ParameterError: no folder. InputError: images that it lacks.
+    """
+    root = images or (None if data is None else data.image_root)
+    if root is None:
+        allowed = "`images` DIR, or a dataset that records their folder"
+        raise ParameterError("where are the images?", allowed=allowed)
+    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    index, known = ImageIndex(root), known | dict(names)
+    found = [index.by_file_name(known.get(i) or "") or index.by_id(i) for i in ids]
+    wanted = [path or known.get(i) for path, i in zip(found, ids, strict=True)]
+    return index.all_of(ids, wanted, "`images`")
 
 
 def list_images(root: str | Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import class_name
-from nooch.data.disk_tables import are_exact_integers
+from nooch.data.data_files import are_exact_integers
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.limits import MOST_AREA
 from nooch.readers.image_rows import Entries
