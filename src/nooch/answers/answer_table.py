@@ -89,6 +89,7 @@ def read_answers(
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
     frame, about = _averaged(known, rule)
+    about += _disagreeing(frame, suite)
     return Answers(run or Path(path).stem, frame, rule, notes + about)
 
 
@@ -169,6 +170,20 @@ def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Se
     places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
     found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
     return found["at"].cast(pl.Int64)
+
+
+def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
+    """A note where the file of questions labels images in another way than the suite."""
+    labeled = answers.drop_nulls("label")
+    tasks, wrong = set(labeled["task"]), []
+    # criteria differ in images alone
+    for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
+        rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
+        positive = pl.col("cell").str.ends_with("positive")
+        wrong.append(rows.filter((pl.col("label") == 1) != positive))
+    differ = [f"{row['task']} {row['image_id']}" for some in wrong for row in some.to_dicts()]
+    text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+    return [f"{text}: {some_of(differ)}"] if differ else []
 
 
 def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
