@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nooch.benching.bench_run import bench
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
-    from nooch.calibrating.suite_agreement import SuiteAgreement, verify
+    from nooch.calibrating.suite_agreement import verify
     from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_captions
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.checking.check import Checked, CheckOptions, check
@@ -94,7 +94,7 @@ _NAMES = {
     "nooch.benching.bench_run": "bench",
     "nooch.caches.features": "FeatureOptions extract_features load_features",
     "nooch.caches.pixels": "PixelCache build_pixels",
-    "nooch.calibrating.suite_agreement": "SuiteAgreement verify",
+    "nooch.calibrating.suite_agreement": "verify",
     "nooch.captions.caption_scores": "CaptionOptions CaptionScores score_captions",
     "nooch.challenge": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
     "nooch.checking.check": "CheckOptions Checked check",
@@ -153,7 +153,7 @@ __all__ = [
     "DatasetImportOptions", "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "Gist",
     "LocalEngine", "LongTable", "MapReading", "Method", "NoochError", "PixelCache",
     "PredictionFormat", "Predictions", "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan",
-    "Suite", "SuiteAgreement", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
+    "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
     "WaterbirdsOptions", "__version__", "attribute_table", "bench", "build_pixels", "check",
     "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine", "evaluate", "explain",
     "export", "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",

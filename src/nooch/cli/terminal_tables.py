@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from nooch.challenge import Suite
 from nooch.cli.option_parsing import Format
-from nooch.cli.terminal_output import hint, print_json, print_table
+from nooch.cli.terminal_output import hint, note, print_json, print_table
 from nooch.english import counted
 
 __all__ = [
-    "MOST", "print_counts", "print_cues", "print_found", "print_left_out", "print_overlap",
-    "print_skipped", "print_thresholds",
+    "MOST", "print_agreement", "print_counts", "print_cues", "print_found", "print_left_out",
+    "print_overlap", "print_skipped", "print_thresholds",
 ]  # fmt: skip
 
 
@@ -158,6 +160,20 @@ def print_thresholds(suite: Suite) -> None:
         if rows:
             columns = ["criterion", "task", "positives below", "negatives above", "too few"]
             print_table(f"Thresholds on support ({split})", columns, rows, left=2)
+
+
+def print_agreement(table: pl.DataFrame, format: Format) -> None:
+    """How far the sets of two suites agree: a row for each task and set, metrics with intervals."""
+    if format is Format.json:
+        print_json(table.to_dicts())
+        return
+    value, low, high = (pl.col(n).round(3).cast(pl.String) for n in ("value", "low", "high"))
+    shown = pl.concat_str(value, pl.format(" [{}, {}]", low, high).fill_null(""))
+    index = ["criterion", "task", "set", "images", "first", "second", "both"]
+    wide = table.with_columns(shown=shown).pivot("metric", index=index, values="shown")
+    rows = wide.filter(pl.any_horizontal(pl.col("jaccard", "kappa").is_not_null())).rows()
+    print_table("Agreement of the suites", wide.columns, rows, left=3)
+    note("precision: the share of the first set that is in the second; recall: the reverse")
 
 
 def print_overlap(overlap: list[dict[str, Any]]) -> None:
