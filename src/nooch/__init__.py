@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nooch.benching.bench_run import bench
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
+    from nooch.calibrating.calibration_file import Calibration, read_calibration
+    from nooch.calibrating.calibration_run import CalibrateOptions, calibrate
     from nooch.calibrating.suite_agreement import verify
     from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_captions
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
@@ -94,6 +96,8 @@ _NAMES = {
     "nooch.benching.bench_run": "bench",
     "nooch.caches.features": "FeatureOptions extract_features load_features",
     "nooch.caches.pixels": "PixelCache build_pixels",
+    "nooch.calibrating.calibration_file": "Calibration read_calibration",
+    "nooch.calibrating.calibration_run": "CalibrateOptions calibrate",
     "nooch.calibrating.suite_agreement": "verify",
     "nooch.captions.caption_scores": "CaptionOptions CaptionScores score_captions",
     "nooch.challenge": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
@@ -148,24 +152,25 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "CE", "Attribute", "BoxReading", "CaptionOptions", "CaptionScores", "ChallengeSet",
-    "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
-    "DatasetImportOptions", "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "Gist",
-    "LocalEngine", "LongTable", "MapReading", "Method", "NoochError", "PixelCache",
-    "PredictionFormat", "Predictions", "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan",
-    "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
-    "WaterbirdsOptions", "__version__", "attribute_table", "bench", "build_pixels", "check",
-    "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine", "evaluate", "explain",
-    "export", "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
-    "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
-    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
-    "published_suite", "read_boxes", "read_coco", "read_config", "read_label_maps", "read_labels",
-    "read_long_table", "read_published", "read_results", "read_table_of_images", "read_task_map",
-    "read_thresholds", "read_waterbirds", "save_dataset", "save_figures", "save_gallery",
-    "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
-    "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
-    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "CE", "Attribute", "BoxReading", "CalibrateOptions", "Calibration", "CaptionOptions",
+    "CaptionScores", "ChallengeSet", "CheckOptions", "Checked", "CocoReading", "Columns",
+    "Combination", "ContextScores", "Dataset", "DatasetImportOptions", "EvaluateOptions",
+    "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
+    "Method", "NoochError", "PixelCache", "PredictionFormat", "Predictions", "Scores",
+    "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions",
+    "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__", "attribute_table", "bench",
+    "build_pixels", "calibrate", "check", "collect", "contact_sheet", "cue_findings", "divide",
+    "embed", "engine", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
+    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
+    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
+    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",
+    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
+    "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",
+    "read_waterbirds", "save_dataset", "save_figures", "save_gallery", "save_predictions",
+    "save_scores", "save_suite", "save_sweep", "score_captions", "score_waterbirds",
+    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "verify",
+    "waterbirds_table", "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

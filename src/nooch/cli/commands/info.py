@@ -99,6 +99,7 @@ def show_command(
     shown = shown.only(terminal_tables.print_counts(shown, named, most, SMALLEST))
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
+    terminal_tables.print_expected(shown)
     terminal_tables.print_thresholds(shown)
     terminal_tables.print_overlap(overlaps(shown))
 
