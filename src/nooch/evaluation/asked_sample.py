@@ -16,11 +16,11 @@ from nooch.challenge.suite import SetRecord
 from nooch.data import ImageId
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import context_rates, headline
+from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
-from nooch.evaluation.predictions import Predictions, positions
+from nooch.evaluation.predictions import Predictions, positions, union_of
 
-__all__ = ["AskedSample", "answers_as_predictions", "context_lines"]
+__all__ = ["AskedSample", "answers_as_predictions", "rates_by_criterion"]
 
 Key = tuple[str, str, str]
 
@@ -67,42 +67,33 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         in_words=in_words,
         read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
         notes=tuple(answers.notes),
+        said=frame,
     )
 
 
-def context_lines(
-    run: Predictions, suite: Suite, keys: Sequence[tuple[str, str, str]], bootstrap: int, seed: int
-) -> list[str]:
-    """A line per criterion: how often the run says yes to an absent object, by context.
+def rates_by_criterion(
+    run: Predictions, suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
+) -> dict[str, ContextRates]:
+    """How often the run says yes, by context, under each criterion.
 
     Args:
-        run: with ``weights``.
+        run: with ``said``.
         suite: the suite, with the images that were asked about alone.
         keys: (criterion, task, split) of its sets that are scored.
         bootstrap: resamples for the intervals; 0 for Wilson's.
         seed: of the resamples.
     """
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for key in keys:
-        if key[1] not in run.tasks or run.weights is None:
-            continue
-        challenge, row = suite.set(*key), run.tasks.index(key[1])
-        said = pl.DataFrame(
-            {
-                "image_id": run.image_ids.cast(challenge.image_ids.dtype, strict=False),
-                "yes": run.values[row] > 0.5,
-                "weight": run.weights[row],
-            }
-        ).filter(pl.col("weight") > 0)
-        parts.setdefault(key[0], []).append(said.join(challenge.cell_frame, on="image_id"))
-    lines = []
-    for criterion, frames in parts.items():
-        rows = pl.concat(frames)
+    rates: dict[str, ContextRates] = {}
+    if run.said is None:
+        return rates
+    said = run.said.with_columns(yes=(pl.col("value") > 0.5).fill_null(value=False))
+    for criterion in dict.fromkeys(key[0] for key in keys):
+        cells = pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
+        rows = said.with_columns(ids).join(cells, on=["image_id", "task"])
         if rows.height:
-            rates = context_rates(rows, bootstrap=bootstrap, seed=seed)
-            if line := headline(rates, "yes to"):
-                lines.append(f"{run.run}, {criterion}: {line}")
-    return lines
+            rates[criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
+    return rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +121,8 @@ class AskedSample:
         keys: Sequence[Key],
         overlay: LabelOverlay | None = None,
     ) -> AskedSample:
-        """The sample that runs with ``weights`` are about; other runs are scored on it, too.
+        """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
+        whole suite, where no run has weights and no label is corrected.
 
         Args:
             suite: the suite.
@@ -141,6 +133,8 @@ class AskedSample:
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
         """
+        if overlay is None and all(run.weights is None for run in runs):
+            return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
@@ -164,7 +158,7 @@ class AskedSample:
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
-        notes = _about(weights)
+        notes = _about(suite, keys, weights)
         if overlay is not None:
             number = counted(len(wrong), "corrected label")
             notes.append(f"{number}: these images are left out of the sets of their task")
@@ -185,13 +179,18 @@ def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]
     return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
 
 
-def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:
+def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
     if not weights:
         return []
-    number = sum(frame.height for frame in weights.values())
+    asked = of = 0
+    for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
+        ids = union_of(suite.set(*key) for key in keys if key[1:] == place)
+        known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
+        asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())
-    whole = ", weighted to the challenge sets" if unequal else ""
-    return [f"{number:,} images and tasks were asked about; scores are of these{whole}"]
+    more = ", weighted to the challenge sets" if unequal else ""
+    part = f"all {of:,}" if asked == of else f"a sample of {asked:,} of {of:,}"
+    return [f"asked about {part} images and tasks; scores are of these{more}"]
 
 
 def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:

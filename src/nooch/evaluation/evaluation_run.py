@@ -18,8 +18,9 @@ from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, context_lines
+from nooch.evaluation.asked_sample import AskedSample, rates_by_criterion
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.context_rates import headline
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
@@ -157,10 +158,18 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
+    overlay = None if asked.labels is None else read_label_overlay(asked.labels, suite)
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits], overlay)
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    for run in runs if sample.weights else ():
-        notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    contexts = {
+        (run.run, criterion): rates
+        for run in runs
+        for criterion, rates in rates_by_criterion(
+            run, sample.suite, wanted_sets, asked.bootstrap, asked.seed
+        ).items()
+    }
+    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
+    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
     notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
@@ -185,17 +194,7 @@ def evaluate(
     settings["dataset"] = suite.header.dataset.fingerprint
     settings |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
-    return Scores(table, differences, notes, settings, verdicts)
-
-
-def _sample(
-    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
-) -> AskedSample:
-    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
-    overlay = None if labels is None else read_label_overlay(labels, suite)
-    if overlay is None and all(run.weights is None for run in runs):
-        return AskedSample(suite, suite)
-    return AskedSample.of(suite, runs, keys, overlay)
+    return Scores(table, differences, notes, settings, verdicts, contexts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,7 @@ def load_predictions(
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
         label = name or (str(part) if whole else None)
         if isinstance(part, str | Path) and holds_answers(part):
-            of_part = [_answers(part, label, suite, how)]
+            of_part = [_answers(part, label, suite or images.data, how)]
         else:
             of_part = _read(part, label, tasks, images, how)
             of_part = [images.match(run, ignore_unknown=ignore) for run in of_part]
@@ -107,12 +107,12 @@ def described(runs: Sequence[Predictions]) -> str:
 
 
 def _answers(
-    path: str | Path, name: str | None, suite: Suite | None, how: PredictionFormat
+    path: str | Path, name: str | None, about: Suite | Dataset | None, how: PredictionFormat
 ) -> Predictions:
     """The run of a file of answers in words."""
-    if suite is None:
+    if about is None:
         raise InputError("holds answers, which need the suite that they are about", where=path)
-    read = read_answers(path, suite, questions=how.questions, rule=how.rule, run=name)
+    read = read_answers(path, about, questions=how.questions, rule=how.rule, run=name)
     return answers_as_predictions(read, how.unknown)
 
 

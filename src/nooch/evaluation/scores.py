@@ -12,6 +12,7 @@ import polars as pl
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.context_rates import ContextRates
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.metrics import ALL_METRICS
@@ -45,6 +46,7 @@ class Scores(TabularResult):
         notes: what a reader should know.
         settings: how the scores were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
+        contexts: (run, criterion) -> how often the run says yes in each context, of answers.
     """
 
     table: pl.DataFrame
@@ -52,6 +54,7 @@ class Scores(TabularResult):
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ConditionVerdict] = ()
+    contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
 
     @property
     def display(self) -> DisplayTable:

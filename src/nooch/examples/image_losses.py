@@ -124,14 +124,13 @@ class ImageLosses:
             if task in run.tasks:
                 of_methods.setdefault(_method(run), []).append(run)
         for method, runs in of_methods.items():
-            frames = [_frame(run, task) for run in runs]
+            frames = [
+                pl.DataFrame({"image_id": r.image_ids, "value": r.values[r.tasks.index(task)]})
+                for r in runs
+            ]
             outputs[method] = MethodOutputs(method, frames, runs[0].scale)
         return {method: outputs[method] for method in in_order(outputs)}
 
 
 def _method(run: Predictions) -> str:
     return run.method or run.run
-
-
-def _frame(run: Predictions, task: str) -> pl.DataFrame:
-    return pl.DataFrame({"image_id": run.image_ids, "value": run.values[run.tasks.index(task)]})
