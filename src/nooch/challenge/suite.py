@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -229,6 +229,18 @@ class Suite(Displayed):
         self.record(criterion, task, split)
         found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
         return replace(self._source(criterion, task, split), dataset=found_in)
+
+    def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
+        """Ids of the images of several sets, by default of all, ascending, each once."""
+        columns: list[pl.Series] = []
+        for key in self.keys if keys is None else keys:
+            ids = self.set(*key).image_ids
+            # most sets of a split have the same images
+            if not any(ids.equals(column) for column in columns):
+                columns.append(ids)
+        if len(columns) == 1:
+            return columns[0]
+        return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
 
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""

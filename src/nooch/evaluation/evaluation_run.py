@@ -24,7 +24,7 @@ from nooch.evaluation.context_rates import headline
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Aligned, Predictions, check_tasks, union_of
+from nooch.evaluation.predictions import Aligned, Predictions, check_tasks
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
@@ -223,7 +223,7 @@ class _SplitScores:
             record = suite.record(*key)
             if record.positives + record.negatives == suite.header.dataset.splits.get(key[2]):
                 return suite.set(*key).image_ids
-        return union_of(suite.set(*key) for key in self.keys)
+        return suite.image_ids(self.keys)
 
     @cached_property
     def groups(self) -> Groups:

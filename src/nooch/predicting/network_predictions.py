@@ -13,7 +13,6 @@ from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
-from nooch.evaluation.predictions import union_of
 from nooch.files import Place, check_output_file
 from nooch.models.device_memory import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
@@ -77,7 +76,7 @@ def find_images(
     for split in splits or ():
         check_one_of("split", split, suite.splits, owner="the suite")
     keys = [key for key in suite.keys if key[1] in tasks and (not splits or key[2] in splits)]
-    ids = union_of(suite.set(*key) for key in keys)
+    ids = suite.image_ids(keys)
     if not len(ids):
         raise ParameterError(
             "there is no image to predict", allowed="tasks and splits that have a challenge set"

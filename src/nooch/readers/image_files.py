@@ -6,12 +6,23 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, some_of
 
-__all__ = ["IMAGE_ENDINGS", "ImageIndex", "image_paths", "list_images"]
+__all__ = [
+    "ENDING_PATTERN",
+    "IMAGE_ENDINGS",
+    "ImageIndex",
+    "ids_in_names",
+    "image_paths",
+    "list_images",
+    "numbers_in_names",
+]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+ENDING_PATTERN = rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)})$"
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 
@@ -132,3 +143,25 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
         raise InputError("the dataset has no images")
     ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
     return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")
+
+
+def numbers_in_names(names: pl.Series) -> pl.Series:
+    """The number at the end of names without their endings, Int64: 285 of ``COCO_000285.jpg``; null
+    where there is none.
+    """
+    stems = names.str.replace(ENDING_PATTERN, "")
+    return stems.str.extract(r"(\d+)$").cast(pl.Int64, strict=False).alias("image_id")
+
+
+def ids_in_names(names: pl.Series, ids: pl.Series) -> pl.Series:
+    """The image whose id a file name, path or text is, or ends with in digits; null where there is
+    none.
+
+    Args:
+        names: String (n,).
+        ids: of the images, Int64 or String.
+    """
+    stems = names.str.replace(r"^.*[/\\]", "").str.replace(ENDING_PATTERN, "")
+    forms = [form.cast(ids.dtype, strict=False) for form in (names, stems, numbers_in_names(stems))]
+    known = (pl.when(form.is_in(ids.implode())).then(form) for form in forms)
+    return pl.select(pl.coalesce(known).alias("image_id")).to_series()
