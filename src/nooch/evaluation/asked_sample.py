@@ -18,7 +18,7 @@ from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
-from nooch.evaluation.predictions import Predictions, positions, union_of
+from nooch.evaluation.predictions import Predictions, positions
 
 __all__ = ["AskedSample", "answers_as_predictions", "rates_by_criterion"]
 
@@ -184,7 +184,7 @@ def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame
         return []
     asked = of = 0
     for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
-        ids = union_of(suite.set(*key) for key in keys if key[1:] == place)
+        ids = suite.image_ids(key for key in keys if key[1:] == place)
         known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
         asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())

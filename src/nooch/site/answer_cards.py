@@ -77,7 +77,7 @@ def _with_answers(card: Card, answers: pl.DataFrame, label: int) -> Card:
         words = cut_text(" ".join((answer or "").split()) or "(no words)")
         verdict = "neither" if value is None else _WORDS[value > 0.5]
         said.append((run, verdict, words[:_SHORT], words[_SHORT:]))
-    question = cut_text(" ".join(answers["question"][0].split()))
+    question = cut_text(" ".join((answers["question"][0] or "").split()))
     lines = [("label", _WORDS[label]), *card.lines]
     return replace(card, lines=lines, question=question, answers=said)
 
@@ -108,7 +108,7 @@ def answer_sections(
         records = [suite.record(*key) for key in suite.keys if key[::2] == (criterion, split)]
         hard = sum(record.hard_negatives for record in records)
         easy = sum(record.negatives for record in records) - hard
-        asked = "Asked about {:,} of {:,} hard and {:,} of {:,} easy negatives of {}"
+        asked = "Asked about {:,} of {:,} hard and {:,} of {:,} easy negatives of split {}"
         n_hard, n_easy = rates.select("n", "n_easy").row(0)
         hint = asked.format(n_hard, hard, n_easy, easy, split)
         rows = rates.head(MOST_ROWS).to_dicts()
