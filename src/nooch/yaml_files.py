@@ -7,7 +7,19 @@ from typing import Any
 
 from nooch.errors import InputError
 
-__all__ = ["read_yaml"]
+__all__ = ["read_yaml", "yaml_value"]
+
+
+def yaml_value(text: str, where: object) -> Any:
+    """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        # a number of thousands of digits, a date that there is not, or lists in lists in lists
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -16,14 +28,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or is no mapping.
     """
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(
-            f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file"
-        ) from error
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed="a YAML file") from error
+    content = yaml_value(text, path)
     if content is None:
         return {}
     if not isinstance(content, dict):

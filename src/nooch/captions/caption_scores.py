@@ -15,9 +15,8 @@ from nooch.challenge import Suite
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
-from nooch.options import options_from
 from nooch.report.score_files import result_bytes
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 

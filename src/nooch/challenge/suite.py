@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, as_dataset, load_dataset
+from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
@@ -128,7 +128,8 @@ def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None
     """The dataset itself or that of a folder; None if it is not there or has changed."""
     if isinstance(source, str):
         try:
-            source = load_dataset(source)
+            source = open_dataset(source)
+            _ = source.images
         except NoochError:
             return None
     return source if source is not None and source.fingerprint == fingerprint else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -38,14 +37,12 @@ from nooch.cli.commands import (
     sweep_thresholds,
     waterbirds,
 )
+from nooch.cli.failure_report import report_failure
 from nooch.cli.terminal_output import fail, note, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
 __all__ = ["COMMANDS", "app", "command_name", "run"]
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
-
 
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
@@ -117,8 +114,10 @@ class _Commands(TyperGroup):
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            if error.errno not in _DISK:
+            if isinstance(error, NoochError) or error.errno is None:
                 raise
             raise OutputError(
                 f"cannot read or write: {error.strerror}", where=error.filename
@@ -153,7 +152,9 @@ def _root(
 
 
 def run() -> None:
-    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 130 or 143 interrupted."""
+    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 70 an internal error, 130 or 143
+    interrupted.
+    """
     # waiting threads must not keep CPUs busy: on a shared machine that costs most of the time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
@@ -168,6 +169,10 @@ def run() -> None:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - nobody sees a traceback: the report has it
+        sys.exit(report_failure(error))
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

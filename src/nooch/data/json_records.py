@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.data.disk_tables import checked_read, read_table
+from nooch.data.data_files import checked_read, read_table
 from nooch.errors import InputError, MissingExtraError
 from nooch.files import read_bytes
 

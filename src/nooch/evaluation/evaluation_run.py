@@ -52,9 +52,8 @@ from nooch.evaluation.task_scores import (
     score_task,
 )
 from nooch.metrics import ANSWER_METRICS, METRICS
-from nooch.options import options_from
 from nooch.resources import usable_cpus
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["EvaluateOptions", "evaluate"]
 

@@ -28,8 +28,7 @@ from nooch.evaluation.task_scores import (
     with_replicates,
 )
 from nooch.metrics import METRICS
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["PairedOptions", "paired"]
 

@@ -17,7 +17,6 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
-    "PLURAL",
     "SCALES",
     "Aligned",
     "Predictions",
@@ -28,8 +27,6 @@ __all__ = [
     "one_each",
     "positions",
 ]
-
-PLURAL = {"logit": "logits", "probability": "probabilities"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.exports import Content, Exported, Key, exporter
 from nooch.files import Place
-from nooch.options import options_from
 from nooch.questions import QuestionOptions
+from nooch.shared_types import options_from
 
 __all__ = ["ExportSelection", "export"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nooch.errors import InputError, MissingExtraError
+from nooch.errors import InputError
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
@@ -19,18 +19,8 @@ __all__ = [
     "pretrained",
     "quietly",
     "refuse_lacking",
-    "require_packages",
     "silently",
 ]
-
-
-def require_packages(purpose: str = "a backbone") -> None:
-    """Raise MissingExtraError where torch or transformers is not installed."""
-    for package in ("torch", "transformers"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise MissingExtraError(package, "train", purpose) from error
 
 
 def preprocessing_of(

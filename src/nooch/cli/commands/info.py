@@ -95,7 +95,7 @@ def show_command(
         print_json(summary(shown.only(named) if named else shown))
         return
     most = len(shown.tasks) if everything else terminal_tables.MOST
-    shown = terminal_tables.print_counts(shown, named, most, SMALLEST)
+    shown = shown.only(terminal_tables.print_counts(shown, named, most, SMALLEST))
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
