@@ -20,7 +20,7 @@ from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 
-__all__ = ["AskedSample", "answers_as_predictions", "rates_by_criterion"]
+__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers"]
 
 Key = tuple[str, str, str]
 
@@ -71,28 +71,31 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     )
 
 
-def rates_by_criterion(
-    run: Predictions, suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
-) -> dict[str, ContextRates]:
-    """How often the run says yes, by context, under each criterion.
+def rates_of_answers(
+    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
+) -> dict[tuple[str, str], ContextRates]:
+    """(run, criterion) -> how often the run says yes, by context.
 
     Args:
-        run: with ``said``.
+        runs: those with ``said`` count.
         suite: the suite, with the images that were asked about alone.
         keys: (criterion, task, split) of its sets that are scored.
         bootstrap: resamples for the intervals; 0 for Wilson's.
         seed: of the resamples.
     """
-    rates: dict[str, ContextRates] = {}
-    if run.said is None:
-        return rates
-    said = run.said.with_columns(yes=(pl.col("value") > 0.5).fill_null(value=False))
-    for criterion in dict.fromkeys(key[0] for key in keys):
-        cells = pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
-        ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
-        rows = said.with_columns(ids).join(cells, on=["image_id", "task"])
-        if rows.height:
-            rates[criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
+    rates = {}
+    answered = [(run.run, run.said) for run in runs if run.said is not None]
+    yes = (pl.col("value") > 0.5).fill_null(value=False)
+    cells = {
+        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
+    }
+    for run, said in answered:
+        for criterion, frame in cells.items():
+            ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
+            rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
+            if rows.height:
+                rates[run, criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
     return rates
 
 
@@ -158,7 +161,7 @@ class AskedSample:
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
-        notes = _about(suite, keys, weights)
+        notes = _about(suite, keys, weights) if weights else []
         if overlay is not None:
             number = counted(len(wrong), "corrected label")
             notes.append(f"{number}: these images are left out of the sets of their task")
@@ -180,8 +183,6 @@ def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]
 
 
 def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
-    if not weights:
-        return []
     asked = of = 0
     for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
         ids = suite.image_ids(key for key in keys if key[1:] == place)

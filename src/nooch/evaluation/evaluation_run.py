@@ -18,7 +18,7 @@ from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, rates_by_criterion
+from nooch.evaluation.asked_sample import AskedSample, rates_of_answers
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.context_rates import headline
 from nooch.evaluation.known_images import KnownImages
@@ -160,13 +160,7 @@ def evaluate(
     overlay = None if asked.labels is None else read_label_overlay(asked.labels, suite)
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits], overlay)
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    contexts = {
-        (run.run, criterion): rates
-        for run in runs
-        for criterion, rates in rates_by_criterion(
-            run, sample.suite, wanted_sets, asked.bootstrap, asked.seed
-        ).items()
-    }
+    contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
     lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
     notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
     notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]

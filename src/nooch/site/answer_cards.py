@@ -61,9 +61,7 @@ def answer_groups(
             order = ["len", "value", "support", "row"]
             first = ranked.sort(order, descending=[True, False, False, False])["row"].head(n)
             cards = [
-                _with_answers(
-                    image_card(view, images, criterion, row), inside.filter(row=row), 1 - code
-                )
+                _said(image_card(view, images, criterion, row), inside.filter(row=row), 1 - code)
                 for row in first
             ]
             title = f"{side}, {wrong.height:,} of {inside.height:,} answers"
@@ -71,7 +69,7 @@ def answer_groups(
     return groups
 
 
-def _with_answers(card: Card, answers: pl.DataFrame, label: int) -> Card:
+def _said(card: Card, answers: pl.DataFrame, label: int) -> Card:
     said = []
     for run, answer, value in answers.select("run", "answer", "value").rows():
         words = cut_text(" ".join((answer or "").split()) or "(no words)")

@@ -218,9 +218,7 @@ def _results(
         if (folder / RUNS_MARKER).is_file()
     ]
     merged = merge([results for _, results in of_folders]) if of_folders else None
-    # words alone have no losses
-    known = [run for run in options.predictions if not run.in_words]
-    return merged, ImageLosses(suite, runs, known)
+    return merged, ImageLosses(suite, runs, options.predictions)
 
 
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
