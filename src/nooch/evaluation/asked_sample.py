@@ -124,8 +124,7 @@ class AskedSample:
         keys: Sequence[Key],
         overlay: LabelOverlay | None = None,
     ) -> AskedSample:
-        """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
-        whole suite, where no run has weights and no label is corrected.
+        """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
         Args:
             suite: the suite.
@@ -136,8 +135,6 @@ class AskedSample:
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
         """
-        if overlay is None and all(run.weights is None for run in runs):
-            return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}

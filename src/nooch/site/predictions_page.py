@@ -13,7 +13,7 @@ from nooch.display import DisplayTable
 from nooch.english import counted
 from nooch.errors import NoochError
 from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.asked_sample import AskedSample
+from nooch.evaluation.evaluation_run import sample_of
 from nooch.evaluation.predictions import Aligned
 from nooch.report.score_tables import tables_of
 from nooch.shared_types import Progress
@@ -28,22 +28,14 @@ ANSWERS_SHOWN = ("accuracy", "recall", "fpr", "yes_rate", "dprime", "response_cr
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
     """Scores of the runs that can be scored, those of the same images together; ``problems`` say
-    why others cannot. ``metrics`` are those that the tables show.
+    why others cannot. ``tables`` are what ``nooch evaluate`` prints: by task, by context cue, and
+    differences between runs.
     """
 
-    scores: Sequence[Scores] = ()
-    problems: Sequence[str] = ()
-    metrics: Sequence[str] = ()
-
-    @property
-    def tables(self) -> list[DisplayTable]:
-        """What ``nooch evaluate`` prints: by task, by context cue, and differences between runs."""
-        return [table for scores in self.scores for table in tables_of(scores, self.metrics)]
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader should know, each once."""
-        return list(dict.fromkeys(note for scores in self.scores for note in scores.notes))
+    scores: Sequence[Scores]
+    problems: Sequence[str]
+    tables: Sequence[DisplayTable]
+    notes: Sequence[str]
 
 
 def score_predictions(
@@ -83,9 +75,10 @@ def score_predictions(
         wanted += () if runs[0].weights is None else ANSWERS_SHOWN
         options = {"split": split, "metrics": wanted, "ignore_unknown": True, **scoring}
         scores.append(evaluate(suite, runs, progress=progress, **options))
-    return PredictionScores(
-        scores, problems, [*dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN])]
-    )
+    shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
+    tables = [table for one in scores for table in tables_of(one, shown)]
+    notes = dict.fromkeys(note for one in scores for note in one.notes)
+    return PredictionScores(scores, problems, tables, list(notes))
 
 
 def _check(suite: Suite, run: Predictions, split: str) -> None:
@@ -93,7 +86,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
         evaluate(suite, [run], split=split, ignore_unknown=True)
-    sample = AskedSample.of(suite, [run], keys).suite
+    sample = sample_of(suite, [run], keys, None).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
         Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
 
