@@ -13,8 +13,7 @@ from nooch.calibrating.calibration_file import Calibration
 from nooch.challenge import Suite
 from nooch.cli.option_parsing import Format
 from nooch.cli.terminal_output import hint, note, print_json, print_table
-from nooch.display import cell_text
-from nooch.english import counted
+from nooch.english import cell_text, counted
 
 __all__ = [
     "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected", "print_found", "print_left_out",
