@@ -86,9 +86,10 @@ def read_answers(
     if len(unanswered):
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
-    frame, about = _averaged(known, rule)
-    about += _disagreeing(frame, suite)
-    return Answers(run or Path(path).stem, frame, rule, notes + about)
+    frame, counts = _averaged(known, rule)
+    if isinstance(about, Suite):
+        counts += _disagreeing(frame, about)
+    return Answers(run or Path(path).stem, frame, rule, notes + counts)
 
 
 def _questions(

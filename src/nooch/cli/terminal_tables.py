@@ -16,8 +16,8 @@ from nooch.cli.terminal_output import hint, note, print_json, print_table
 from nooch.english import cell_text, counted
 
 __all__ = [
-    "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected", "print_found", "print_left_out",
-    "print_overlap", "print_skipped", "print_thresholds",
+    "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected",
+    "print_found", "print_left_out", "print_overlap", "print_skipped", "print_thresholds",
 ]  # fmt: skip
 
 
