@@ -22,15 +22,9 @@ from urllib3.response import BaseHTTPResponse
 from nooch.version import __version__
 
 __all__ = [
-    "Client",
-    "MirrorError",
-    "Pace",
-    "Patience",
-    "RangeError",
-    "RetryError",
-    "read_block",
+    "Client", "MirrorError", "Pace", "Patience", "RangeError", "RetryError", "read_block",
     "redirected",
-]
+]  # fmt: skip
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10

@@ -9,8 +9,16 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import hint, note, print_json, print_result, print_text, progress
-from nooch.english import counted
+from nooch.cli.terminal_output import (
+    hint,
+    note,
+    print_json,
+    print_result,
+    print_shown,
+    progress,
+    say,
+)
+from nooch.english import counted, printable
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
@@ -119,13 +127,14 @@ def captions_command(
     tasks: str = shared.TasksOption,
     bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
     seed: int = shared.ResamplesSeedOption,
+    baseline: str = shared.BaselineOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.captions import CaptionOptions, score_captions
     from nooch.challenge import load_suite
-    from nooch.report import RESULT_ENDINGS, write_file
+    from nooch.report import RESULT_ENDINGS, as_json, save_scores
 
     if out is not None:
         check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
@@ -137,15 +146,17 @@ def captions_command(
         synonyms=synonyms,
         bootstrap=bootstrap,
         seed=seed,
+        baseline=baseline,
     )
     with progress() as update:
         scores = score_captions(load_suite(suite), captions, options=options, progress=update)
     if out is not None:
-        write_file(out, scores.as_bytes(out.suffix))
+        save_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:
-        content = {"settings": dict(scores.settings), "notes": list(scores.notes)}
-        print_json({**content, "scores": scores.table.to_dicts()})
+        print_json(as_json(scores))
         return
-    print_text(f"{scores!r}\n")
+    print_shown(scores.tables)
+    for line in scores.notes:
+        say(printable(line))
     if out is not None:
         hint(f"{out}: {len(scores.table):,} values")
