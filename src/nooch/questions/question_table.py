@@ -102,23 +102,19 @@ def image_names(
     known: dict[ImageId, str | None] = {}
     if data is not None:
         known = dict(data.images.select("image_id", "file_name").iter_rows())
-    names: dict[ImageId, str | None]
-    if images is None:
-        names = {image_id: known.get(image_id) for image_id in ids}
-        where, remedy = None, "give the folder of images as `images`"
-    else:
-        index = ImageIndex(images)
-        names = {
-            image_id: index.by_file_name(known.get(image_id) or "") or index.by_id(image_id)
-            for image_id in ids
-        }
-        where, remedy = images, "give the folder that holds the images of all questions"
-    missing = [image_id for image_id, name in names.items() if name is None]
-    if missing:
+    index = None if images is None else ImageIndex(images)
+    names = {}
+    for image_id in ids:
+        name = known.get(image_id)
+        if index is not None:
+            name = index.by_file_name(name or "") or index.by_id(image_id)
+        if name is not None:
+            names[image_id] = name
+    if missing := [image_id for image_id in ids if image_id not in names]:
         raise InputError(
-            f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
-            where=where,
+            f"no file is known for {len(missing):,} of {len(ids):,} images: {some_of(missing)}",
+            where=images,
             allowed="files called by the dataset's names or by image ids",
-            remedy=remedy,
+            remedy="give the folder that holds the images of all questions as `images`",
         )
-    return {image_id: str(name) for image_id, name in names.items()}
+    return names
