@@ -27,7 +27,9 @@ __all__ = ["ask_command", "captions_command"]
 
 def ask_command(
     suite: Path = shared.SuiteArgument,
-    model: str = Option(..., help="Hub id or folder: an image-text-to-text model such as LLaVA."),
+    model: str = Option(
+        ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
+    ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     images: Path = shared.ImagesOption,
     dataset: Place = shared.DatasetOption,
@@ -48,6 +50,17 @@ def ask_command(
     device: str = shared.DeviceOption,
     precision: str = Option("auto", help="float32, bf16, or auto: bf16 on a GPU."),
     engine: str = shared.EngineOption,
+    endpoint: str = Option(
+        None, help="URL of an OpenAI-compatible server with the model; images are sent there."
+    ),
+    api_key_env: str = Option("OPENAI_API_KEY", help="Environment variable with its key, if any."),
+    concurrency: int = Option(8, min=1, help="Requests to the server at a time."),
+    rate_limit: float = Option(None, help="Requests per minute; no limit by default."),
+    timeout: float = Option(60, help="Seconds for one reply of the server."),
+    max_side: int = Option(None, min=1, help="Pixels to which the server's images are reduced."),
+    allow_unanswered: bool = Option(
+        False, "--allow-unanswered", help="Continue without replies that the server failed to give."
+    ),
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -55,6 +68,7 @@ def ask_command(
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions, plan_requests
+    from nooch.asking.endpoint_answers import EndpointOptions
     from nooch.work_folder import size_in_words
     from nooch.yaml_files import read_yaml_list
 
@@ -73,6 +87,8 @@ def ask_command(
         batch=batch,
         overwrite=overwrite,
     )
+    sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
+    server = None if endpoint is None else EndpointOptions(endpoint, *sending)
     if dry_run:
         facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
@@ -87,10 +103,11 @@ def ask_command(
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
+    if server is not None:
+        note(f"the images are sent over the network to {server.address}")
+    places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
     with watched(logs) as update:
-        asked = ask(
-            suite, out, model=model, options=options, data=dataset, progress=update, **places
-        )
+        asked = ask(suite, out, progress=update, **places)
     note(*asked.notes)
     done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
     contents = counted(asked.frame.height, "caption" if describe else "answer")
