@@ -298,7 +298,7 @@ def _errors(
     """How many objects each model misses, and in how many other images it claims one."""
     rows = []
     for task in tasks:
-        _, everything = labeled_images(part, task, split)
+        _, everything = labeled_images(part, task, split, runs)
         y = everything.labels
         for run in (run for run in runs if task in run.tasks):
             wrong = errors_of(run, everything)

@@ -13,6 +13,7 @@ from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.bootstrap import MOST_RESAMPLES
+from nooch.evaluation.context_rates import ContextRates
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.metrics import ALL_METRICS
@@ -68,9 +69,11 @@ class Scores(ComparedRuns):
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
             difference, low, high``.
         verdicts: on the conditions of ``fail_if``.
+        contexts: (run, criterion) -> how often the run says yes in each context, of answers.
     """
 
     verdicts: Sequence[ConditionVerdict] = ()
+    contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
 
     @property
     def display(self) -> DisplayTable:

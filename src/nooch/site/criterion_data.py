@@ -13,6 +13,7 @@ from nooch.challenge import SUBSETS, ChallengeSet, Suite
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
+from nooch.examples.task_views import UNKNOWN
 from nooch.site.data_scripts import packed, sparse
 
 __all__ = ["MOST_CUES", "PageCues", "criterion_parts", "fitted_of", "page_cues", "shown_criteria"]
@@ -21,7 +22,6 @@ T = TypeVar("T")
 
 MOST_CUES = 8
 """Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
-_NONE = 255
 _BY_HAND = "the cues of this task were given by hand"
 
 
@@ -97,7 +97,7 @@ def criterion_parts(
         part: dict[str, Any] = {"reason": None}
         if (name, task, images.split) in suite.keys:
             challenge = suite.set(name, task, images.split)
-            part["marks"] = packed(images.spread(challenge, challenge.subset, _NONE), "u1")
+            part["marks"] = packed(images.spread(challenge, challenge.subset, UNKNOWN), "u1")
             part["thresholds"] = [challenge.positive.threshold, challenge.negative.threshold]
             if cues is None and challenge.support is not None:
                 part["support"] = packed(images.spread(challenge, challenge.support, np.nan), "f8")
