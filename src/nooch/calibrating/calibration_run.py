@@ -218,9 +218,8 @@ class _TaskPair:
 def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision: float) -> float:
     """The threshold on predicted areas by which hard images of a side are found best.
 
-    Those of enough precision are the thresholds whose precision is at least ``precision``, less
-    a standard error where there are such. Of these it is the one of highest recall, then of highest
-    precision, then nearest to ``beta``; where there is none, the one of highest precision.
+    Of the thresholds that reach the precision, or else of those of the highest precision, it is the
+    one of highest recall, then of highest precision, then nearest to ``beta``.
 
     Args:
         areas: predicted, of the images predicted to be of that side, float64 (n,).
@@ -234,16 +233,11 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
     known = np.unique(areas)
     middles = known[:-1] + np.diff(known) / 2
     betas = np.array([beta, *middles[(middles > 0) & (middles <= 1)]])
-    found, right = (np.searchsorted(np.sort(a), betas, "left") for a in (areas, areas[hard]))
-    if not positive:
-        found, right = (
-            len(a) - np.searchsorted(np.sort(a), betas, "right") for a in (areas, areas[hard])
-        )
+    sign = 1 if positive else -1
+    ordered = (np.sort(sign * of) for of in (areas, areas[hard]))
+    found, right = (np.searchsorted(of, sign * betas, "left") for of in ordered)
     share = np.divide(right, found, out=np.zeros(len(betas)), where=found > 0)
-    error = np.sqrt(share * (1 - share) / np.maximum(found, 1))
-    for enough in (share - error >= precision, share >= precision, share == share.max()):
-        if enough.any():
-            break
+    enough = share >= min(precision, share.max())
     order = np.lexsort((np.abs(betas - beta), -share, -right, ~enough))
     return float(betas[order[0]])
 
