@@ -119,7 +119,9 @@ def calibrate(
             reached = "no image is found" if known[0] is None else f"{known[0]:.3f} out of fold"
             notes.append(f"{row['task']}, precision of {row['set']}: {reached}")
     betas = {
-        one.name: dict(zip(one.cues, one.betas(one.folds >= 0, asked).T.tolist(), strict=True))
+        one.name: dict(
+            zip(one.cues.values(), one.betas(one.folds >= 0, asked).T.tolist(), strict=True)
+        )
         for one in pairs
     }
     criterion = {
@@ -165,7 +167,8 @@ class _TaskPair:
     """A task in the images where its label and cues are known in both datasets.
 
     Attributes:
-        task: its true class; ``name`` the predicted one, ``cues`` the predicted cues.
+        task: its true class; ``name`` the predicted one.
+        cues: true cue -> predicted cue.
         image_ids: (n,); ``folds`` likewise, int64.
         labels: predicted and true, bool (2, n).
         areas: of the predicted cues, float64 (n, n_cues).
@@ -174,7 +177,7 @@ class _TaskPair:
 
     task: str
     name: str
-    cues: Sequence[str]
+    cues: Mapping[str, str]
     image_ids: pl.Series
     folds: NDArray[np.int64]
     labels: Bools
@@ -187,8 +190,8 @@ class _TaskPair:
         folds: NDArray[np.int64],
     ) -> _TaskPair:  # fmt: skip
         """The arrays of a task; ``cues`` are the true ones, those with a predicted class first."""
-        name, here = names[task], [names[cue] for cue in cues if cue in names]
-        areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here])
+        name, here = names[task], {cue: names[cue] for cue in cues if cue in names}
+        areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here.values()])
         true = np.column_stack([t.area(cue, unknown=np.nan) for cue in cues])
         labels = np.stack([p.labels(name, unknown=False), t.labels(task, unknown=False)])
         unknown = np.isnan(areas).any(axis=1) | np.isnan(true).any(axis=1)
