@@ -17,8 +17,7 @@ from nooch.english import counted
 
 __all__ = [
     "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected",
-    "print_found", "print_left_out",
-    "print_overlap", "print_skipped", "print_thresholds",
+    "print_found", "print_left_out", "print_overlap", "print_skipped", "print_thresholds",
 ]  # fmt: skip
 
 
