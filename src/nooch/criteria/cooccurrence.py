@@ -125,11 +125,6 @@ class CE:
                     allowed="other classes, each once",
                 )
 
-    def pair(self, task: str, cue: str) -> tuple[float, float]:
-        """The cue's beta for positives and for negatives."""
-        pair: Any = self.betas.get(task, {}).get(cue)
-        return pair or (self.beta, self.beta)
-
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
         """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
         del tasks
@@ -264,6 +259,17 @@ class FittedCE(SupportFitted):
                 largest[unknown] = np.nan
         return largest
 
+    def _pair(self, task: str, cue: str) -> tuple[float, float]:
+        """Betas of positives and of negatives."""
+        pair: Any = self.criterion.betas.get(task, {}).get(cue)
+        return pair or (self.criterion.beta, self.criterion.beta)
+
+    def _areas(self, data: Dataset, task: str, cue: str, labels: Any) -> tuple[Any, Any]:
+        """Rows where the cue is present, and its areas, to be compared with beta."""
+        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
+        exact = pair == (beta, beta)
+        return rows, areas if exact else scaled(areas, labels[rows], pair, beta)
+
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
@@ -298,7 +304,7 @@ class FittedCE(SupportFitted):
         known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         parts = [f"whether there is {cue} was not annotated" for cue in areas if cue not in known]
         for cue, area in sorted(known.items(), key=lambda item: -item[1]):
-            beta = self.criterion.pair(task, cue)[is_negative]
+            beta = self._pair(task, cue)[is_negative]
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"
