@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polars import DataFrame
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -153,6 +152,8 @@ def verify_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compare a suite with another, or with the published."""
+    from polars import DataFrame
+
     from nooch.calibrating.suite_agreement import verify
     from nooch.challenge import is_shipped
     from nooch.cli.terminal_tables import print_agreement
