@@ -17,13 +17,7 @@ from nooch.criteria.cue_betas import CueBetas, checked_betas, scaled
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, Thresholds, require_areas
 from nooch.data import KINDS, Dataset, Gaps
-from nooch.errors import (
-    FormatError,
-    ParameterError,
-    UndefinedError,
-    check_fraction,
-    check_one_of,
-)
+from nooch.errors import FormatError, ParameterError, UndefinedError, check_fraction, check_one_of
 
 __all__ = ["CE", "CEState", "FittedCE"]
 
@@ -270,12 +264,6 @@ class FittedCE(SupportFitted):
         pair: Any = self.criterion.betas.get(task, {}).get(cue)
         return pair or (self.criterion.beta, self.criterion.beta)
 
-    def _areas(self, data: Dataset, task: str, cue: str, labels: Any) -> tuple[Any, Any]:
-        """Rows where the cue is present, and its areas, to be compared with beta."""
-        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
-        exact = pair == (beta, beta)
-        return rows, areas if exact else scaled(areas, labels[rows], pair, beta)
-
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
@@ -294,6 +282,13 @@ class FittedCE(SupportFitted):
             hard = np.where(labels[rows], areas < beta, areas > beta)
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
+
+    def _areas(
+        self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""
+        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
+        return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
 
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
