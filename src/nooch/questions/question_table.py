@@ -13,7 +13,7 @@ from nooch.data import Dataset, ImageId
 from nooch.data.data_files import read_table
 from nooch.data.table_schema import Column, check_columns
 from nooch.errors import FormatError, InputError, some_of
-from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_files import files_of
 
 __all__ = ["Questions", "image_names", "load_questions"]
 
@@ -99,22 +99,15 @@ def image_names(
     Raises:
         InputError: no dataset with file names and no folder, or images that the folder lacks.
     """
-    known: dict[ImageId, str | None] = {}
-    if data is not None:
-        known = dict(data.images.select("image_id", "file_name").iter_rows())
-    index = None if images is None else ImageIndex(images)
-    names = {}
-    for image_id in ids:
-        name = known.get(image_id)
-        if index is not None:
-            name = index.by_file_name(name or "") or index.by_id(image_id)
-        if name is not None:
-            names[image_id] = name
-    if missing := [image_id for image_id in ids if image_id not in names]:
+    if images is not None:
+        files = files_of(ids, data, images)
+        return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
+    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    names = {image_id: known.get(image_id) for image_id in ids}
+    if missing := [image_id for image_id, name in names.items() if name is None]:
         raise InputError(
-            f"no file is known for {len(missing):,} of {len(ids):,} images: {some_of(missing)}",
-            where=images,
+            f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
             allowed="files called by the dataset's names or by image ids",
-            remedy="give the folder that holds the images of all questions as `images`",
+            remedy="give the folder of images as `images`",
         )
-    return names
+    return {image_id: str(name) for image_id, name in names.items()}
