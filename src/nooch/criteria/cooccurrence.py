@@ -289,14 +289,6 @@ class FittedCE(SupportFitted):
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
 
-    def _areas(
-        self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""
-        rows, areas = data.rows_of(cue)
-        pair, beta = self.criterion.pair(task, cue), self.criterion.beta
-        return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
-
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
         is_negative = int(not image.labels(task, unknown=False)[0])
