@@ -92,8 +92,9 @@ def ask_command(
     if dry_run:
         facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
-        size = size_in_words(facts["bytes"])
-        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}")
+        size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
+        sends = "" if server is None else f", {sent} would be sent to {server.address}"
+        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
