@@ -104,8 +104,7 @@ def _questions(
         raise InputError(
             "the answers do not name images and tasks", where=path, remedy="give `questions`"
         )
-    splits = about.splits_to_score()
-    keys = [key for key in about.keys if key[2] in splits]
+    keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
     return asked_of(draw_questions(about, keys, QuestionOptions())), [note]
 

@@ -91,7 +91,8 @@ class AskOptions(QuestionOptions):
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}
-        idle = given if self.questions else given & {"template"} if self.prompts else set()
+        unused = {"template"} if self.prompts or self.describe else set()
+        idle = given if self.questions else given & unused
         if idle:
             problem = f"`{idle.pop()}` has no effect with given questions or prompts"
             raise ParameterError(problem, remedy="leave one of the two out")
