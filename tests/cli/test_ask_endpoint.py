@@ -233,9 +233,16 @@ def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_p
         ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
         ("--rate-limit 0", ("--rate-limit: is 0", "more than 0")),
         ("--timeout -1", ("--timeout: is -1",)),
+        ("--engine local", ("--engine has no effect with --endpoint",)),
     ],
 )
 def test_bad_options(run_cli, command, server, tmp_path, more, messages):
     assert "pw" not in run_cli(f"{command} {more}").refused(*messages)
     assert not server.asked
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--max-side 9", "--rate-limit 9", "--allow-unanswered"])
+def test_options_of_a_server_alone(run_cli, folder, tmp_path, option):
+    command = f"ask {folder / 'suite'} --model m --out {tmp_path / 'a.parquet'} {option}"
+    run_cli(command).refused(f"{option.split()[0]} has no effect without --endpoint")
