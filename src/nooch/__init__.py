@@ -17,6 +17,7 @@ from nooch.version import __version__
 if TYPE_CHECKING:
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
+    from nooch.asking.endpoint_answers import EndpointOptions
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
+    "nooch.asking.endpoint_answers": "EndpointOptions",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -173,6 +175,7 @@ __all__ = [
     "ContextScores",
     "Dataset",
     "DatasetImportOptions",
+    "EndpointOptions",
     "EvaluateOptions",
     "FeatureOptions",
     "FindOptions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,11 +126,14 @@ class AskPlan:
 
     @property
     def facts(self) -> dict[str, int]:
-        """Numbers of questions, images and requests, and bytes of the image files."""
-        size = sum(path.stat().st_size for path in self.paths.values())
+        """Numbers of questions, images and requests; bytes of the image files, and of the images of
+        all requests as they are sent to a server.
+        """
+        sizes = {image_id: path.stat().st_size for image_id, path in self.paths.items()}
+        sent = sum(4 * math.ceil(sizes[image_id] / 3) for image_id in self.frame["image_id"])
         questions = int((self.frame["prompt"] == 0).sum())
         counts = {"questions": questions, "images": len(self.paths), "requests": len(self.frame)}
-        return {**counts, "bytes": size}
+        return {**counts, "bytes": sum(sizes.values()), "bytes_sent": sent}
 
 
 def plan_requests(
