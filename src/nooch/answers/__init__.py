@@ -6,13 +6,14 @@ from nooch.answers.answer_files import FORMATS, holds_answers
 from nooch.answers.answer_rules import RULES
 from nooch.answers.answer_table import Answers, read_answers
 from nooch.answers.asked_questions import image_id_of, images_of
-from nooch.answers.label_overlay import LabelOverlay, read_label_overlay
+from nooch.answers.label_overlay import LabelOverlay, OverlaySource, read_label_overlay
 
 __all__ = [
     "FORMATS",
     "RULES",
     "Answers",
     "LabelOverlay",
+    "OverlaySource",
     "holds_answers",
     "image_id_of",
     "images_of",

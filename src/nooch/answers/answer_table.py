@@ -113,7 +113,7 @@ def _questions(
 
 def _asked_by_themselves(raw: Sequence[RawAnswer], suite: Suite) -> list[AskedQuestion]:
     """The questions of answers that name image and task."""
-    ids, nouns = images_of(suite), tasks_by_noun(suite)
+    ids, nouns = images_of(suite), tasks_by_noun(suite.tasks)
     return [
         AskedQuestion(
             answer.question_id,

@@ -77,7 +77,7 @@ def asked_questions(path: str | Path, suite: Suite) -> list[AskedQuestion]:
         path = path / "questions.parquet"
     if path.suffix.lower() == ".parquet":
         return asked_of(load_questions(path))
-    nouns, ids, asked = tasks_by_noun(suite), images_of(suite), []
+    nouns, ids, asked = tasks_by_noun(suite.tasks), images_of(suite), []
     for number, record in enumerate(json_records(path), 1):
         image, text = record.get("image"), record.get("text")
         if not isinstance(image, str) or not isinstance(text, str):
@@ -106,10 +106,10 @@ def images_of(suite: Suite) -> dict[str, ImageId]:
     return {str(image_id): image_id for ids in sets for image_id in ids}
 
 
-def tasks_by_noun(suite: Suite) -> dict[str, str]:
-    """Tasks of a suite by their names as words, in lower case, and as they are."""
-    names = {task.lower(): task for task in suite.tasks}
-    return {**{readable(task).lower(): task for task in suite.tasks}, **names}
+def tasks_by_noun(tasks: Sequence[str]) -> dict[str, str]:
+    """Tasks by their names as words, in lower case, and as they are."""
+    names = {task.lower(): task for task in tasks}
+    return {**{readable(task).lower(): task for task in tasks}, **names}
 
 
 def task_of(text: str, nouns: Mapping[str, str]) -> str | None:

@@ -181,6 +181,9 @@ ThresholdOption: Any = Option(
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+OverlayOption: Any = Option(
+    [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
+)
 AllowUnannotatedOption: Any = Option(
     False,
     "--allow-unannotated",

@@ -8,7 +8,7 @@ from typing import Any
 
 from nooch.challenge import Suite
 from nooch.cli.option_parsing import Format
-from nooch.cli.terminal_output import hint, print_json, print_table
+from nooch.cli.terminal_output import hint, note, print_json, print_table
 from nooch.english import counted
 
 __all__ = [
@@ -29,6 +29,7 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
+    note(*(suite.header.overlay.notes if suite.header.overlay else ()))
     number = len(suite.header.sets)
     following = f"{counted(number, 'challenge set')}; next: nooch {following}"
     hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")

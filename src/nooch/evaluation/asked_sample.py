@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from nooch.data import ImageId
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
+from nooch.evaluation.corrected_sets import corrected_set
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 
@@ -112,15 +113,19 @@ class AskedSample:
     Attributes:
         suite: with the images that were asked about alone; the whole suite where all were.
         whole: the suite.
+        runs: the predictions; with an overlay, each is named ``RUN, corrected``.
         weights: task -> ``image_id, weight`` of the images that were asked about; empty where all
             images of the suite have predictions.
         notes: how many images were asked about.
+        overlay: corrected labels of the suite's sets, or None.
     """
 
     suite: Suite
     whole: Suite
+    runs: Sequence[Predictions]
     weights: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    overlay: LabelOverlay | None = None
 
     @classmethod
     def of(
@@ -136,7 +141,7 @@ class AskedSample:
             suite: the suite.
             runs: the predictions.
             keys: (criterion, task, split) of the sets that are scored.
-            overlay: corrected labels; images whose label differs from it are left out of sets.
+            overlay: corrected labels, see ``corrected_set``.
 
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
@@ -145,17 +150,17 @@ class AskedSample:
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
-        wrong: set[tuple[str, ImageId]] = set()
+        changed, left_out = set[tuple[str, ImageId]](), set[tuple[str, ImageId]]()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
             if overlay is not None:
-                right = _agrees(challenge, overlay)
-                left = challenge.image_ids.filter(pl.Series(~right))
-                wrong |= {(key[1], image) for image in left}
-                challenge = challenge.only(right)
+                has_phi = suite.header.criteria[key[0]].fitted is not None
+                challenge, moved, gone = corrected_set(challenge, overlay, has_phi=has_phi)
+                changed |= {(key[1], image) for image in moved}
+                left_out |= {(key[1], image) for image in gone}
             if len(challenge):
                 sets[key] = challenge
         if not sets:
@@ -166,9 +171,29 @@ class AskedSample:
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
         notes = _about(weights)
         if overlay is not None:
-            number = counted(len(wrong), "corrected label")
-            notes.append(f"{number}: these images are left out of the sets of their task")
-        return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
+            words = f"{counted(len(changed), 'label')} corrected, {counted(len(left_out), 'image')}"
+            reason = "ambiguous, or not known to be hard or easy with the other label"
+            notes.append(f"{words} left out of the sets of a task ({reason})")
+            notes += overlay.record.notes
+        sample = cls(Suite(header, lambda *key: sets[key]), suite, runs, weights, notes, overlay)
+        if overlay is None:
+            return sample
+        # labels given with predictions are those of the suite
+        named = [replace(run, run=sample.name_of(run.run), labels=None) for run in runs]
+        return replace(sample, runs=named)
+
+    def name_of(self, run: str) -> str:
+        """The name of a run in scores of the sample."""
+        return run if self.overlay is None else f"{run}, corrected"
+
+    def context(self, keys: Sequence[Key], bootstrap: int, seed: int) -> list[str]:
+        """``context_lines`` of all runs; none where all images have predictions."""
+        known = [key for key in keys if key in self.suite.keys]
+        return [
+            line
+            for run in (self.runs if self.weights else ())
+            for line in context_lines(run, self.suite, known, bootstrap, seed)
+        ]
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
@@ -176,13 +201,6 @@ class AskedSample:
         at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
         weights = asked["weight"].to_numpy()[at]
         return np.asarray(weights / weights.mean())
-
-
-def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]:
-    """Where corrected labels do not contradict a set's, bool (n,)."""
-    pairs = zip(challenge.image_ids, challenge.labels.tolist(), strict=True)
-    task = challenge.task
-    return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
 
 
 def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:

@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import read_label_overlay
+from nooch.answers import OverlaySource, images_of, read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, context_lines
+from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
@@ -86,8 +86,9 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
-            label it contradicts, or calls ambiguous, are left out of the sets of that task.
+        overlay: files of corrected labels, see ``nooch.answers.read_label_overlay``: each run is
+            scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
+            are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -107,7 +108,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
-    labels: str | Path | None = None
+    overlay: OverlaySource = ()
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -157,11 +158,11 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
-    wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    for run in runs if sample.weights else ():
-        notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
-    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
+    keys = [key for key in wanted if key[2] in splits]
+    samples = _samples(suite, runs, keys, asked.overlay)
+    for sample in samples:
+        notes += [*sample.context(keys, asked.bootstrap, asked.seed), *sample.notes]
+    notes += [f"{run.run}: {text}" for run in runs for text in run.notes]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -169,14 +170,9 @@ def evaluate(
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
         thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
         notes += stated
-    blocks: list[Block] = []
-    for split in splits:
-        keys = [key for key in wanted_sets if key[2] == split]
-        if keys:
-            part = _SplitScores(sample, keys, runs, asked, thresholds)
-            blocks += part.blocks(progress)
-            notes += left_out(sample.suite, keys, part.averaged, asked.min_hard)
-    about = {run.run: (run.method, run.seed) for run in runs}
+    blocks, left = _blocks(samples, splits, keys, asked, thresholds, progress)
+    notes += left
+    about = {run.run: (run.method, run.seed) for sample in samples for run in sample.runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
     differences = differences_table(blocks, asked.metrics, asked.bootstrap)
     if suite.header.hard_only:
@@ -184,18 +180,49 @@ def evaluate(
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
     settings |= {"thresholds": thresholds} if thresholds else {}
-    verdicts = judge(table, conditions, suite) if conditions else []
+    if samples[-1].overlay is not None:
+        settings["overlay"] = samples[-1].overlay.record.files
+    judged = table.filter(pl.col("run").is_in([run.run for run in samples[-1].runs]))
+    verdicts = judge(judged, conditions, suite) if conditions else []
     return Scores(table, differences, notes, settings, verdicts)
 
 
-def _sample(
-    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
-) -> AskedSample:
-    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
-    overlay = None if labels is None else read_label_overlay(labels, suite)
-    if overlay is None and all(run.weights is None for run in runs):
-        return AskedSample(suite, suite)
-    return AskedSample.of(suite, runs, keys, overlay)
+def _samples(
+    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], source: OverlaySource
+) -> list[AskedSample]:
+    """The suite as far as it was asked about; with an overlay, the same with corrected labels."""
+    whole = all(run.weights is None for run in runs)
+    samples = [AskedSample(suite, suite, runs) if whole else AskedSample.of(suite, runs, keys)]
+    if source:
+        overlay = read_label_overlay(source, images_of(suite), suite.tasks)
+        samples.append(AskedSample.of(suite, runs, keys, overlay))
+    return samples
+
+
+def _blocks(
+    samples: Sequence[AskedSample],
+    splits: Sequence[str],
+    keys: Sequence[_Key],
+    asked: EvaluateOptions,
+    thresholds: RunThresholds,
+    progress: Progress,
+) -> tuple[list[Block], list[str]]:
+    """Blocks of all samples, those of a task next to each other; and notes on averages."""
+    blocks: list[Block] = []
+    notes: list[str] = []
+    for sample in samples:
+        for split in splits:
+            of_split = [key for key in keys if key[2] == split and key in sample.suite.keys]
+            if of_split:
+                part = _SplitScores(sample, of_split, asked, thresholds)
+                blocks += part.blocks(progress)
+                notes += left_out(sample.suite, of_split, part.averaged, asked.min_hard)
+    if len(samples) > 1:
+        places = [(b.scope.criterion, b.scope.task, b.scope.split) for b in blocks]
+        order = {place: number for number, place in enumerate(dict.fromkeys(places))}
+        numbers = np.argsort([order[place] for place in places], kind="stable")
+        blocks = [blocks[number] for number in numbers]
+    return blocks, notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,14 +232,12 @@ class _SplitScores:
     Attributes:
         sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
-        runs: the predictions.
         options: with a baseline, and averages as distributions.
         thresholds: of answers; empty: 0.5.
     """
 
     sample: AskedSample
     keys: Sequence[_Key]
-    runs: Sequence[Predictions]
     options: EvaluateOptions
     thresholds: RunThresholds
 
@@ -236,8 +261,13 @@ class _SplitScores:
         """Criterion -> the tasks that averages are over; empty: all."""
         if self.options.strict:
             return {}
-        predicted = [run.tasks for run in self.runs]
+        predicted = [run.tasks for run in self.sample.runs]
         return averaged_tasks(self.sample.suite, self.keys, predicted, self.options.min_hard)
+
+    @cached_property
+    def baseline(self) -> str:
+        """The run that the others of the sample are compared with."""
+        return self.sample.name_of(str(self.options.baseline))
 
     def blocks(self, progress: Progress) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
@@ -249,21 +279,22 @@ class _SplitScores:
             for run, part, values in rows:
                 averages.add(run, part, values)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.options.metrics, str(self.options.baseline))
+        return blocks + averages.blocks(self.options.metrics, self.baseline)
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
         asked, resamples = self.options, self.options.bootstrap
         threads = asked.threads or (usable_cpus() if resamples else 1)
+        thresholds = {self.sample.name_of(run): of for run, of in self.thresholds.items()}
         draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
-        aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
+        aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.sample.runs]
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
             try:
                 for task in tasks:
                     sets = [self._divided(key) for key in self.keys if key[1] == task]
                     runs = {r.run: (a, r.scale) for r, a in aligned if task in r.tasks}
-                    job = (sets, runs, asked.metrics, draws, str(asked.baseline), self.thresholds)
+                    job = (sets, runs, asked.metrics, draws, self.baseline, thresholds)
                     waiting.append(pool.submit(score_task, *job))
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()

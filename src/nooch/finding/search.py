@@ -15,6 +15,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
+from nooch.answers import LabelOverlay, OverlaySource
 from nooch.challenge import (
     HARD,
     ChallengeSet,
@@ -27,7 +28,16 @@ from nooch.challenge import (
     mark_by_threshold,
 )
 from nooch.challenge.suite import SetRecord, SuiteHeader
-from nooch.criteria import Combination, Criterion, Fitted, FittedCE, SupportFitted, TaskThresholds
+from nooch.criteria import (
+    Combination,
+    Criterion,
+    Fitted,
+    FittedCE,
+    MarkFitted,
+    SupportFitted,
+    TaskThresholds,
+)
+from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import Place, place
 
@@ -51,6 +61,9 @@ class FindOptions:
         allow_unannotated: also where that leaves out more than half of a task's training positives
             or of a split's images.
         stability: resamples of the training images that say how sure each context cue is; 0: none.
+        overlay: files of corrected labels, see ``nooch.answers.read_label_overlay``: they take the
+            place of labels in the sets, which leave out ambiguous images; criteria are fitted on
+            the dataset's own labels.
     """
 
     tasks: str | Sequence[str] = "all"
@@ -59,6 +72,7 @@ class FindOptions:
     path: str | None = None
     allow_unannotated: bool = False
     stability: int = 0
+    overlay: OverlaySource = ()
 
 
 def recorded_path(dataset: Place | str, out: Path | None) -> str:
@@ -106,6 +120,33 @@ class Measures:
     by_cue: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
     phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        images: Dataset,
+        task: str,
+        fitted: Mapping[str, Fitted],
+        supports: Mapping[str, NDArray[np.float64]],
+        overlay: LabelOverlay | None,
+    ) -> Measures:
+        """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
+        labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
+        if overlay is not None:
+            labels, judged, left_out = overlay.applied(task, images.images["image_id"], labels)
+            left_out |= False if unknown is None else unknown & ~judged
+            unknown = left_out if left_out.any() else None
+        by_cue: dict[str, NDArray[np.uint64]] = {}
+        phi: dict[str, NDArray[np.bool_]] = {}
+        for name, one in fitted.items():
+            if isinstance(one, MarkFitted):
+                phi[name] = one.phi(images, task)
+            elif isinstance(one, SupportFitted) and one.thresholds is not None:
+                bits = one.hard_by_cue(images, task, labels)
+                by_cue |= {} if bits is None else {name: bits}
+        # columns of a matrix become contiguous one task at a time
+        support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
+        return cls(labels, unknown, support, by_cue, phi)
+
 
 @dataclass(frozen=True)
 class Search:
@@ -118,6 +159,7 @@ class Search:
         splits: names.
         match: criterion whose counts of hard images are matched; None: the only one that needs no
             match, where others do.
+        overlay: corrected labels, or None.
 
     Raises:
         ParameterError: ``match`` cannot be matched, is missing or has no effect; a combination of
@@ -129,6 +171,7 @@ class Search:
     tasks: Sequence[str]
     splits: Sequence[str]
     match: str | None
+    overlay: LabelOverlay | None = None
 
     def __post_init__(self) -> None:
         if self.match is not None:
@@ -165,7 +208,8 @@ class Search:
         fitted = {n: [*code_of(one), one.kind, one.to_json()] for n, one in self.fitted.items()}
         criteria = [[name, getattr(c, "expression", None)] for name, c in self.criteria.items()]
         asked = [list(self.tasks), list(self.splits), self.match]
-        return {"fitted": fitted, "criteria": criteria, "asked": asked}
+        files = [] if self.overlay is None else self.overlay.record.files
+        return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
 
     def header(
         self, dataset: DatasetRecord, marked: Marked, stability: Mapping[str, Any]
@@ -188,6 +232,7 @@ class Search:
             records,
             sorted(marked.records, key=lambda record: order.index(record.criterion)),
             sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
+            overlay=None if self.overlay is None else self.overlay.record,
         )
 
     def sets(

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
 from nooch.criteria import (
     Combination,
     Criterion,
     Fitted,
     FittedCE,
-    MarkFitted,
     Summable,
     SupportFitted,
     reads_of,
@@ -170,7 +170,11 @@ def _fitted_search(
     _check_embeddings(data, base.values())
     images = data.in_memory(reads_of(base.values())) if working is None else data
     fitted = _fit(images, base, names, working, map, progress)
-    search = Search(fitted, criteria, names, splits, asked.match)
+    overlay = None
+    if asked.overlay:
+        ids = {str(image_id): image_id for image_id in data.images["image_id"]}
+        overlay = read_label_overlay(asked.overlay, ids, names)
+    search = Search(fitted, criteria, names, splits, asked.match, overlay)
     if not asked.allow_unannotated:
         check_fit(fitted, base, names)
     _check_embeddings(data, fitted.values())
@@ -360,27 +364,8 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
                 for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
                     supports[task][name] = values
         for task, defined in block.items():
-            yield _measures(images, task, defined, supports[task]) if defined else Measures()
-
-
-def _measures(
-    images: Dataset,
-    task: str,
-    fitted: Mapping[str, Fitted],
-    supports: Mapping[str, NDArray[np.float64]],
-) -> Measures:
-    labels = images.labels(task, unknown=False)
-    by_cue: dict[str, NDArray[np.uint64]] = {}
-    phi: dict[str, NDArray[np.bool_]] = {}
-    for name, one in fitted.items():
-        if isinstance(one, MarkFitted):
-            phi[name] = one.phi(images, task)
-        elif isinstance(one, SupportFitted) and one.thresholds is not None:
-            bits = one.hard_by_cue(images, task, labels)
-            by_cue |= {} if bits is None else {name: bits}
-    # columns of a matrix become contiguous one task at a time
-    support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
-    return Measures(labels, images.unknown_labels(task), support, by_cue, phi)
+            measured = (images, task, defined, supports[task], search.overlay)
+            yield Measures.of(*measured) if defined else Measures()
 
 
 def _stability(search: Search, data: Dataset, resamples: int) -> dict[str, Any]:

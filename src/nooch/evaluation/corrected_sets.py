@@ -1,0 +1,53 @@
+"""A challenge set with corrected labels: what was a hard negative may be an easy positive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from nooch.answers import LabelOverlay
+from nooch.challenge import HARD, SUBSETS, ChallengeSet, mark_by_threshold
+from nooch.challenge.challenge_set import subset_codes
+from nooch.challenge.hard_easy import Side
+
+__all__ = ["corrected_set"]
+
+
+def corrected_set(
+    challenge: ChallengeSet, overlay: LabelOverlay, *, has_phi: bool
+) -> tuple[ChallengeSet, pl.Series, pl.Series]:
+    """The set with other labels; ids of images with another label now, and of those left out.
+
+    The thresholds stand: an image is hard by those of its new side. Without support, a mark phi
+    stands, which knows no label; where neither is known, as for combinations and published sets,
+    the image is left out. Ambiguous images are left out, too. By a single cue (area above or below
+    beta) an image with another label is hard where it was easy, and the other way around.
+
+    Args:
+        challenge: the set.
+        overlay: corrected labels.
+        has_phi: whether a set without support is that of a fitted criterion, which marks images.
+    """
+    labels, _, ambiguous = overlay.applied(challenge.task, challenge.image_ids, challenge.labels)
+    other = labels != challenge.labels
+    support, hard = challenge.support, challenge.subset != SUBSETS.index("easy")
+    keep = ~ambiguous
+    if support is not None:
+        bounds = _bound(challenge.positive, -np.inf), _bound(challenge.negative, np.inf)
+        hard = np.where(other, mark_by_threshold(support, labels, *bounds).codes == HARD, hard)
+    elif not has_phi:
+        keep &= ~other
+    by_cue = challenge.by_cue
+    if by_cue is not None:
+        by_cue = np.where(other, ~by_cue, by_cue)
+    corrected = replace(
+        challenge, labels=labels, subset=subset_codes(labels, hard), by_cue=by_cue
+    ).only(keep)
+    ids = challenge.image_ids
+    return corrected, ids.filter(pl.Series(other & keep)), ids.filter(pl.Series(~keep))
+
+
+def _bound(side: Side, nothing: float) -> float:
+    return nothing if side.threshold is None else side.threshold
