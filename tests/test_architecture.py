@@ -38,7 +38,7 @@ FLOORS = [
     {"results"},
     {"examples"},
     {"figures", "site"},
-    {"checking"},
+    {"auditing", "checking"},
     {"cli"},
     {"__main__"},
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.auditing import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from nooch.waterbirds.waterbirds_images import WaterbirdsOptions, make_waterbirds
 
 _NAMES = {
+    "nooch.auditing": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -146,24 +148,26 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "CE", "Attribute", "BoxReading", "CaptionOptions", "CaptionScores", "ChallengeSet",
-    "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
-    "DatasetImportOptions", "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "Gist",
-    "LocalEngine", "LongTable", "MapReading", "Method", "NoochError", "PixelCache",
-    "PredictionFormat", "Predictions", "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan",
-    "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading", "WaterbirdsOptions",
-    "__version__", "attribute_table", "bench", "build_pixels", "check", "collect", "contact_sheet",
-    "cue_findings", "divide", "embed", "engine", "evaluate", "explain", "export",
-    "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
-    "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
-    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
-    "published_suite", "read_boxes", "read_coco", "read_config", "read_label_maps", "read_labels",
-    "read_long_table", "read_published", "read_results", "read_table_of_images", "read_task_map",
+    "CE", "Attribute", "Audit", "AuditOptions", "BoxReading", "CaptionOptions", "CaptionScores",
+    "ChallengeSet", "CheckOptions", "Checked", "CocoReading", "Columns", "Combination",
+    "ContextScores", "Dataset", "DatasetImportOptions", "EvaluateOptions", "FeatureOptions",
+    "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading", "Method",
+    "NoochError", "PixelCache", "PredictionFormat", "Predictions", "Scores", "SliceOptions",
+    "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages",
+    "TableReading", "WaterbirdsOptions", "__version__", "attribute_table", "audit", "bench",
+    "build_pixels", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed",
+    "engine", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
+    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
+    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results",
+    "plan_bench", "plan_finetune", "predict", "preset", "published_suite", "read_boxes",
+    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
+    "read_published", "read_results", "read_table_of_images", "read_task_map",
     "read_thresholds", "read_waterbirds", "save_dataset", "save_figures", "save_gallery",
     "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
     "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
-    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split",
+    "write_report",
 ]  # fmt: skip
 
 

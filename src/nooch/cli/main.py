@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
+    audit,
     bench,
     captions,
     check,
@@ -59,7 +60,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Score": (
         check.check_command, predict.predict_command, evaluate.evaluate_command,
-        captions.captions_command, check.slices_command,
+        captions.captions_command, check.slices_command, audit.audit_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
