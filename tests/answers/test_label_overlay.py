@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from refusals import fails
 
-from nooch.answers import images_of, read_label_overlay
+from nooch.answers import read_label_overlay
 from nooch.challenge import load_suite
 from nooch.files import sha256_of
 
-IMAGES = {"1": 1, "22": 22, "333": 333}
+IMAGES = pl.Series([1, 22, 333])
 TASKS = ["tie", "sports_ball"]
 
 
@@ -48,10 +48,10 @@ def test_a_table_and_repopes_files_say_the_same(tmp_path):
         for image, task, label in [*rows, (7, "tie", "no")]
     ]
     (tmp_path / "r.json").write_text("\n".join(map(json.dumps, records)))
-    expected = {"tie": {ids[0]: True}, "sports_ball": {ids[1]: False}}
+    expected = [(ids[0], "tie", True), (ids[1], "sports_ball", False)]
     for name in ("v.csv", "r.json"):
-        overlay = read_label_overlay(tmp_path / name, images_of(suite), suite.tasks)
-        assert overlay.verdicts == expected
+        overlay = read_label_overlay(tmp_path / name, suite.image_ids(), suite.tasks)
+        assert overlay.frame.rows() == expected
         assert overlay.record.files == [sha256_of(tmp_path / name)]
 
 
@@ -72,7 +72,7 @@ def test_a_table_and_repopes_files_say_the_same(tmp_path):
 def test_reviewers(read, records, verdict, differ):
     for files in ([records], [[record] for record in records]):
         overlay = read(*files)
-        assert overlay.verdicts == {"tie": {22: verdict}}
+        assert overlay.frame.rows() == [(22, "tie", verdict)]
         notes = ["corrected labels: 1 verdict on images and tasks known here"]
         notes += ["reviewers differ on 1 verdict: 22 (tie)"] if differ else []
         assert overlay.record.notes == notes
@@ -97,7 +97,7 @@ def test_verdicts_take_the_place_of_labels(read):
     ids, before = pl.Series([1, 5, 22, 333]), np.array([False, True, True, True])
     labels, judged, ambiguous = overlay.applied("tie", ids, before)
     assert labels.tolist() == [True, True, False, True]
-    assert judged.tolist() == [True, False, True, True]
+    assert judged.tolist() == [True, False, True, False]
     assert ambiguous.tolist() == [False, False, False, True]
     assert before.tolist() == [False, True, True, True]
     labels, judged, _ = overlay.applied("sports_ball", ids, before)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict
 
 import numpy as np
 import polars as pl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers.asked_questions import image_id_of, task_of, tasks_by_noun
+from nooch.answers.asked_questions import tasks_in
 from nooch.challenge.suite import OverlayRecord
-from nooch.data import ImageId
 from nooch.data.json_records import file_records
 from nooch.english import counted
 from nooch.errors import InputError, some_of
 from nooch.files import sha256_of
+from nooch.readers.image_files import ids_in_names
 
 __all__ = ["LabelOverlay", "OverlaySource", "read_label_overlay"]
 
@@ -30,101 +29,83 @@ _ALLOWED = (
     "a table with image_id, task, verdict (yes, no, ambiguous), or JSON records with image, text"
     " and label (yes, no) as RePOPE has them"
 )
-
-Verdicts = Mapping[ImageId, bool | None]
-"""Image id -> present (True), absent (False), or ambiguous (None)."""
+_PAIR = ("image_id", "task")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelOverlay:
     """Verdicts of people, which take the place of labels; no dataset is changed.
 
     Attributes:
-        verdicts: task -> image id -> verdict.
-        record: hashes of the files, how many verdicts count, and those on which reviewers differ.
+        frame: ``image_id, task, verdict`` (Boolean: present; null: ambiguous), each pair once.
+        record: hashes of the files, how many verdicts there are, where reviewers differ.
     """
 
-    verdicts: Mapping[str, Verdicts]
+    frame: pl.DataFrame
     record: OverlayRecord
 
     def applied(
         self, task: str, image_ids: pl.Series, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Labels with the verdicts in their place; where there is a verdict; where it is ambiguous.
-
-        Args:
-            task: its name.
-            image_ids: of the images, shape (n,).
-            labels: bool (n,).
-        """
-        verdicts = self.verdicts.get(task, {})
-        labels, judged, ambiguous = labels.copy(), np.zeros_like(labels), np.zeros_like(labels)
-        own = image_ids.is_in(pl.Series(list(verdicts), dtype=image_ids.dtype).implode())
-        for row in np.flatnonzero(own.to_numpy()):
-            verdict = verdicts[image_ids[int(row)]]
-            judged[row], ambiguous[row] = True, verdict is None
-            labels[row] = labels[row] if verdict is None else verdict
-        return labels, judged, ambiguous
+        """Labels, bool (n,), with verdicts in their place; where one is yes or no; ambiguous."""
+        known = self.frame.filter(task=task).with_columns(judged=True)
+        known = known.with_columns(pl.col("image_id").cast(image_ids.dtype))
+        rows = image_ids.alias("image_id").to_frame()
+        rows = rows.join(known, on="image_id", how="left", maintain_order="left")
+        said = rows["judged"].fill_null(value=False).to_numpy()
+        clear = rows["verdict"].is_not_null().to_numpy()
+        verdicts = rows["verdict"].fill_null(value=False).to_numpy()
+        return np.where(clear, verdicts, labels), clear, said & ~clear
 
 
-def read_label_overlay(
-    source: OverlaySource, images: Mapping[str, ImageId], tasks: Sequence[str]
-) -> LabelOverlay:
-    """Verdicts about images and tasks; those about others are left out.
+def read_label_overlay(source: OverlaySource, ids: pl.Series, tasks: Sequence[str]) -> LabelOverlay:
+    """Verdicts about these images and tasks; those about others are left out.
 
     Of several verdicts of one ``reviewer`` the latest by ``time`` (ISO 8601) counts; among
     reviewers the majority, and where there is none, the image is ambiguous. RePOPE's files leave
     out ambiguous questions, so nothing is known of these here.
-
-    Args:
-        source: one or several files.
-        images: text of an image id -> image id.
-        tasks: names.
 
     Raises:
         InputError: a file cannot be read, has another form, or has two verdicts of one reviewer
             that differ, without a time that tells which is the later.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
-    nouns = tasks_by_noun(tasks)
-    said: defaultdict[tuple[str, ImageId], dict[str, tuple[str, str]]] = defaultdict(dict)
+    rows = []
     for path in paths:
         for number, record in enumerate(file_records(path), 1):
-            image, task, verdict = _fields(record, nouns)
-            if image is None or verdict not in _VERDICTS:
+            fields = _fields(record)
+            if fields[0] is None or fields[2] not in _VERDICTS:
                 raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
-            image_id = image_id_of(str(image), images)
-            if task is None or image_id is None:
-                continue
-            reviewer, time = (str(record.get(name) or "") for name in ("reviewer", "time"))
-            before = said[task, image_id].setdefault(reviewer, (time, verdict))
-            if time == before[0] and verdict != before[1]:
-                raise InputError(
-                    f"record {number} is another verdict on image {image_id}, {task}, than before",
-                    where=path,
-                    allowed="one verdict of a reviewer on an image and task, or a time in each",
-                )
-            said[task, image_id][reviewer] = max(before, (time, verdict))
-    verdicts: defaultdict[str, dict[ImageId, bool | None]] = defaultdict(dict)
-    split = []
-    for (task, image_id), of_reviewers in said.items():
-        counts = Counter(verdict for _, verdict in of_reviewers.values())
-        (verdict, most), *others = counts.most_common()
-        if others:
-            split.append(f"{image_id} ({task})")
-        tied = any(count == most for _, count in others)
-        verdicts[task][image_id] = None if tied else _VERDICTS[verdict]
-    notes = [f"corrected labels: {counted(len(said), 'verdict')} on images and tasks known here"]
-    if split:
-        notes.append(f"reviewers differ on {counted(len(split), 'verdict')}: {some_of(split)}")
-    return LabelOverlay(verdicts, OverlayRecord([sha256_of(path) for path in paths], notes))
+            rows.append([*fields, str(path), str(number)])
+    names = ("image", "text", "verdict", "reviewer", "time", "path", "number")
+    said = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    said = said.with_columns(ids_in_names(said["image"], ids), tasks_in(said["text"], tasks))
+    said = said.drop_nulls(_PAIR)
+    latest = said.filter(pl.col("time") == pl.col("time").max().over(*_PAIR, "reviewer"))
+    latest = latest.unique([*_PAIR, "reviewer", "verdict"], keep="first", maintain_order=True)
+    for row in latest.filter(~pl.struct(*_PAIR, "reviewer").is_first_distinct()).to_dicts():
+        raise InputError(
+            f"record {row['number']} is another verdict on image {row['image_id']}, {row['task']},"
+            " than before",
+            where=row["path"],
+            allowed="one verdict of a reviewer on an image and task, or a time in each",
+        )
+    votes = latest.group_by(*_PAIR, "verdict", maintain_order=True).len()
+    split = votes.filter(pl.struct(_PAIR).is_duplicated()).unique(_PAIR, maintain_order=True)
+    best = votes.filter(pl.col("len") == pl.col("len").max().over(*_PAIR))
+    verdict = pl.col("verdict").replace_strict(_VERDICTS, return_dtype=pl.Boolean)
+    decided = pl.when(pl.len().over(*_PAIR) == 1).then(verdict)
+    frame = best.select(*_PAIR, decided.alias("verdict")).unique(maintain_order=True)
+    notes = [f"corrected labels: {counted(frame.height, 'verdict')} on images and tasks known here"]
+    if split.height:
+        differ = some_of(f"{image} ({task})" for image, task in split.select(_PAIR).iter_rows())
+        notes.append(f"reviewers differ on {counted(split.height, 'verdict')}: {differ}")
+    return LabelOverlay(frame, OverlayRecord([sha256_of(path) for path in paths], notes))
 
 
-def _fields(record: Mapping[str, Any], nouns: Mapping[str, str]) -> tuple[Any, str | None, str]:
-    """Image, one of the tasks, and verdict of a record."""
-    if "verdict" in record:
-        task = nouns.get(str(record.get("task")).lower())
-        return record.get("image_id"), task, str(record["verdict"]).lower()
-    text = record.get("text")
-    task = task_of(text, nouns) if isinstance(text, str) else None
-    return record.get("image"), task, str(record.get("label")).lower()
+def _fields(record: Mapping[str, Any]) -> list[str | None]:
+    """Image, name of the task or question, verdict, reviewer and time of a record."""
+    names = ("image_id", "task", "verdict") if "verdict" in record else ("image", "text", "label")
+    image, text, verdict = (record.get(name) for name in names)
+    about = [str(record.get(name) or "") for name in ("reviewer", "time")]
+    return [None if image is None else str(image), str(text), str(verdict).lower(), *about]

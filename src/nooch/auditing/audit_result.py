@@ -10,6 +10,7 @@ import polars as pl
 
 from nooch.captions import COCO
 from nooch.display import DisplayTable, TabularResult
+from nooch.english import counted
 from nooch.errors import ParameterError
 from nooch.evaluation import PredictionFormat
 
@@ -17,6 +18,7 @@ __all__ = ["COLUMNS", "Audit", "AuditOptions"]
 
 COLUMNS = ("image_id", "task", "label", "score")
 """Columns of the table of ``Audit`` that are no source."""
+_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,7 @@ class Audit(TabularResult):
 
     @property
     def display(self) -> DisplayTable:
-        """The labels in their order."""
-        columns = self.table.columns
-        return DisplayTable("Audit", columns, self.table.rows(), left=2, notes=self.notes)
+        """The labels that are contradicted most."""
+        title = f"Audit({counted(len(self.table), 'label')}; {', '.join(self.sources)})"
+        rows = self.table.head(_SHOWN).rows()
+        return DisplayTable(title, self.table.columns, rows, left=2, notes=self.notes)

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import images_of
 from nooch.auditing.audit_result import COLUMNS, Audit, AuditOptions
 from nooch.auditing.label_evidence import (
     context_run,
@@ -27,8 +26,7 @@ from nooch.errors import InputError, check_one_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place, atomic_folder, check_output
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["audit"]
 
@@ -83,7 +81,7 @@ def audit(
         else (load_predictions(predictions, suite, found, options=asked))
     )
     if captions:
-        words, texts = load_vocabulary(asked.synonyms), read_captions(captions, images_of(suite))
+        words, texts = load_vocabulary(asked.synonyms), read_captions(captions, suite.image_ids())
         runs += [mentions(one, words, tasks) for one in texts]
     names = [*(["context"] if found is not None else []), *(run.run for run in runs)]
     if not names or len({*names, *COLUMNS}) < len(names) + len(COLUMNS):

@@ -81,11 +81,12 @@ def context_run(
 def mentions(run: ModelCaptions, vocabulary: Vocabulary, tasks: Sequence[str]) -> Predictions:
     """The share of an image's captions that mention each task's object, as probabilities."""
     named = [task for task in tasks if task in vocabulary.classes]
-    values = np.empty((len(named), len(run.texts)))
-    for column, texts in enumerate(run.texts.values()):
-        found = [vocabulary.mentions(text) for text in texts]
-        values[:, column] = [sum(task in one for one in found) / len(found) for task in named]
-    return Predictions(run.run, pl.Series(list(run.texts)), tuple(named), values, "probability")
+    found = [vocabulary.mentions(text) for text in run.captions["caption"]]
+    columns = [pl.Series(task, [task in one for one in found]) for task in named]
+    said = run.captions.select("image_id", *columns)
+    shares = said.group_by("image_id", maintain_order=True).mean()
+    values = shares.drop("image_id").to_numpy().T
+    return Predictions(run.run, shares["image_id"], tuple(named), values, "probability")
 
 
 def values_of(run: Predictions, task: str, ids: pl.Series) -> NDArray[np.float64]:

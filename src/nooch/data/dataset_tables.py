@@ -93,8 +93,10 @@ class DatasetTables:
         """
         if self._files is None:
             return self
+        if reads is None:
+            self._files.check_others()
         images = self._files.images()
-        return type(self)(
+        data = type(self)(
             images,
             self.classes,
             self._files.areas(images),
@@ -105,6 +107,10 @@ class DatasetTables:
             self.kinds,
             self._files.exceptions(images),
         )
+        if self._files.whole:
+            # the files are those that it was computed of: they are checked by their hashes
+            vars(data)["fingerprint"] = self._files.header.fingerprint
+        return data
 
     @property
     def n_parts(self) -> int:

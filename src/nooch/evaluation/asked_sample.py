@@ -157,8 +157,8 @@ class AskedSample:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
             if overlay is not None:
-                has_phi = suite.header.criteria[key[0]].fitted is not None
-                challenge, moved, gone = corrected_set(challenge, overlay, has_phi=has_phi)
+                criterion = suite.header.criteria[key[0]]
+                challenge, moved, gone = corrected_set(challenge, overlay, criterion)
                 changed |= {(key[1], image) for image in moved}
                 left_out |= {(key[1], image) for image in gone}
             if len(challenge):

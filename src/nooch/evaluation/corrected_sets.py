@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nooch.answers import LabelOverlay
-from nooch.challenge import HARD, SUBSETS, ChallengeSet, mark_by_threshold
+from nooch.challenge import HARD, SUBSETS, ChallengeSet, CriterionRecord, mark_by_threshold
 from nooch.challenge.challenge_set import subset_codes
 from nooch.challenge.hard_easy import Side
 
@@ -16,28 +16,23 @@ __all__ = ["corrected_set"]
 
 
 def corrected_set(
-    challenge: ChallengeSet, overlay: LabelOverlay, *, has_phi: bool
+    challenge: ChallengeSet, overlay: LabelOverlay, criterion: CriterionRecord
 ) -> tuple[ChallengeSet, pl.Series, pl.Series]:
     """The set with other labels; ids of images with another label now, and of those left out.
 
     The thresholds stand: an image is hard by those of its new side. Without support, a mark phi
-    stands, which knows no label; where neither is known, as for combinations and published sets,
-    the image is left out. Ambiguous images are left out, too. By a single cue (area above or below
-    beta) an image with another label is hard where it was easy, and the other way around.
-
-    Args:
-        challenge: the set.
-        overlay: corrected labels.
-        has_phi: whether a set without support is that of a fitted criterion, which marks images.
+    stands, which knows no label. Where neither is known, as for combinations and published sets,
+    and where each side has its betas, the image is left out. Ambiguous images are left out, too. By
+    a single cue (area above or below beta) an image with another label is hard where it was easy.
     """
     labels, _, ambiguous = overlay.applied(challenge.task, challenge.image_ids, challenge.labels)
     other = labels != challenge.labels
     support, hard = challenge.support, challenge.subset != SUBSETS.index("easy")
     keep = ~ambiguous
-    if support is not None:
+    if support is not None and not criterion.parameters.get("betas"):
         bounds = _bound(challenge.positive, -np.inf), _bound(challenge.negative, np.inf)
         hard = np.where(other, mark_by_threshold(support, labels, *bounds).codes == HARD, hard)
-    elif not has_phi:
+    elif support is not None or criterion.fitted is None:
         keep &= ~other
     by_cue = challenge.by_cue
     if by_cue is not None:

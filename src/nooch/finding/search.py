@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nooch.answers import LabelOverlay, OverlaySource
 from nooch.challenge import (
@@ -125,16 +126,21 @@ class Measures:
         cls,
         images: Dataset,
         task: str,
-        fitted: Mapping[str, Fitted],
+        fitted: Mapping[str, Any],
         supports: Mapping[str, NDArray[np.float64]],
         overlay: LabelOverlay | None,
     ) -> Measures:
         """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
         labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
         if overlay is not None:
-            labels, judged, left_out = overlay.applied(task, images.images["image_id"], labels)
+            before, ids = labels, images.images["image_id"]
+            labels, judged, left_out = overlay.applied(task, ids, before)
             left_out |= False if unknown is None else unknown & ~judged
             unknown = left_out if left_out.any() else None
+            if (labels != before).any():
+                # a support may depend on the label: cues can have a beta for each side
+                images = _relabeled(images, task, labels)
+                supports = {name: fitted[name].support(images, task) for name in supports}
         by_cue: dict[str, NDArray[np.uint64]] = {}
         phi: dict[str, NDArray[np.bool_]] = {}
         for name, one in fitted.items():
@@ -146,6 +152,15 @@ class Measures:
         # columns of a matrix become contiguous one task at a time
         support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
         return cls(labels, unknown, support, by_cue, phi)
+
+
+def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
+    """The images with other labels of a task; what is present now has the area 0."""
+    areas, column = images.areas.tocoo(), images.column(task)
+    kept, rows = areas.col != column, np.flatnonzero(labels)
+    at = np.append(areas.row[kept], rows), np.append(areas.col[kept], np.full(len(rows), column))
+    values = np.append(areas.data[kept], np.zeros(len(rows)))
+    return replace(images, areas=csr_array((values, at), shape=areas.shape))
 
 
 @dataclass(frozen=True)

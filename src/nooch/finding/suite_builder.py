@@ -49,8 +49,7 @@ from nooch.finding.search import (
     resolve_tasks,
     splits_to_search,
 )
-from nooch.options import options_from
-from nooch.shared_types import Map, Progress, no_progress, tracked
+from nooch.shared_types import Map, Progress, no_progress, options_from, tracked
 from nooch.work_folder import held, remove_leftovers, stored
 
 __all__ = ["find", "training_part"]
@@ -172,8 +171,7 @@ def _fitted_search(
     fitted = _fit(images, base, names, working, map, progress)
     overlay = None
     if asked.overlay:
-        ids = {str(image_id): image_id for image_id in data.images["image_id"]}
-        overlay = read_label_overlay(asked.overlay, ids, names)
+        overlay = read_label_overlay(asked.overlay, data.images["image_id"], names)
     search = Search(fitted, criteria, names, splits, asked.match, overlay)
     if not asked.allow_unannotated:
         check_fit(fitted, base, names)
