@@ -6,13 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 from refusals import fails
+from scipy.sparse import csr_array
 
 from nooch.answers import read_label_overlay
 from nooch.challenge import load_suite
+from nooch.data import Dataset
 from nooch.files import sha256_of
 
-IMAGES = pl.Series([1, 22, 333])
 TASKS = ["tie", "sports_ball"]
+DATA = Dataset.build(pl.DataFrame({"image_id": [1, 22, 333]}), TASKS, csr_array((3, 2)))
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def read(tmp_path):
         paths = [tmp_path / f"{number}.json" for number in range(len(files))]
         for path, records in zip(paths, files, strict=True):
             path.write_text(json.dumps(records))
-        return read_label_overlay(paths, IMAGES, TASKS)
+        return read_label_overlay(paths, DATA)
 
     return read
 
@@ -50,7 +52,7 @@ def test_a_table_and_repopes_files_say_the_same(tmp_path):
     (tmp_path / "r.json").write_text("\n".join(map(json.dumps, records)))
     expected = [(ids[0], "tie", True), (ids[1], "sports_ball", False)]
     for name in ("v.csv", "r.json"):
-        overlay = read_label_overlay(tmp_path / name, suite.image_ids(), suite.tasks)
+        overlay = read_label_overlay(tmp_path / name, suite)
         assert overlay.frame.rows() == expected
         assert overlay.record.files == [sha256_of(tmp_path / name)]
 

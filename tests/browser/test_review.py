@@ -70,7 +70,7 @@ def test_a_person_reviews_with_keys_and_exports(audited, page, tmp_path):
     verdicts = pl.read_csv(file)
     assert verdicts.columns == ["image_id", "task", "verdict", "reviewer", "time"]
     assert verdicts["reviewer"].to_list() == ['any "one", yes'] * 2 + [""]
-    overlay = read_label_overlay(file, data.images["image_id"], ["hot_dog"])
+    overlay = read_label_overlay(file, data)
     shown = table.head(3)["image_id"]
     assert dict(overlay.frame.select("image_id", "verdict").iter_rows()) == dict(
         zip(shown, [False, True, None], strict=True)

@@ -146,6 +146,13 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
             where=path,
             allowed="; ".join(known),
         )
+    if name == "llava" and {"image", "image_id"} & set(records[0]):
+        raise InputError(
+            "holds questions or captions, which have an image, and no answers",
+            where=path,
+            allowed="answers of a model",
+            remedy="give questions as `questions`, and captions to nooch captions",
+        )
     kind = FORMATS[name]
     for number, record in enumerate(records, 1):
         if lacking := kind.lacking(set(record)):

@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers.asked_questions import tasks_in
+from nooch.answers.asked_questions import images_and_tasks
+from nooch.challenge import Suite
 from nooch.challenge.suite import OverlayRecord
+from nooch.data import Dataset
 from nooch.data.json_records import file_records
 from nooch.english import counted
 from nooch.errors import InputError, some_of
 from nooch.files import sha256_of
-from nooch.readers.image_files import ids_in_names
 
 __all__ = ["LabelOverlay", "OverlaySource", "read_label_overlay"]
 
@@ -58,8 +59,8 @@ class LabelOverlay:
         return np.where(clear, verdicts, labels), clear, said & ~clear
 
 
-def read_label_overlay(source: OverlaySource, ids: pl.Series, tasks: Sequence[str]) -> LabelOverlay:
-    """Verdicts about these images and tasks; those about others are left out.
+def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOverlay:
+    """Verdicts about images and tasks of a suite or dataset; those about others are left out.
 
     Of several verdicts of one ``reviewer`` the latest by ``time`` (ISO 8601) counts; among
     reviewers the majority, and where there is none, the image is ambiguous. RePOPE's files leave
@@ -79,7 +80,7 @@ def read_label_overlay(source: OverlaySource, ids: pl.Series, tasks: Sequence[st
             rows.append([*fields, str(path), str(number)])
     names = ("image", "text", "verdict", "reviewer", "time", "path", "number")
     said = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
-    said = said.with_columns(ids_in_names(said["image"], ids), tasks_in(said["text"], tasks))
+    said = said.with_columns(images_and_tasks(said["image"], said["text"], about))
     said = said.drop_nulls(_PAIR)
     latest = said.filter(pl.col("time") == pl.col("time").max().over(*_PAIR, "reviewer"))
     latest = latest.unique([*_PAIR, "reviewer", "verdict"], keep="first", maintain_order=True)

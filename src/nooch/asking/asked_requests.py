@@ -57,7 +57,8 @@ class AskOptions(QuestionOptions):
         questions: file of questions from ``nooch.export``, asked in place of drawn ones.
         prompts: several phrasings in place of ``template``; with ``describe``, instructions.
         describe: ask for a caption of each image, not for yes or no.
-        max_tokens: length of a reply; by default 1 token for yes or no, 128 for a caption.
+        max_tokens: length of a reply; by default 1 token for yes or no (16 where a server is
+            asked), 128 for a caption.
         images: folder of images, if not the one that the dataset records.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,63 +11,29 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from nooch.challenge import CELLS, POOLED, Suite, as_suite
-from nooch.display import DisplayTable, TabularResult
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.published import Published, SetAgreement
 from nooch.published import verify as verify_published
 
-__all__ = ["SuiteAgreement", "agreement", "verify"]
+__all__ = ["agreement", "verify"]
 
 Floats = NDArray[np.float64]
 _METRICS = ("jaccard", "precision", "recall", "kappa")
-_COUNTS = ["images", "first", "second", "both", "only_first", "only_second", "n_tasks"]
+_COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
 _N = len(CELLS)
 _REST = _N * _N - 1
 """The pair of cells that nearly all images have: easy negatives in both suites."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SuiteAgreement(TabularResult):
-    """How far the challenge sets of a suite are those of a second one, the reference.
-
-    Attributes:
-        table: a row for each criterion, task, set (one of the four cells) and metric: ``criterion,
-            task, set, metric, value, low, high, images, first, second, both, only_first,
-            only_second, n_tasks``. Of the ``images`` that both suites have for the task, ``first``
-            and ``second`` are in the set of the first and of the second, ``both`` in both; images
-            of one suite alone are counted in ``only_first`` and ``only_second``. ``precision`` is
-            the share of the first set that is in the second, ``recall`` the reverse; what is
-            undefined is null. Task ``all tasks`` pools tasks, ``average`` is the mean over the
-            ``n_tasks`` tasks where the metric is defined.
-        settings: how it was computed (JSON-like).
-    """
-
-    table: pl.DataFrame
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def display(self) -> DisplayTable:
-        """A row for each task and set, all tasks together first."""
-        value, low, high = (pl.col(n).round(3).cast(pl.String) for n in ("value", "low", "high"))
-        shown = pl.concat_str(value, pl.format(" [{}, {}]", low, high).fill_null(""))
-        index = ["criterion", "task", "set", *_COUNTS[:-1]]
-        wide = self.table.with_columns(shown.alias("shown")).pivot(
-            on="metric", index=index, values="shown", maintain_order=True
-        )
-        rows = wide.filter(pl.any_horizontal(pl.col(_METRICS).is_not_null())).rows()
-        notes = ["precision: the share of the first set that is in the second; recall: the reverse"]
-        return DisplayTable("Agreement of two suites", wide.columns, rows, left=3, notes=notes)
-
-
 def verify(
-    suite: Suite | str | Any,
-    other: Suite | Published | str | Any,
+    suite: Suite | str | Path,
+    other: Suite | Published | str | Path,
     *,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> SuiteAgreement | list[SetAgreement]:
+) -> pl.DataFrame | list[SetAgreement]:
     """Compare a suite with a second one, or with the published sets.
 
     Only images that both hold for a task, in whatever splits, are compared. Criteria are those of
@@ -82,7 +47,14 @@ def verify(
         seed: of the resamples.
 
     Returns:
-        A ``SuiteAgreement``; for published sets a ``SetAgreement`` for each, without intervals.
+        For published sets a ``SetAgreement`` for each, without intervals. For a suite a row for
+        each criterion, task, set (one of the four cells) and metric: ``criterion, task, set,
+        metric, value, low, high, images, first, second, both, only_first, only_second``. Of the
+        ``images`` that both suites have for the task, ``first`` and ``second`` are in the set of
+        the first and of the second suite, ``both`` in both; ``only_*`` count the images that one
+        suite alone has. Metrics are ``jaccard``, ``precision`` (the share of the first set that is
+        in the second), ``recall`` (the reverse) and Cohen's ``kappa``; null where undefined. Task
+        ``all tasks`` pools tasks, ``average`` is the mean over those that define the metric.
 
     Raises:
         InputError: the suites share no criterion, task or image, have ids of different types, or
@@ -108,7 +80,7 @@ def verify(
             "the suites share no criterion, task and image",
             allowed="criteria of one name, or one in each suite, of the same tasks and images",
         )
-    return SuiteAgreement(pl.concat(tables), {"bootstrap": bootstrap, "seed": seed})
+    return pl.concat(tables)
 
 
 def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
@@ -129,7 +101,7 @@ def agreement(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """The table of a ``SuiteAgreement`` without ``criterion``.
+    """The table of ``verify`` without ``criterion``.
 
     Args:
         first: task -> ``image_id, cell`` (an index into ``CELLS``), each image once.
@@ -165,7 +137,7 @@ def agreement(
         "low": np.where(narrow, by_share[0], low),
         "high": np.where(narrow, by_share[1], high),
     }
-    counts = images, of_first, of_second, both, *only, _n_tasks(values)[..., 0]
+    counts = images, of_first, of_second, both, *only
     columns |= dict(zip(_COUNTS, counts, strict=True))
     # by task and set, then by metric
     shape = values.shape[:-1]
@@ -211,12 +183,6 @@ def _metrics(sizes: Floats) -> Floats:
         chance = (first * second + (images - first) * (images - second)) / images**2
         kappa = np.where(chance < 1, (observed - chance) / (1 - chance), np.nan)
         values = np.stack([both / (first + second - both), both / first, both / second, kappa])
-        values[:, 1] = np.nansum(values[:, 2:], axis=1) / _n_tasks(values)[:, 1]
+        of_tasks = values[:, 2:]
+        values[:, 1] = np.nansum(of_tasks, axis=1) / (~np.isnan(of_tasks)).sum(axis=1)
     return values
-
-
-def _n_tasks(values: Floats) -> Floats:
-    """Tasks in an average: how many define the metric; NaN in the other rows."""
-    n_tasks = np.full_like(values, np.nan)
-    n_tasks[:, 1] = (~np.isnan(values[:, 2:])).sum(axis=1)
-    return n_tasks

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
+from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
@@ -40,6 +41,12 @@ class DatasetRecord(msgspec.Struct, frozen=True):
     path: str | None = None
     licenses: list[dict[str, Any]] = []
 
+    @classmethod
+    def of(cls, data: Dataset, path: str | None) -> DatasetRecord:
+        """The record of a dataset that lies at a path."""
+        area, licenses = data.provenance.get("area"), data.provenance.get("licenses", [])
+        return cls(data.fingerprint, len(data), data.splits, area, path, licenses)
+
 
 class CriterionRecord(msgspec.Struct, frozen=True):
     """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.
@@ -56,6 +63,12 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     match: str | None = None
     expression: str | None = None
     stability: dict[str, list[CueStability]] | UnsetType = UNSET
+
+    def restored(self) -> Fitted | None:
+        """The criterion with its statistics; None without them, and where it is a custom one."""
+        if self.fitted is None or self.kind not in FITTED:
+            return None
+        return FITTED[self.kind].from_json(self.fitted)
 
 
 class SetRecord(Counts, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BatchOption",
+    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BaselineOption", "BatchOption",
     "BootstrapOption", "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption",
     "DeviceOption", "DpiOption", "EncoderOption", "EngineOption", "Format", "FormatOption",
     "ImagesOption", "MethodsOption", "OverwriteOption", "PerSetOption", "Precision",
@@ -178,6 +178,7 @@ ThresholdOption: Any = Option(
     help="Positive above this probability: a number, a file of task and threshold, or valid"
     " (chosen there for each task).",
 )
+BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")

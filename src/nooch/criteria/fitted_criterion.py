@@ -14,15 +14,9 @@ from nooch.data import Dataset
 from nooch.errors import UndefinedError, check_one_of
 
 __all__ = [
-    "Criterion",
-    "Fitted",
-    "MarkFitted",
-    "Summable",
-    "SupportFitted",
-    "TaskThresholds",
-    "Thresholds",
-    "reads_of",
-]
+    "Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds",
+    "Thresholds", "reads_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import Answers, LabelOverlay
+from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, Suite
 from nooch.challenge.suite import SetRecord
-from nooch.data import ImageId
-from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import context_rates, headline
-from nooch.evaluation.corrected_sets import corrected_set
+from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 
-__all__ = ["AskedSample", "answers_as_predictions", "context_lines"]
+__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers"]
 
 Key = tuple[str, str, str]
 
@@ -68,42 +65,36 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         in_words=in_words,
         read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
         notes=tuple(answers.notes),
+        said=frame,
     )
 
 
-def context_lines(
-    run: Predictions, suite: Suite, keys: Sequence[tuple[str, str, str]], bootstrap: int, seed: int
-) -> list[str]:
-    """A line per criterion: how often the run says yes to an absent object, by context.
+def rates_of_answers(
+    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
+) -> dict[tuple[str, str], ContextRates]:
+    """(run, criterion) -> how often the run says yes, by context.
 
     Args:
-        run: with ``weights``.
+        runs: those with ``said`` count.
         suite: the suite, with the images that were asked about alone.
         keys: (criterion, task, split) of its sets that are scored.
         bootstrap: resamples for the intervals; 0 for Wilson's.
         seed: of the resamples.
     """
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for key in keys:
-        if key[1] not in run.tasks or run.weights is None:
-            continue
-        challenge, row = suite.set(*key), run.tasks.index(key[1])
-        said = pl.DataFrame(
-            {
-                "image_id": run.image_ids.cast(challenge.image_ids.dtype, strict=False),
-                "yes": run.values[row] > 0.5,
-                "weight": run.weights[row],
-            }
-        ).filter(pl.col("weight") > 0)
-        parts.setdefault(key[0], []).append(said.join(challenge.cell_frame, on="image_id"))
-    lines = []
-    for criterion, frames in parts.items():
-        rows = pl.concat(frames)
-        if rows.height:
-            rates = context_rates(rows, bootstrap=bootstrap, seed=seed)
-            if line := headline(rates, "yes to"):
-                lines.append(f"{run.run}, {criterion}: {line}")
-    return lines
+    rates = {}
+    answered = [(run.run, run.said) for run in runs if run.said is not None]
+    yes = (pl.col("value") > 0.5).fill_null(value=False)
+    cells = {
+        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
+    }
+    for run, said in answered:
+        for criterion, frame in cells.items():
+            ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
+            rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
+            if rows.height:
+                rates[run, criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
+    return rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,19 +104,15 @@ class AskedSample:
     Attributes:
         suite: with the images that were asked about alone; the whole suite where all were.
         whole: the suite.
-        runs: the predictions; with an overlay, each is named ``RUN, corrected``.
         weights: task -> ``image_id, weight`` of the images that were asked about; empty where all
             images of the suite have predictions.
         notes: how many images were asked about.
-        overlay: corrected labels of the suite's sets, or None.
     """
 
     suite: Suite
     whole: Suite
-    runs: Sequence[Predictions]
     weights: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    overlay: LabelOverlay | None = None
 
     @classmethod
     def of(
@@ -133,7 +120,6 @@ class AskedSample:
         suite: Suite,
         runs: Sequence[Predictions],
         keys: Sequence[Key],
-        overlay: LabelOverlay | None = None,
     ) -> AskedSample:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
@@ -141,7 +127,6 @@ class AskedSample:
             suite: the suite.
             runs: the predictions.
             keys: (criterion, task, split) of the sets that are scored.
-            overlay: corrected labels, see ``corrected_set``.
 
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
@@ -150,17 +135,11 @@ class AskedSample:
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
-        changed, left_out = set[tuple[str, ImageId]](), set[tuple[str, ImageId]]()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
-            if overlay is not None:
-                criterion = suite.header.criteria[key[0]]
-                challenge, moved, gone = corrected_set(challenge, overlay, criterion)
-                changed |= {(key[1], image) for image in moved}
-                left_out |= {(key[1], image) for image in gone}
             if len(challenge):
                 sets[key] = challenge
         if not sets:
@@ -169,31 +148,8 @@ class AskedSample:
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
-        notes = _about(weights)
-        if overlay is not None:
-            words = f"{counted(len(changed), 'label')} corrected, {counted(len(left_out), 'image')}"
-            reason = "ambiguous, or not known to be hard or easy with the other label"
-            notes.append(f"{words} left out of the sets of a task ({reason})")
-            notes += overlay.record.notes
-        sample = cls(Suite(header, lambda *key: sets[key]), suite, runs, weights, notes, overlay)
-        if overlay is None:
-            return sample
-        # labels given with predictions are those of the suite
-        named = [replace(run, run=sample.name_of(run.run), labels=None) for run in runs]
-        return replace(sample, runs=named)
-
-    def name_of(self, run: str) -> str:
-        """The name of a run in scores of the sample."""
-        return run if self.overlay is None else f"{run}, corrected"
-
-    def context(self, keys: Sequence[Key], bootstrap: int, seed: int) -> list[str]:
-        """``context_lines`` of all runs; none where all images have predictions."""
-        known = [key for key in keys if key in self.suite.keys]
-        return [
-            line
-            for run in (self.runs if self.weights else ())
-            for line in context_lines(run, self.suite, known, bootstrap, seed)
-        ]
+        notes = _about(suite, keys, weights) if weights else []
+        return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
@@ -203,13 +159,16 @@ class AskedSample:
         return np.asarray(weights / weights.mean())
 
 
-def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:
-    if not weights:
-        return []
-    number = sum(frame.height for frame in weights.values())
+def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
+    asked = of = 0
+    for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
+        ids = suite.image_ids(key for key in keys if key[1:] == place)
+        known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
+        asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())
-    whole = ", weighted to the challenge sets" if unequal else ""
-    return [f"{number:,} images and tasks were asked about; scores are of these{whole}"]
+    more = ", weighted to the challenge sets" if unequal else ""
+    part = f"all {of:,}" if asked == of else f"a sample of {asked:,} of {of:,}"
+    return [f"asked about {part} images and tasks; scores are of these{more}"]
 
 
 def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:

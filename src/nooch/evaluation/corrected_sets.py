@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from nooch.answers import LabelOverlay
-from nooch.challenge import HARD, SUBSETS, ChallengeSet, CriterionRecord, mark_by_threshold
+from nooch.challenge import HARD, SUBSETS, ChallengeSet, SetRecord, Suite, mark_by_threshold
 from nooch.challenge.challenge_set import subset_codes
 from nooch.challenge.hard_easy import Side
+from nooch.english import counted
 
-__all__ = ["corrected_set"]
+__all__ = ["corrected_suite"]
 
 
-def corrected_set(
-    challenge: ChallengeSet, overlay: LabelOverlay, criterion: CriterionRecord
+def corrected_suite(suite: Suite, overlay: LabelOverlay) -> tuple[Suite, str]:
+    """The suite with other labels, and a note that says how many these are."""
+    records, moved, gone = [], set[tuple[Any, str]](), set[tuple[Any, str]]()
+    for key in suite.keys:
+        challenge, changed, left_out = _corrected(suite, overlay, *key)
+        moved |= {(image, key[1]) for image in changed}
+        gone |= {(image, key[1]) for image in left_out}
+        records += [SetRecord.of(challenge)] if len(challenge) else []
+    header = msgspec.structs.replace(suite.header, sets=records)
+    note = (
+        f"{counted(len(moved), 'label')} corrected, {counted(len(gone), 'image')} left out of the"
+        " sets of a task (ambiguous, or not known to be hard or easy with the other label)"
+    )
+    return Suite(header, lambda *key: _corrected(suite, overlay, *key)[0], suite.dataset), note
+
+
+def _corrected(
+    suite: Suite, overlay: LabelOverlay, *key: str
 ) -> tuple[ChallengeSet, pl.Series, pl.Series]:
     """The set with other labels; ids of images with another label now, and of those left out.
 
@@ -25,6 +44,7 @@ def corrected_set(
     and where each side has its betas, the image is left out. Ambiguous images are left out, too. By
     a single cue (area above or below beta) an image with another label is hard where it was easy.
     """
+    challenge, criterion = suite.set(*key), suite.header.criteria[key[0]]
     labels, _, ambiguous = overlay.applied(challenge.task, challenge.image_ids, challenge.labels)
     other = labels != challenge.labels
     support, hard = challenge.support, challenge.subset != SUBSETS.index("easy")

@@ -18,8 +18,10 @@ from nooch.answers import OverlaySource, read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample
+from nooch.evaluation.asked_sample import AskedSample, rates_of_answers
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.context_rates import headline
+from nooch.evaluation.corrected_sets import corrected_suite
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
@@ -54,7 +56,7 @@ from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress, options_from
 
-__all__ = ["EvaluateOptions", "evaluate"]
+__all__ = ["EvaluateOptions", "evaluate", "sample_of"]
 
 _Key = tuple[str, str, str]
 _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
@@ -149,6 +151,8 @@ def evaluate(
     runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
+    if asked.overlay:
+        return _side_by_side(suite, runs, asked, progress)
     asked = _resolved(asked, suite, runs, conditions)
     criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
@@ -157,11 +161,12 @@ def evaluate(
     if not wanted:
         # raises with the reason
         suite.record(criteria[0], tasks[0], splits[0])
-    keys = [key for key in wanted if key[2] in splits]
-    samples = _samples(suite, runs, keys, asked.overlay)
-    for sample in samples:
-        notes += [*sample.context(keys, asked.bootstrap, asked.seed), *sample.notes]
-    notes += [f"{run.run}: {text}" for run in runs for text in run.notes]
+    sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits])
+    wanted_sets = [key for key in wanted if key in sample.suite.keys]
+    contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
+    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
+    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
@@ -169,9 +174,14 @@ def evaluate(
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
         thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
         notes += stated
-    blocks, left = _blocks(samples, splits, keys, asked, thresholds, progress)
-    notes += left
-    about = {run.run: (run.method, run.seed) for sample in samples for run in sample.runs}
+    blocks: list[Block] = []
+    for split in splits:
+        keys = [key for key in wanted_sets if key[2] == split]
+        if keys:
+            part = _SplitScores(sample, keys, runs, asked, thresholds)
+            blocks += part.blocks(progress)
+            notes += left_out(sample.suite, keys, part.averaged, asked.min_hard)
+    about = {run.run: (run.method, run.seed) for run in runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
     differences = differences_table(blocks, asked.metrics, asked.bootstrap)
     if suite.header.hard_only:
@@ -179,49 +189,46 @@ def evaluate(
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
     settings["dataset"] = suite.header.dataset.fingerprint
     settings |= {"thresholds": thresholds} if thresholds else {}
-    if samples[-1].overlay is not None:
-        settings["overlay"] = samples[-1].overlay.record.files
-    judged = table.filter(pl.col("run").is_in([run.run for run in samples[-1].runs]))
-    verdicts = judge(judged, conditions, suite) if conditions else []
-    return Scores(table, differences, notes, settings, verdicts)
+    verdicts = judge(table, conditions, suite) if conditions else []
+    return Scores(table, differences, notes, settings, verdicts, contexts)
 
 
-def _samples(
-    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], source: OverlaySource
-) -> list[AskedSample]:
-    """The suite as far as it was asked about; with an overlay, the same with corrected labels."""
-    whole = all(run.weights is None for run in runs)
-    samples = [AskedSample(suite, suite, runs) if whole else AskedSample.of(suite, runs, keys)]
-    if source:
-        overlay = read_label_overlay(source, suite.image_ids(), suite.tasks)
-        samples.append(AskedSample.of(suite, runs, keys, overlay))
-    return samples
+def _side_by_side(
+    suite: Suite, runs: Sequence[Predictions], asked: EvaluateOptions, progress: Progress
+) -> Scores:
+    """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
+    overlay = read_label_overlay(asked.overlay, suite)
+    before = evaluate(
+        suite, runs, options=replace(asked, overlay=(), fail_if=()), progress=progress
+    )
+    names = {run.run: f"{run.run}, corrected" for run in runs}
+    # labels that predictions have are the suite's; ambiguous images are in no set
+    other = [replace(run, run=names[run.run], labels=None) for run in runs]
+    baseline = None if asked.baseline is None else names[asked.baseline]
+    options = replace(asked, overlay=(), baseline=baseline, ignore_unknown=True)
+    corrected, note = corrected_suite(suite, overlay)
+    after = evaluate(corrected, other, options=options, progress=progress)
+    notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
+    settings = {**before.settings, "overlay": overlay.record.files}
+    table, differences = (
+        _by_task(getattr(before, name), getattr(after, name)) for name in ("table", "differences")
+    )
+    contexts = {**before.contexts, **after.contexts}
+    return Scores(table, differences, list(notes), settings, after.verdicts, contexts)
 
 
-def _blocks(
-    samples: Sequence[AskedSample],
-    splits: Sequence[str],
-    keys: Sequence[_Key],
-    asked: EvaluateOptions,
-    thresholds: RunThresholds,
-    progress: Progress,
-) -> tuple[list[Block], list[str]]:
-    """Blocks of all samples, those of a task next to each other; and notes on averages."""
-    blocks: list[Block] = []
-    notes: list[str] = []
-    for sample in samples:
-        for split in splits:
-            of_split = [key for key in keys if key[2] == split and key in sample.suite.keys]
-            if of_split:
-                part = _SplitScores(sample, of_split, asked, thresholds)
-                blocks += part.blocks(progress)
-                notes += left_out(sample.suite, of_split, part.averaged, asked.min_hard)
-    if len(samples) > 1:
-        places = [(b.scope.criterion, b.scope.task, b.scope.split) for b in blocks]
-        order = {place: number for number, place in enumerate(dict.fromkeys(places))}
-        numbers = np.argsort([order[place] for place in places], kind="stable")
-        blocks = [blocks[number] for number in numbers]
-    return blocks, notes
+def _by_task(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both tables, those of a criterion, task and split next to each other."""
+    place = pl.struct("criterion", "task", "split")
+    rows = pl.concat([before, after]).with_row_index("row")
+    return rows.sort(pl.col("row").min().over(place), maintain_order=True).drop("row")
+
+
+def sample_of(suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key]) -> AskedSample:
+    """The suite as far as it was asked about."""
+    if all(run.weights is None for run in runs):
+        return AskedSample(suite, suite)
+    return AskedSample.of(suite, runs, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,12 +238,14 @@ class _SplitScores:
     Attributes:
         sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
+        runs: the predictions.
         options: with a baseline, and averages as distributions.
         thresholds: of answers; empty: 0.5.
     """
 
     sample: AskedSample
     keys: Sequence[_Key]
+    runs: Sequence[Predictions]
     options: EvaluateOptions
     thresholds: RunThresholds
 
@@ -260,13 +269,8 @@ class _SplitScores:
         """Criterion -> the tasks that averages are over; empty: all."""
         if self.options.strict:
             return {}
-        predicted = [run.tasks for run in self.sample.runs]
+        predicted = [run.tasks for run in self.runs]
         return averaged_tasks(self.sample.suite, self.keys, predicted, self.options.min_hard)
-
-    @cached_property
-    def baseline(self) -> str:
-        """The run that the others of the sample are compared with."""
-        return self.sample.name_of(str(self.options.baseline))
 
     def blocks(self, progress: Progress) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
@@ -278,22 +282,21 @@ class _SplitScores:
             for run, part, values in rows:
                 averages.add(run, part, values)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.options.metrics, self.baseline)
+        return blocks + averages.blocks(self.options.metrics, str(self.options.baseline))
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
         asked, resamples = self.options, self.options.bootstrap
         threads = asked.threads or (usable_cpus() if resamples else 1)
-        thresholds = {self.sample.name_of(run): of for run, of in self.thresholds.items()}
         draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
-        aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.sample.runs]
+        aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[_Scored]] = deque()
             try:
                 for task in tasks:
                     sets = [self._divided(key) for key in self.keys if key[1] == task]
                     runs = {r.run: (a, r.scale) for r, a in aligned if task in r.tasks}
-                    job = (sets, runs, asked.metrics, draws, self.baseline, thresholds)
+                    job = (sets, runs, asked.metrics, draws, str(asked.baseline), self.thresholds)
                     waiting.append(pool.submit(score_task, *job))
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
