@@ -17,6 +17,8 @@ from nooch.version import __version__
 if TYPE_CHECKING:
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
+    from nooch.asking.endpoint_answers import EndpointOptions
+    from nooch.auditing import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -95,6 +97,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
+    "nooch.asking.endpoint_answers": "EndpointOptions",
+    "nooch.auditing": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -159,6 +163,8 @@ __all__ = [
     "CE",
     "AskOptions",
     "Attribute",
+    "Audit",
+    "AuditOptions",
     "BoxReading",
     "CalibrateOptions",
     "Calibration",
@@ -173,6 +179,7 @@ __all__ = [
     "ContextScores",
     "Dataset",
     "DatasetImportOptions",
+    "EndpointOptions",
     "EvaluateOptions",
     "FeatureOptions",
     "FindOptions",
@@ -200,6 +207,7 @@ __all__ = [
     "__version__",
     "ask",
     "attribute_table",
+    "audit",
     "bench",
     "build_pixels",
     "calibrate",

@@ -152,8 +152,6 @@ def verify_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compare a suite with another, or with the published."""
-    from polars import DataFrame
-
     from nooch.calibrating.suite_agreement import verify
     from nooch.challenge import is_shipped
     from nooch.cli.terminal_tables import print_agreement
@@ -162,7 +160,7 @@ def verify_command(
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)
     verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
-    if isinstance(verdicts, DataFrame):
+    if not isinstance(verdicts, list):
         print_agreement(verdicts, format)
         return
     if format is shared.Format.json:
