@@ -35,7 +35,7 @@ FLOORS = [
     {"evaluation"},
     {"report", "exports", "published", "download", "engines"},
     {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds", "captions"},
-    {"results"},
+    {"annotating", "results"},
     {"examples"},
     {"figures", "site"},
     {"checking"},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.annotating.annotation_reading import AnnotationReading
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
+    from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from nooch.waterbirds.waterbirds_images import WaterbirdsOptions, make_waterbirds
 
 _NAMES = {
+    "nooch.annotating.annotation_reading": "AnnotationReading",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -119,6 +122,7 @@ _NAMES = {
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
+    "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
     "nooch.models.model_kinds": "load_task_model",
     "nooch.models.task_maps": "read_task_map",
@@ -146,24 +150,25 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "CE", "Attribute", "BoxReading", "CaptionOptions", "CaptionScores", "ChallengeSet",
-    "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
-    "DatasetImportOptions", "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "Gist",
-    "LocalEngine", "LongTable", "MapReading", "Method", "NoochError", "PixelCache",
-    "PredictionFormat", "Predictions", "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan",
-    "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading", "WaterbirdsOptions",
-    "__version__", "attribute_table", "bench", "build_pixels", "check", "collect", "contact_sheet",
-    "cue_findings", "divide", "embed", "engine", "evaluate", "explain", "export",
-    "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
-    "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
-    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
-    "published_suite", "read_boxes", "read_coco", "read_config", "read_label_maps", "read_labels",
-    "read_long_table", "read_published", "read_results", "read_table_of_images", "read_task_map",
-    "read_thresholds", "read_waterbirds", "save_dataset", "save_figures", "save_gallery",
-    "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
-    "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
-    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "CE", "AnnotationReading", "Attribute", "BoxReading", "CaptionOptions", "CaptionScores",
+    "ChallengeSet", "CheckOptions", "Checked", "CocoReading", "Columns", "Combination",
+    "ContextScores", "Dataset", "DatasetImportOptions", "EvaluateOptions", "FeatureOptions",
+    "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading", "Method",
+    "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions", "Scores",
+    "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions",
+    "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__", "attribute_table", "bench",
+    "build_pixels", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed",
+    "engine", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
+    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
+    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
+    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_coco",
+    "read_config", "read_label_maps", "read_labels", "read_long_table", "read_published",
+    "read_results", "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds",
+    "save_dataset", "save_figures", "save_gallery", "save_predictions", "save_scores", "save_suite",
+    "save_sweep", "score_captions", "score_waterbirds", "suite_thresholds", "summary",
+    "sweep_losses", "sweep_thresholds", "torch_dataset", "verify", "waterbirds_table",
+    "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "areas_table",
     "check_annotated",
     "check_kinds",
+    "confidences_table",
     "exceptions_of",
     "exceptions_table",
     "gaps_of",
@@ -188,6 +189,13 @@ def exceptions_of(
 def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
     """Areas as a table ``image_id, class, area``, a row for each stored entry."""
     return _entries(areas, ids, classes, "area", areas.data)
+
+
+def confidences_table(
+    confidences: csr_array, ids: pl.Series, classes: Sequence[str]
+) -> pl.DataFrame:
+    """Confidences as a table ``image_id, class, confidence``, a row for each stored entry."""
+    return _entries(confidences, ids, classes, "confidence", confidences.data)
 
 
 def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:

@@ -70,6 +70,9 @@ class Dataset(Displayed, DatasetTables):
         exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
             annotated in the image, 1 where it is known although its kind was not; or None. A pair
             that is unknown and has an area is present, but its area is not complete.
+        confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure the model was that
+            predicted a class, also where that was too little for presence; or None. They have no
+            part in the fingerprint.
     """
 
     @classmethod
@@ -92,7 +95,8 @@ class Dataset(Displayed, DatasetTables):
             rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and
                 ``verified``: sparse or dense, n_images x n_classes, rows in the order of
                 ``images``, not zero where it is unknown (known) whether, and how large, the class
-                is in the image, whatever the image's ``annotated_*`` columns say.
+                is in the image, whatever the image's ``annotated_*`` columns say; ``confidences``,
+                rows in the order of ``images``.
 
         Raises:
             InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
@@ -116,8 +120,11 @@ class Dataset(Displayed, DatasetTables):
         rest["kinds"] = check_kinds(rest.pop("kinds", {}), classes)
         rest["exceptions"] = exceptions_of(unknown, verified, areas.shape, order)
         embeddings = {k: v[order] for k, v in rest.pop("embeddings", {}).items()}
-        ordered = areas[order].astype(np.float64)
+        ordered, confidences = areas[order].astype(np.float64), rest.pop("confidences", None)
         ordered.sort_indices()
+        if confidences is not None:
+            rest["confidences"] = csr_array(confidences)[order]
+            rest["confidences"].sort_indices()
         return cls(
             images[order],
             tuple(classes),
@@ -303,6 +310,7 @@ class Dataset(Displayed, DatasetTables):
             captions=captions,
             embeddings={name: values[rows] for name, values in self.embeddings.items()},
             exceptions=None if self.exceptions is None else self.exceptions[rows],
+            confidences=None if self.confidences is None else self.confidences[rows],
         )
 
     def with_embedding(self, name: str, values: NDArray[np.floating[Any]]) -> Dataset:

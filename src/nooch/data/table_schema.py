@@ -21,6 +21,7 @@ __all__ = [
     "AREAS",
     "CAPTIONS",
     "COLUMN_OF_KIND",
+    "CONFIDENCES",
     "CORE_COLUMNS",
     "EXCEPTIONS",
     "IMAGES",
@@ -127,6 +128,13 @@ AREAS: Schema = {
     ),
 }
 CAPTIONS: Schema = {"image_id": _ID, "caption": Column((pl.String,), "String, never null")}
+CONFIDENCES: Schema = {
+    "image_id": _ID,
+    "class": _NAME,
+    "confidence": Column(
+        (pl.Float64,), "Float64, from 0 to 1", wrong=lambda value: ~value.is_between(0, 1)
+    ),
+}
 EXCEPTIONS: Schema = {
     "image_id": _ID,
     "class": _NAME,
