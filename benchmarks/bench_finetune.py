@@ -36,7 +36,7 @@ from scipy.sparse import csr_array
 
 from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.data import Dataset
-from nooch.models.backbones import choose_device
+from nooch.models.devices import choose_device
 from nooch.models.networks import Backbones, backbones
 from nooch.models.preprocessing import IMAGENET
 from nooch.objectives import ERM, TrainingCounts

@@ -25,7 +25,8 @@ from bench_finetune import Plain, Setup, Shared, rate
 from measuring import Spread, machine, parser, ratios, write_json
 
 from nooch.caches.features import FeatureOptions, extract_features
-from nooch.models.backbones import choose_device, load_backbone
+from nooch.models.backbones import load_backbone
+from nooch.models.devices import choose_device
 
 _FEATURE_BATCH = {"cuda": 256, "cpu": 8}
 

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 import typer
+from small_world import bench_command, make_world
 
 from nooch.cli.main import app
 from nooch.cli.terminal_output import commands_of
@@ -24,8 +26,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
-    {"english", "errors", "limits", "resources", "shared_types", "version"},
-    {"display", "files", "import_string", "options", "plans", "yaml_files"},
+    {"english", "errors", "limits", "resources", "version"},
+    {"display", "files", "import_string", "plans", "shared_types", "yaml_files"},
     {"work_folder"},
     {"data"},
     {"readers", "encoders", "criteria", "objectives", "metrics"},
@@ -34,8 +36,18 @@ FLOORS = [
     {"answers"},
     {"evaluation"},
     {"report", "exports", "published", "download", "engines"},
-    {"plot", "importing", "finding", "predicting", "benching", "scenes", "waterbirds", "captions"},
-    {"annotating", "results"},
+    {
+        "plot",
+        "importing",
+        "finding",
+        "predicting",
+        "asking",
+        "benching",
+        "scenes",
+        "waterbirds",
+        "captions",
+    },
+    {"annotating", "calibrating", "results"},
     {"examples"},
     {"figures", "site"},
     {"checking"},
@@ -207,6 +219,47 @@ def test_only_the_command_line_knows_flags(path):
     """Messages name parameters in backticks; --flag=value belongs to other programs."""
     for text in _texts(path):
         assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
+
+
+WALKS = {"find": 22, "evaluate": 22, "bench": 40}
+"""Command -> files of the library, without the command line, that it may pass through."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A dataset, a suite of it, and predictions for its test images; everything is imported."""
+    folder = make_world(tmp_path_factory.mktemp("world"), epochs=2)
+    images = pl.read_parquet(folder / "dataset" / "images.parquet").filter(split="test")
+    images.select("image_id", car=0.5, bowl=0.25).write_csv(folder / "predictions.csv")
+    for module in GRAPH:
+        if module != "nooch.__main__":
+            importlib.import_module(module)
+    return folder
+
+
+@pytest.mark.parametrize("verb", WALKS)
+def test_from_command_to_result_is_a_short_walk(verb, world, run_cli, tmp_path):
+    if verb == "bench":
+        pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+    command = {
+        "find": f"find {world / 'dataset'} --criterion ce --out {tmp_path / 'suite'}",
+        "evaluate": f"evaluate {world / 'suite'} {world / 'predictions.csv'} --scale probability",
+        "bench": bench_command(world, tmp_path / "runs"),
+    }[verb]
+    entered = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(f"{SOURCE}{os.sep}"):
+            entered.add(Path(frame.f_code.co_filename))
+
+    sys.setprofile(note)
+    try:
+        done = run_cli(command)
+    finally:
+        sys.setprofile(None)
+    done.ok()
+    walk = {_name(path) for path in entered if _room(_name(path)) not in {"cli", "__main__"}}
+    assert len(walk) <= WALKS[verb], " ".join([str(len(walk)), *sorted(walk)])
 
 
 _BARE = """

@@ -11,7 +11,7 @@ import pytest
 from refusals import fails
 
 from nooch.errors import ParameterError, WrongTypeError
-from nooch.options import options_from
+from nooch.shared_types import options_from
 
 
 @dataclass(frozen=True)

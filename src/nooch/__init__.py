@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nooch.benching.bench_run import bench
     from nooch.caches.features import FeatureOptions, extract_features, load_features
     from nooch.caches.pixels import PixelCache, build_pixels
+    from nooch.calibrating.suite_agreement import SuiteAgreement, verify
     from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_captions
     from nooch.challenge import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.checking.check import Checked, CheckOptions, check
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from nooch.models.task_maps import read_task_map
     from nooch.plans import SplitPlan
     from nooch.predicting.network_predictions import find_images, predict, save_predictions
-    from nooch.published import published_suite, read_labels, read_published, verify
+    from nooch.published import published_suite, read_labels, read_published
     from nooch.published.published_results import paper_results
     from nooch.readers.boxes import BoxReading, read_boxes
     from nooch.readers.coco.coco_reader import CocoReading, read_coco
@@ -96,6 +97,7 @@ _NAMES = {
     "nooch.benching.bench_run": "bench",
     "nooch.caches.features": "FeatureOptions extract_features load_features",
     "nooch.caches.pixels": "PixelCache build_pixels",
+    "nooch.calibrating.suite_agreement": "SuiteAgreement verify",
     "nooch.captions.caption_scores": "CaptionOptions CaptionScores score_captions",
     "nooch.challenge": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
     "nooch.checking.check": "CheckOptions Checked check",
@@ -128,7 +130,7 @@ _NAMES = {
     "nooch.models.task_maps": "read_task_map",
     "nooch.plans": "SplitPlan",
     "nooch.predicting.network_predictions": "find_images predict save_predictions",
-    "nooch.published": "published_suite read_labels read_published verify",
+    "nooch.published": "published_suite read_labels read_published",
     "nooch.published.published_results": "paper_results",
     "nooch.readers.boxes": "BoxReading read_boxes",
     "nooch.readers.coco.coco_reader": "CocoReading read_coco",
@@ -155,11 +157,11 @@ __all__ = [
     "ContextScores", "Dataset", "DatasetImportOptions", "EvaluateOptions", "FeatureOptions",
     "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading", "Method",
     "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions", "Scores",
-    "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions",
-    "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__", "attribute_table", "bench",
-    "build_pixels", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed",
-    "engine", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
-    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "SuiteAgreement", "Sweep",
+    "SweepOptions", "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__",
+    "attribute_table", "bench", "build_pixels", "check", "collect", "contact_sheet", "cue_findings",
+    "divide", "embed", "engine", "evaluate", "explain", "export", "extract_features", "figure_data",
+    "find", "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
     "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
     "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
     "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_coco",

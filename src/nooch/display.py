@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from nooch.english import counted
+from nooch.english import cell_text, counted, printable
 from nooch.errors import MissingExtraError
 
 __all__ = [
-    "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "cell_text", "parameters_text",
-    "printable",
+    "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "parameters_text",
 ]  # fmt: skip
 
 MOST_ROWS = 24
@@ -24,8 +23,6 @@ _MOST_TASKS = 3
 _LONGEST, _WIDEST = 200, 32
 """Characters of a cell in HTML and as text."""
 _LEFT, _RIGHT = (f"text-align: {side}; padding: 0 0.6em" for side in ("left", "right"))
-# what moves a terminal's cursor, ends a line, or turns the direction of text
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -122,16 +119,15 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {_parameter(value)}" for name, value in stated.items())
 
 
-def printable(text: str) -> str:
-    """The text on one line: control characters, which a name may hold, are spelled out."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
 def _parameter(value: object) -> str:
     """A parameter's value; of long thresholds or cues by task only their number."""
-    if isinstance(value, Mapping) and len(value) > _MOST_TASKS:
+    if isinstance(value, Mapping) and (len(value) > _MOST_TASKS or _is_nested(value)):
         return f"by task, of {len(value)}"
     return str(value)
+
+
+def _is_nested(value: Mapping[str, Any]) -> bool:
+    return any(isinstance(one, Mapping) for one in value.values())
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:
@@ -141,15 +137,3 @@ def _cell(tag: str, value: object, is_left: bool) -> str:
 def _text(value: object) -> str:
     # an element of its own direction: marks that turn text end with it
     return f"<bdi>{escape(cell_text(value, _LONGEST))}</bdi>"
-
-
-def cell_text(value: object, longest: int | None = None) -> str:
-    """A value as people read it: three digits of a float, thousands grouped, a dash for None."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    text = str(value)
-    return text if longest is None or len(text) <= longest else f"{text[:longest]}…"

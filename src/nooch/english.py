@@ -1,10 +1,12 @@
-"""English for class names: readable names, articles and plurals."""
+"""English for readers: class names as words, plurals, and values as text."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["counted", "is_plural", "plural", "readable", "with_article"]
+__all__ = [
+    "cell_text", "counted", "is_plural", "plural", "printable", "readable", "with_article",
+]  # fmt: skip
 
 _IRREGULAR = {
     "person": "people",
@@ -37,6 +39,9 @@ _NO_ARTICLE = _ONLY_PLURAL | _UNCOUNTED
 _UNCHANGED = {"sheep", "fish", "deer", "aircraft"} | _NO_ARTICLE
 """Words that are their own plural, or have none."""
 _VOWEL_SOUND = re.compile(r"(?!(?:u[bcfhjkqrstn][aeiou]|eu|one\b|ouija))[aeiou]|hour|honest|heir")
+
+# what moves a terminal's cursor, ends a line, or turns the direction of text
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def readable(name: str) -> str:
@@ -89,3 +94,20 @@ def _plural_of(word: str) -> str:
     if re.search(r"[^aeiou]y$", lower):
         return f"{word[:-1]}ies"
     return f"{word}s"
+
+
+def cell_text(value: object, longest: int | None = None) -> str:
+    """A value as people read it: three digits of a float, thousands grouped, a dash for None."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = str(value)
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}…"
+
+
+def printable(text: str) -> str:
+    """The text on one line: control characters, which a name may hold, are spelled out."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -7,7 +7,19 @@ from typing import Any
 
 from nooch.errors import InputError
 
-__all__ = ["read_yaml"]
+__all__ = ["read_yaml", "read_yaml_list", "yaml_value"]
+
+
+def yaml_value(text: str, where: object) -> Any:
+    """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        # a number of thousands of digits, a date that there is not, or lists in lists in lists
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -16,14 +28,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or is no mapping.
     """
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(
-            f"cannot be read: {str(error).splitlines()[0]}", where=path, allowed="a YAML file"
-        ) from error
+    content = _parsed(path)
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -33,3 +38,23 @@ def read_yaml(path: Path) -> dict[str, Any]:
             allowed="names and values, such as 'seeds: [0, 1, 2]'",
         )
     return content
+
+
+def read_yaml_list(path: Path) -> list[str]:
+    """The texts that a YAML file lists.
+
+    Raises:
+        InputError: it cannot be read, or is no list of texts, one at least.
+    """
+    content = _parsed(path)
+    if not isinstance(content, list) or not all(isinstance(t, str) for t in content) or not content:
+        raise InputError("is no list of texts", where=path, allowed="lines such as '- a text'")
+    return content
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed="a YAML file") from error
+    return yaml_value(text, path)

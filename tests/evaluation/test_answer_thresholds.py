@@ -132,8 +132,8 @@ def test_files_of_thresholds(suite, outputs, tmp_path, ending):
     [
         ("t.json", '{"car": "high"}', ["t.json"]),
         ("t.json", "{", ["t.json: cannot be read"]),
-        ("t.json", "[0.5]", ["t.json: cannot be read"]),
-        ("t.yaml", "car: high", ["the threshold of car is high", "0 to 1"]),
+        ("t.json", "[0.5]", ["t.json: holds a list"]),
+        ("t.yaml", "car: high", ["t.yaml: the threshold of car is high", "0 to 1"]),
         ("t.yaml", "car: true", ["the threshold of car is True"]),
         ("t.yaml", "- 0.5", ["t.yaml"]),
         ("t.csv", "task,value\ncar,0.5\n", ["lacks the columns threshold"]),

@@ -82,8 +82,8 @@ def test_images_are_resampled_with_all_their_answers(frame, seed):
         for column in block.T
     ]
     got = context_rates(frame, bootstrap=40, seed=seed)
-    for name, group in (("ratio", got.ratios), ("odds_ratio", got.odds_ratios)):
-        for side, estimate in group.items():
+    for (name, side), estimate in got.estimates.items():
+        if name != "rate":
             values = [r[name, side] for r in replicates if r[name, side] is not None]
             bounds = np.percentile(values, [2.5, 97.5]) if len(values) >= 20 else [0, 0]
             if estimate.value is None or bounds[0] == bounds[1]:
@@ -102,10 +102,10 @@ def test_rates_without_resamples_have_wilsons_interval():
             "yes": [True] * 3 + [False] * 7,
         }
     )
-    rate = context_rates(frame, bootstrap=0).rates["hard_negative"]
+    rate = context_rates(frame, bootstrap=0).estimates["rate", "hard_negative"]
     low, high = wilson(np.array([0.3]), np.array([10]))
     assert (rate.value, rate.low, rate.high, rate.n) == (0.3, low[0], high[0], 10)
-    assert context_rates(frame).rates["easy_negative"].value is None
+    assert context_rates(frame).estimates["rate", "easy_negative"].value is None
 
 
 def test_the_headline_and_when_there_is_none():

@@ -10,8 +10,8 @@ from image_folders import PREPROCESSOR, save_model, tiny_resnet
 from refusals import fails, refused
 
 from nooch.errors import NoochError
-from nooch.models.backbones import choose_device, load_backbone
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.backbones import load_backbone
+from nooch.models.devices import choose_device, memory_limits, reuse_memory
 from nooch.models.model_sources import CONFIGURATIONS, find_source
 from nooch.models.preprocessing import IMAGENET, read_preprocessing
 

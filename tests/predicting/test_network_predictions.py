@@ -126,7 +126,7 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     fails(lambda: find_images(suite, ["car"], splits=["tset"]), "tset", kind=ParameterError)
     fails(
         lambda: find_images(suite, ["street"], data=data),
-        "no image to predict",
+        "'street' is no task",
         kind=ParameterError,
     )
 

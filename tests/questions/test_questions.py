@@ -18,7 +18,7 @@ from nooch.challenge import (
     load_suite,
 )
 from nooch.data import Dataset
-from nooch.data.disk_tables import parquet_bytes
+from nooch.data.data_files import parquet_bytes
 from nooch.errors import FormatError
 from nooch.questions import (
     TEMPLATE,

@@ -201,11 +201,11 @@ def test_arguments_that_are_refused(tmp_path):
     refused(act, "night is no split")
 
 
-@pytest.mark.parametrize("value", ['["a"]', '{"a": 1}'])
-def test_labels_that_are_lists_are_refused(tmp_path, value):
+@pytest.mark.parametrize(("value", "kind"), [('["a"]', "List"), ('{"a": 1}', "Struct")])
+def test_labels_that_are_lists_are_refused(tmp_path, value, kind):
     path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
     act = partial(read_table_of_images, path, Columns("id"), ["y"])
-    fails(act, "t.jsonl", "label y holds lists", "`class_column`")
+    fails(act, "t.jsonl", f"label y holds {kind}(", "`class_column`")
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_folder_that_holds_images_is_their_folder(tmp_path):
 
 YAML = {
     "no YAML": ("names: [", "cannot be read"),
-    "no mapping": ("- person\n", "is no YAML mapping"),
+    "no mapping": ("- person\n", "holds a list"),
     "a tag": ("names: !!python/object/apply:os.getcwd []\n", "cannot be read"),
     "no names": (TRAIN, "gives no names"),
     "names in a text": (TRAIN + "names: person\n", "gives no names"),

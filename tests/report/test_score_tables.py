@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scored import logits, small_data, small_suite
 
-from nooch.display import printable
+from nooch.english import printable
 from nooch.evaluation import evaluate
 from nooch.metrics import ALL_METRICS
 from nooch.report import latex, markdown, tables_of

@@ -17,7 +17,7 @@ from nooch.errors import NoochError, some_of
 from nooch.import_string import is_named
 from nooch.models.annotators import Annotator, ModelChoice, PredictedClasses, custom_annotator
 from nooch.models.backbones import Backbone, load_backbone
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images
 from nooch.models.onnx_segmenters import MODEL_FILE, load_onnx_segmenter
 from nooch.models.pixel_batches import batches_of, forward, read_in_order

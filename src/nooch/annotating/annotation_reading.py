@@ -18,7 +18,7 @@ from nooch.data import Dataset, ImageId, identifiers, load_dataset, save_dataset
 from nooch.errors import InputError, OutputError, ParameterError, check_fraction, some_of
 from nooch.files import Place
 from nooch.models.annotators import ModelChoice
-from nooch.models.backbones import choose_device
+from nooch.models.devices import choose_device
 from nooch.plans import SplitPlan
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_rows import ImageRows, listed_digest, row_ends

@@ -5,7 +5,6 @@ they belong to.
 from nooch.answers.answer_files import FORMATS, holds_answers
 from nooch.answers.answer_rules import RULES
 from nooch.answers.answer_table import Answers, read_answers
-from nooch.answers.asked_questions import image_id_of, images_of
 from nooch.answers.label_overlay import LabelOverlay, read_label_overlay
 
 __all__ = [
@@ -14,8 +13,6 @@ __all__ = [
     "Answers",
     "LabelOverlay",
     "holds_answers",
-    "image_id_of",
-    "images_of",
     "read_answers",
     "read_label_overlay",
 ]

@@ -4,57 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from nooch.data.disk_tables import checked_read
 from nooch.data.json_records import file_records
-from nooch.errors import InputError, MissingExtraError
+from nooch.errors import InputError, some_of
 
-__all__ = [
-    "FORMATS",
-    "AnswerFormat",
-    "RawAnswer",
-    "holds_answers",
-    "read_raw_answers",
-    "recognized_format",
-]
+__all__ = ["FORMATS", "AnswerFormat", "holds_answers", "read_raw_answers", "recognized_format"]
 
 _FIRST = 1 << 20
 """Characters within which a file's first record ends."""
 
-Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class RawAnswer:
-    """One answer as a file has it; None where the file does not say.
-
-    Attributes:
-        text: the model's words.
-        question_id: number or text that identifies the question in its file of questions.
-        question: text of the question.
-        image: name or id of the image, where the answer itself says it.
-        task: name of the object, where the answer itself says it.
-        category: part of the question file, where question ids repeat in each part.
-        position: place of the question in its file, from 0, where ids are not recorded.
-        probability: of yes, where the tool recorded it.
-        weight: images that the question stands for.
-    """
-
-    text: str | None
-    question_id: Any = None
-    question: str | None = None
-    image: Any = None
-    task: str | None = None
-    category: str | None = None
-    position: int | None = None
-    probability: float | None = None
-    weight: float = 1.0
+_COLUMNS: Mapping[str, type[pl.DataType]] = {
+    "answer": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "image": pl.String,
+    "task": pl.String,
+    "category": pl.String,
+    "position": pl.Int64,
+    "probability": pl.Float64,
+    "weight": pl.Float64,
+}
 
 
 @dataclass(frozen=True)
@@ -62,95 +37,61 @@ class AnswerFormat:
     """What a tool writes.
 
     Attributes:
-        fields: alternatives of fields that identify it.
+        fields: alternatives of fields that identify it; each record has those of one.
         rule: the rule that the tool itself applies, a name out of ``RULES``.
-        read: record -> answer.
+        columns: column of ``read_raw_answers`` -> fields that hold it, the first that is there.
     """
 
-    fields: tuple[frozenset[str], ...]
+    fields: tuple[str, ...]
     rule: str
-    read: Callable[[Record], RawAnswer]
+    columns: Mapping[str, str]
 
-
-def _first(value: Any) -> Any:
-    """The only element of nested lists, as lmms-eval writes single responses."""
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return value
-
-
-def _lmms_eval(record: Record) -> RawAnswer:
-    text = _first(record["filtered_resps"] if "filtered_resps" in record else record["resps"])
-    question_id = None
-    for value in record.values():
-        if isinstance(value, dict) and "question_id" in value:
-            question_id = value["question_id"]
-    return RawAnswer(text, question_id, position=record["doc_id"])
-
-
-def _dash(record: Record) -> RawAnswer:
-    text = record.get("response", record.get("answer"))
-    return RawAnswer(text, image=record["img_id"], task=record["object_name"])
-
-
-def _vlmevalkit(record: Record) -> RawAnswer:
-    return RawAnswer(record["prediction"], record["index"], record.get("question"))
-
-
-def _asked(record: Record) -> RawAnswer:
-    return RawAnswer(
-        record["answer"],
-        record.get("question_id"),
-        record.get("text"),
-        record["image_id"],
-        record["task"],
-        probability=record.get("probability"),
-        weight=record.get("weight", 1.0),
-    )
-
-
-def _pope(record: Record) -> RawAnswer:
-    probability = record.get("probability")
-    return RawAnswer(
-        record["answer"], record.get("question_id"), record.get("question"), probability=probability
-    )
-
-
-def _llava(record: Record) -> RawAnswer:
-    category = record.get("category")
-    return RawAnswer(record["text"], record["question_id"], record.get("prompt"), category=category)
-
-
-def _amber(record: Record) -> RawAnswer:
-    return RawAnswer(record["response"], record["id"])
-
-
-def _fields(*alternatives: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(names.split()) for names in alternatives)
+    def lacking(self, fields: set[str]) -> set[str]:
+        """The fields that a record lacks; none where it is in this format."""
+        return min((set(some.split()) - fields for some in self.fields), key=len)
 
 
 FORMATS: Mapping[str, AnswerFormat] = {
     "lmms-eval": AnswerFormat(
-        _fields("doc_id filtered_resps", "doc_id resps"), "lmms-eval", _lmms_eval
+        ("doc_id filtered_resps", "doc_id resps"),
+        "lmms-eval",
+        {"answer": "filtered_resps resps", "position": "doc_id"},
     ),
-    "vlmevalkit": AnswerFormat(_fields("index question prediction"), "vlmevalkit", _vlmevalkit),
+    "vlmevalkit": AnswerFormat(
+        ("index question prediction",),
+        "vlmevalkit",
+        {"answer": "prediction", "question_id": "index", "question": "question"},
+    ),
     "dash-b": AnswerFormat(
-        _fields("img_id object_name response", "img_id object_name answer"), "word", _dash
+        ("img_id object_name response", "img_id object_name answer"),
+        "word",
+        {"answer": "response answer", "image": "img_id", "task": "object_name"},
     ),
-    "nooch": AnswerFormat(_fields("image_id task answer"), "word", _asked),
-    "pope": AnswerFormat(_fields("question answer", "question_id answer"), "pope", _pope),
-    "llava": AnswerFormat(_fields("question_id text"), "pope", _llava),
-    "amber": AnswerFormat(_fields("id response"), "word", _amber),
+    "nooch": AnswerFormat(
+        ("image_id task answer",),
+        "word",
+        {"image": "image_id", "question": "text"}
+        | {name: name for name in ("answer", "question_id", "task", "probability", "weight")},
+    ),
+    "pope": AnswerFormat(
+        ("question answer", "question_id answer"),
+        "pope",
+        {name: name for name in ("answer", "question_id", "question", "probability")},
+    ),
+    "llava": AnswerFormat(
+        ("question_id text",),
+        "pope",
+        {"answer": "text", "question_id": "question_id", "question": "prompt"}
+        | {"category": "category"},
+    ),
+    "amber": AnswerFormat(("id response",), "word", {"answer": "response", "question_id": "id"}),
 }
 """Name -> format; the first whose fields a file has is its format."""
 
 
 def recognized_format(fields: set[str]) -> str | None:
     """Name of the format whose fields are all there, or None."""
-    for name, kind in FORMATS.items():
-        if any(alternative <= fields for alternative in kind.fields):
-            return name
-    return None
+    return next((name for name, kind in FORMATS.items() if not kind.lacking(fields)), None)
 
 
 def holds_answers(path: str | Path) -> bool:
@@ -177,52 +118,84 @@ def holds_answers(path: str | Path) -> bool:
     return recognized_format(fields) is not None
 
 
-def read_raw_answers(path: str | Path) -> tuple[str, list[RawAnswer]]:
+def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     """Name of the format of a file, and its answers in order.
 
     Args:
         path: JSON in any layout, Parquet, CSV, TSV or XLSX.
 
+    Returns:
+        The name, and one row for each answer, null where the file does not say: ``answer`` (the
+        model's words), ``question_id`` (in its file of questions), ``question`` (its text),
+        ``image`` (name or id) and ``task``, where the answer itself names them, ``category`` (part
+        of the file of questions), ``position`` (Int64, place of the question in its file, from 0),
+        ``probability`` (Float64, of yes), ``weight`` (Float64, images that the question stands
+        for). All others are String.
+
     Raises:
-        InputError: the file cannot be read, is in none of ``FORMATS``, or a record lacks a field.
+        InputError: the file cannot be read, is in none of ``FORMATS``, or a record lacks a field or
+            has another type.
     """
-    records = _records(Path(path))
+    records = file_records(path)
     name = recognized_format(set(records[0])) if records else None
     if name is None:
-        known = "; ".join(
-            f"{kind}: {' or '.join(', '.join(sorted(f)) for f in FORMATS[kind].fields)}"
-            for kind in FORMATS
-        )
+        known = (f"{kind}: {' or '.join(of.fields)}" for kind, of in FORMATS.items())
         fields = ", ".join(sorted(records[0])) if records else "no record"
         raise InputError(
             f"holds no answers that are recognized: its first record has {fields}",
             where=path,
-            allowed=known,
+            allowed="; ".join(known),
         )
-    read, answers = FORMATS[name].read, []
+    kind = FORMATS[name]
     for number, record in enumerate(records, 1):
-        try:
-            answer = read(record)
-        except KeyError as error:
+        if lacking := kind.lacking(set(record)):
             raise InputError(
-                f"record {number} has no field {error.args[0]}",
+                f"record {number} has no field {some_of(sorted(lacking))}",
                 where=path,
                 allowed=f"the fields of {name} in every record",
-            ) from error
-        if answer.text is not None and not isinstance(answer.text, str):
-            raise InputError(
-                f"the answer of record {number} is {type(answer.text).__name__}",
-                where=path,
-                allowed="text",
             )
-        answers.append(answer)
-    return name, answers
+    columns = {column: _values(records, fields) for column, fields in kind.columns.items()}
+    if name == "lmms-eval":
+        columns["answer"] = [_only(value) for value in columns["answer"]]
+        columns["question_id"] = [_of_metric(record) for record in records]
+    for number, text in enumerate(columns["answer"], 1):
+        if text is not None and not isinstance(text, str):
+            problem = f"the answer of record {number} is {type(text).__name__}"
+            raise InputError(problem, where=path, allowed="text")
+    return name, _frame(columns, len(records), path)
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
-    if path.suffix.lower() != ".xlsx":
-        return file_records(path)
-    try:
-        return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl")).to_dicts()
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
+def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
+    names = fields.split()
+    return [next((r[name] for name in names if name in r), None) for r in records]
+
+
+def _only(value: Any) -> Any:
+    """The only element of nested lists, as lmms-eval writes single responses."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def _of_metric(record: Mapping[str, Any]) -> Any:
+    """The question id that our functions for lmms-eval put into each metric."""
+    metrics = [value for value in record.values() if isinstance(value, dict)]
+    return next((m["question_id"] for m in metrics if "question_id" in m), None)
+
+
+def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.DataFrame:
+    series = []
+    for name, kind in _COLUMNS.items():
+        try:
+            # ids and names may be numbers
+            values = columns.get(name, [None] * n)
+            series.append(pl.Series(name, values, kind, strict=kind != pl.String))
+        except (TypeError, OverflowError) as error:
+            problem = f"{name} is no number: {str(error).splitlines()[0]}"
+            raise InputError(problem, where=path, allowed="numbers") from error
+    frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
+    wrong = frame.filter(~pl.col("probability").is_between(0, 1))
+    if wrong.height:
+        problem = f"{wrong.height:,} values are no probability, such as {wrong['probability'][0]}"
+        raise InputError(problem, where=path, allowed="0 to 1")
+    return frame

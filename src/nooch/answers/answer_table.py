@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from nooch.answers.answer_files import FORMATS, RawAnswer, read_raw_answers
+from nooch.answers.answer_files import FORMATS, read_raw_answers
 from nooch.answers.answer_rules import RULES
-from nooch.answers.asked_questions import (
-    AskedQuestion,
-    asked_of,
-    asked_questions,
-    image_id_of,
-    images_of,
-    tasks_by_noun,
-)
+from nooch.answers.asked_questions import asked_of, asked_questions, tasks_in
 from nooch.challenge import Suite
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.questions import QuestionOptions, draw_questions
+from nooch.readers.image_files import ids_in_names
 
 __all__ = ["Answers", "read_answers"]
 
@@ -76,30 +67,34 @@ def read_answers(
     kind, raw = read_raw_answers(path)
     rule = check_one_of("rule", rule or FORMATS[kind].rule, RULES)
     notes: list[str] = []
-    if raw and raw[0].image is not None:
-        asked = _asked_by_themselves(raw, suite)
-        of = list(range(len(raw)))
+    if raw["image"][0] is not None:
+        ids, tasks = ids_in_names(raw["image"], suite.image_ids()), tasks_in(raw["task"], suite)
+        asked = raw.select(
+            "question_id", ids, tasks, "weight", text="question", label=pl.lit(None, pl.Int8)
+        )
+        of = pl.Series(range(len(raw)))
     else:
-        asked, source = _questions(path, suite, questions)
-        notes += source
+        asked, notes = _questions(path, suite, questions)
         of = _matched(raw, asked, path)
-    pairs = [(asked[n], answer) for n, answer in zip(of, raw, strict=True)]
-    known = [pair for pair in pairs if pair[0].image is not None and pair[0].task is not None]
-    if not known:
+    answers = asked.select("image_id", "task", "weight", "label")[of]
+    answers = answers.hstack(raw.select("answer", "probability"))
+    known = answers.drop_nulls(["image_id", "task"])
+    if not known.height:
         raise InputError("no answer is about an image and task of the suite", where=path)
-    if len(known) < len(pairs):
-        outside = f"{len(pairs) - len(known):,} of {len(pairs):,} answers are left out"
+    if known.height < len(raw):
+        outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
         notes.append(f"{outside}: the suite does not have their image or object")
-    if missing := sorted(set(range(len(asked))) - set(of)):
-        ids = some_of(asked[n].question_id for n in missing)
-        notes.append(f"{len(missing):,} of {len(asked):,} questions have no answer: {ids}")
-    frame, about = _table(known, rule)
+    unanswered = asked["question_id"].filter(~pl.int_range(len(asked), eager=True).is_in(of))
+    if len(unanswered):
+        count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
+        notes.append(f"{count}: {some_of(unanswered)}")
+    frame, about = _averaged(known, rule)
     return Answers(run or Path(path).stem, frame, rule, notes + about)
 
 
 def _questions(
     path: str | Path, suite: Suite, questions: str | Path | None
-) -> tuple[list[AskedQuestion], list[str]]:
+) -> tuple[pl.DataFrame, list[str]]:
     sibling = Path(path).parent / "questions.parquet"
     if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
         questions = sibling
@@ -111,128 +106,98 @@ def _questions(
     return asked_of(draw_questions(suite, keys, QuestionOptions())), [note]
 
 
-def _asked_by_themselves(raw: Sequence[RawAnswer], suite: Suite) -> list[AskedQuestion]:
-    """The questions of answers that name image and task."""
-    ids, nouns = images_of(suite), tasks_by_noun(suite)
-    return [
-        AskedQuestion(
-            answer.question_id,
-            image_id_of(str(answer.image), ids),
-            nouns.get(str(answer.task).lower()),
-            answer.question or "",
-            answer.weight,
-        )
-        for answer in raw
-    ]
-
-
-def _matched(
-    raw: Sequence[RawAnswer], asked: Sequence[AskedQuestion], path: str | Path
-) -> list[int]:
+def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
     """Position of each answer's question: by id, by category and id, or by order.
 
     Raises:
         InputError: answers without a question or to another text, or two to one question.
     """
-    ids = [question.question_id for question in asked]
-    in_order = [answer.question_id for answer in raw]
-    if len(raw) == len(asked) and (in_order == ids or set(in_order) == {None}):
-        of: list[int | None] = list(range(len(raw)))
-        if raw[0].position is not None and raw[0].question_id is None:
-            of = [answer.position for answer in raw]
-    elif None not in in_order and len(set(ids)) == len(ids):
-        places: Mapping[Any, int] = {key: n for n, key in enumerate(ids)}
-        of = [places.get(answer.question_id) for answer in raw]
-    elif None not in in_order and raw[0].category is not None:
-        places = {(q.category, q.question_id): n for n, q in enumerate(asked)}
-        of = [places.get((answer.category, answer.question_id)) for answer in raw]
-    elif raw[0].position is not None:
-        of = [answer.position for answer in raw]
+    remedy = "give the file of questions that the model was asked as `questions`"
+    own, ids = raw["question_id"], asked["question_id"]
+    has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
+    nothing = own.null_count() == len(own) and not has_position
+    if len(raw) == len(asked) and (nothing or own.equals(ids)):
+        of = pl.Series(range(len(raw)), dtype=pl.Int64)
+    elif has_ids and not ids.is_duplicated().any():
+        of = _looked_up(raw, asked, ["question_id"])
+    elif has_ids and raw["category"][0] is not None:
+        of = _looked_up(raw, asked, ["category", "question_id"])
+    elif has_position:
+        of = raw["position"]
     else:
         raise InputError(
             f"{len(raw):,} answers do not fit {len(asked):,} questions: they have no ids, or ids"
             " that repeat in the questions",
             where=path,
             allowed="one answer for each question, in order, or with the ids of the questions",
-            remedy="give the file of questions that the model was asked as `questions`",
+            remedy=remedy,
         )
-    stray = [
-        answer.question_id if answer.question_id is not None else number
-        for number, (n, answer) in enumerate(zip(of, raw, strict=True), 1)
-        if n is None or not 0 <= n < len(asked)
-    ]
-    if stray:
+    number = pl.int_range(1, pl.len() + 1).cast(pl.String)
+    inside = of.is_between(0, len(asked) - 1).fill_null(value=False)
+    stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
+    if stray.height:
         raise InputError(
-            f"{len(stray):,} answers fit no question: {some_of(stray)}",
+            f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}",
             where=path,
             allowed="answers to the questions",
-            remedy="give the file of questions that the model was asked as `questions`",
+            remedy=remedy,
         )
-    found = [n for n in of if n is not None]
-    if twice := [n for n, times in Counter(found).items() if times > 1]:
+    twice = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    if len(twice):
         raise InputError(
-            f"{len(twice):,} questions are answered twice:"
-            f" {some_of(asked[n].question_id for n in twice)}",
+            f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}",
             where=path,
             allowed="one answer for each question",
         )
-    _check_texts([asked[n] for n in found], raw, path)
-    return found
-
-
-def _check_texts(
-    asked: Sequence[AskedQuestion], raw: Sequence[RawAnswer], path: str | Path
-) -> None:
-    """Raise InputError where an answer records another question than the one it is joined with."""
-    other = [
-        (question, answer.question)
-        for question, answer in zip(asked, raw, strict=True)
-        if answer.question is not None and question.text.strip() not in answer.question
-    ]
-    if other:
-        question, text = other[0]
+    pairs = raw.select("question").hstack(asked.select("question_id", "text")[of])
+    same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
+    other = pairs.filter(~same)
+    if other.height:
+        text, question_id, question = other.row(0)
         raise InputError(
-            f"{len(other):,} answers are to other questions: question {question.question_id} is"
-            f" {question.text!r}, its answer is to {text!r}",
+            f"{other.height:,} answers are to other questions: question {question_id} is"
+            f" {question!r}, its answer is to {text!r}",
             where=path,
             allowed="answers to the questions, with the same texts",
-            remedy="give the file of questions that the model was asked as `questions`",
+            remedy=remedy,
         )
+    return of
 
 
-def _table(
-    pairs: Sequence[tuple[AskedQuestion, RawAnswer]], rule: str
-) -> tuple[pl.DataFrame, list[str]]:
-    """One row for each image and task; several answers about one are averaged."""
-    groups: defaultdict[tuple[Any, Any], list[tuple[AskedQuestion, RawAnswer]]] = defaultdict(list)
-    for question, answer in pairs:
-        groups[question.image, question.task].append((question, answer))
-    rows, unknown, split = [], 0, 0
-    for (image, task), members in groups.items():
-        said = [RULES[rule](answer.text or "") for _, answer in members]
-        clear = [yes for yes in said if yes is not None]
-        probabilities = [a.probability for _, a in members if a.probability is not None]
-        unknown += not clear
-        split += len(set(clear)) > 1
-        rows.append(
-            {
-                "image_id": image,
-                "task": task,
-                "answer": members[0][1].text,
-                "yes": sum(clear) / len(clear) if clear else None,
-                "probability": sum(probabilities) / len(probabilities) if probabilities else None,
-                "weight": members[0][0].weight,
-                "label": members[0][0].label,
-            }
+def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Series:
+    """Position of the question with an answer's keys, Int64; null where there is none."""
+    places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
+    found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
+    return found["at"].cast(pl.Int64)
+
+
+def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
+    """One row for each image and task; several answers about one are averaged.
+
+    Where each answer has a probability of yes, that says yes or no, not the rule.
+    """
+    said = answers["probability"] > 0.5
+    if answers["probability"].null_count():
+        text = answers["answer"].fill_null("")
+        verdicts = {answer: RULES[rule](answer) for answer in text.unique()}
+        said = text.replace_strict(verdicts, return_dtype=pl.Boolean)
+    yes = pl.col("yes")
+    groups = (
+        answers.with_columns(yes=said)
+        .group_by("image_id", "task")
+        .agg(
+            pl.col("answer").first(),
+            yes.mean(),
+            pl.col("probability").mean(),
+            pl.col("weight", "label").first(),
+            split=yes.any() & ~yes.all(),
         )
-    notes = []
-    if len(groups) < len(pairs):
-        notes.append(f"{len(pairs):,} answers are about {len(groups):,} images and tasks")
-    if split:
-        notes.append(f"{split:,} of {len(groups):,} have answers of both kinds")
-    if unknown:
-        notes.append(f"{unknown:,} of {len(groups):,} answers are neither yes nor no ({rule})")
-    schema: dict[str, Any] = {"task": pl.String, "answer": pl.String, "label": pl.Int8}
-    schema |= dict.fromkeys(("yes", "probability", "weight"), pl.Float64)
-    frame = pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
-    return frame.sort("image_id", "task"), notes
+    )
+    notes, n, rows = [], groups.height, answers.height
+    if n < rows:
+        notes.append(f"{rows:,} answers are about {n:,} images and tasks")
+    if split := groups["split"].sum():
+        notes.append(f"{split:,} of {n:,} have answers of both kinds")
+    if unknown := groups["yes"].null_count():
+        notes.append(f"{unknown:,} of {n:,} answers are neither yes nor no ({rule})")
+    return groups.drop("split").sort("image_id", "task"), notes

@@ -2,72 +2,41 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import polars as pl
 
 from nooch.challenge import Suite
-from nooch.data import ImageId
 from nooch.data.json_records import json_records
 from nooch.english import readable
 from nooch.errors import InputError
 from nooch.questions import Questions, load_questions
+from nooch.readers.image_files import ids_in_names
 
-__all__ = [
-    "AskedQuestion",
-    "asked_of",
-    "asked_questions",
-    "image_id_of",
-    "images_of",
-    "task_of",
-    "tasks_by_noun",
-]
+__all__ = ["asked_of", "asked_questions", "tasks_in"]
 
-_NOUN = re.compile(
-    r"\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b", re.IGNORECASE
-)
+_NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
 """POPE's wording; it writes "imange" after "an"."""
-_NUMBER = re.compile(r"(\d+)$")
 
 
-@dataclass(frozen=True)
-class AskedQuestion:
-    """A question that a model was asked.
-
-    Attributes:
-        question_id: its number or name in its file; may repeat in each category.
-        image: image id of the suite, or None where the suite does not have the image.
-        task: of the suite, or None where the suite does not have the object.
-        text: as it was asked.
-        weight: images of the challenge sets that it stands for.
-        category: part of the file.
-        label: what the file says the answer is, or None.
-    """
-
-    question_id: Any
-    image: ImageId | None
-    task: str | None
-    text: str
-    weight: float = 1.0
-    category: str | None = None
-    label: bool | None = None
-
-
-def asked_of(questions: Questions) -> list[AskedQuestion]:
-    """Questions of a table of nooch."""
+def asked_of(questions: Questions) -> pl.DataFrame:
+    """Questions of a table of nooch, as ``asked_questions`` gives them."""
     columns = ["question_id", "image_id", "task", "text", "weight", "label"]
-    rows = questions.frame.select(columns).iter_rows()
-    return [
-        AskedQuestion(number, image, task, text, weight, label=bool(label))
-        for number, image, task, text, weight, label in rows
-    ]
+    frame = questions.frame.select(columns)
+    return frame.with_columns(
+        pl.col("question_id").cast(pl.String), category=pl.lit(None, pl.String)
+    )
 
 
-def asked_questions(path: str | Path, suite: Suite) -> list[AskedQuestion]:
+def asked_questions(path: str | Path, suite: Suite) -> pl.DataFrame:
     """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
     ``image`` and ``text``, whose images and objects are looked up in the suite.
+
+    Returns:
+        One row for each question: ``question_id`` (String, may repeat in each category),
+        ``image_id`` and ``task``, null where the suite does not have them, ``text``, ``weight``
+        (Float64, images of the challenge sets that it stands for), ``category`` (String), ``label``
+        (Int8, what the file says the answer is; null where it does not).
 
     Raises:
         InputError: the file cannot be read, or a record lacks ``image`` or ``text``.
@@ -77,7 +46,7 @@ def asked_questions(path: str | Path, suite: Suite) -> list[AskedQuestion]:
         path = path / "questions.parquet"
     if path.suffix.lower() == ".parquet":
         return asked_of(load_questions(path))
-    nouns, ids, asked = tasks_by_noun(suite), images_of(suite), []
+    rows = []
     for number, record in enumerate(json_records(path), 1):
         image, text = record.get("image"), record.get("text")
         if not isinstance(image, str) or not isinstance(text, str):
@@ -86,41 +55,27 @@ def asked_questions(path: str | Path, suite: Suite) -> list[AskedQuestion]:
                 where=path,
                 allowed="question_id, image, text in every record, as POPE's files have them",
             )
-        label = record.get("label")
-        asked.append(
-            AskedQuestion(
-                record.get("question_id", number),
-                image_id_of(image, ids),
-                task_of(text, nouns),
-                text,
-                category=record.get("category"),
-                label={"yes": True, "no": False}.get(str(label).lower()),
-            )
-        )
-    return asked
+        others = record.get("question_id", number), record.get("category"), record.get("label")
+        rows.append([image, text, *(None if other is None else str(other) for other in others)])
+    names = ["image", "text", "question_id", "category", "label"]
+    frame = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    label = pl.col("label").str.to_lowercase()
+    return frame.select(
+        "question_id",
+        ids_in_names(frame["image"], suite.image_ids()),
+        tasks_in(frame["text"], suite),
+        "text",
+        "category",
+        label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
+        weight=pl.lit(1.0),
+    )
 
 
-def images_of(suite: Suite) -> dict[str, ImageId]:
-    """Image ids of all sets of a suite, by their text."""
-    sets: Iterable[Sequence[ImageId]] = (suite.set(*key).image_ids.to_list() for key in suite.keys)
-    return {str(image_id): image_id for ids in sets for image_id in ids}
-
-
-def tasks_by_noun(suite: Suite) -> dict[str, str]:
-    """Tasks of a suite by their names as words, in lower case, and as they are."""
-    names = {task.lower(): task for task in suite.tasks}
-    return {**{readable(task).lower(): task for task in suite.tasks}, **names}
-
-
-def task_of(text: str, nouns: Mapping[str, str]) -> str | None:
-    """The task that a question in POPE's wording names, or None; ``nouns``: words -> task."""
-    match = _NOUN.search(text)
-    return nouns.get(match.group(1).lower()) if match else None
-
-
-def image_id_of(name: str, ids: Mapping[str, ImageId]) -> ImageId | None:
-    """The image whose id a file name or path is, or ends with in digits; None if there is none."""
-    stem = name.replace("\\\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    digits = _NUMBER.search(stem)
-    number = digits.group(1).lstrip("0") or "0" if digits else ""
-    return ids.get(name, ids.get(stem, ids.get(number)))
+def tasks_in(texts: pl.Series, suite: Suite) -> pl.Series:
+    """Column ``task``: the task that each text names, or null. A text is the name, as words or as
+    it is, in any case, or a question in POPE's wording.
+    """
+    known = {readable(task).lower(): task for task in suite.tasks}
+    known |= {task.lower(): task for task in suite.tasks}
+    names = pl.select(pl.coalesce(texts.str.extract(_NOUN), texts).str.to_lowercase()).to_series()
+    return names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")

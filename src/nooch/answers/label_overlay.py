@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nooch.answers.asked_questions import image_id_of, images_of, task_of, tasks_by_noun
+import polars as pl
+
+from nooch.answers.asked_questions import tasks_in
 from nooch.challenge import Suite
 from nooch.data import ImageId
 from nooch.data.json_records import file_records
 from nooch.errors import InputError
+from nooch.readers.image_files import ids_in_names
 
 __all__ = ["LabelOverlay", "read_label_overlay"]
 
@@ -32,15 +35,14 @@ def read_label_overlay(path: str | Path, suite: Suite) -> LabelOverlay:
     Raises:
         InputError: the file cannot be read, has another form, or two verdicts that differ.
     """
-    path = Path(path)
-    records = file_records(path)
-    ids, nouns = images_of(suite), tasks_by_noun(suite)
+    rows = [_fields(record) for record in file_records(path)]
+    frame = pl.DataFrame(rows, dict.fromkeys(("image", "text", "verdict"), pl.String), orient="row")
+    images, tasks = ids_in_names(frame["image"], suite.image_ids()), tasks_in(frame["text"], suite)
     overlay: dict[tuple[str, ImageId], bool | None] = {}
-    for number, record in enumerate(records, 1):
-        image, task, verdict = _fields(record, nouns)
+    known = zip(rows, images, tasks, strict=True)
+    for number, ((image, _, verdict), image_id, task) in enumerate(known, 1):
         if image is None or verdict not in _VERDICTS:
             raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
-        image_id = image_id_of(str(image), ids)
         if task is None or image_id is None:
             continue
         if overlay.setdefault((task, image_id), _VERDICTS[verdict]) != _VERDICTS[verdict]:
@@ -49,11 +51,10 @@ def read_label_overlay(path: str | Path, suite: Suite) -> LabelOverlay:
     return overlay
 
 
-def _fields(record: Mapping[str, Any], nouns: Mapping[str, str]) -> tuple[Any, str | None, str]:
-    """Image, task of the suite, and verdict of a record."""
+def _fields(record: Mapping[str, Any]) -> tuple[str | None, str, str]:
+    """Image, name of the task or question, and verdict of a record."""
+    names = ("image", "text", "label")
     if "verdict" in record:
-        task = nouns.get(str(record.get("task")).lower())
-        return record.get("image_id"), task, str(record["verdict"]).lower()
-    text = record.get("text")
-    task = task_of(text, nouns) if isinstance(text, str) else None
-    return record.get("image"), task, str(record.get("label")).lower()
+        names = ("image_id", "task", "verdict")
+    image, text, verdict = (record.get(name) for name in names)
+    return None if image is None else str(image), str(text), str(verdict).lower()

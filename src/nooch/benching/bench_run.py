@@ -24,9 +24,8 @@ from nooch.engines import engine as engine_of
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place
 from nooch.metrics import constant_nll, nll
-from nooch.models.backbones import choose_device
+from nooch.models.devices import choose_device, require_packages
 from nooch.models.model_sources import DEFAULT
-from nooch.models.pretrained import require_packages
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, Progress, no_progress
 from nooch.training.jobs import ProbeSettings

@@ -20,16 +20,18 @@ from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels
 from nooch.models.saved_networks import save_network
 from nooch.objectives import OBJECTIVES, TrainingCounts
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 from nooch.training.network_pass import NetworkPass
-from nooch.training.network_settings import ALL_CLASSES, TuneSettings
+from nooch.training.network_settings import TuneSettings
 from nooch.training.network_state import arrays_as_bytes
 from nooch.training.targets import Target
 
-__all__ = ["CLASSES_MARKER", "ClassNetworkOptions", "train_classes"]
+__all__ = ["ALL_CLASSES", "CLASSES_MARKER", "ClassNetworkOptions", "train_classes"]
 
 CLASSES_MARKER = "classes.json"
+
+ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
+"""The paper's values for one network of all classes (section C.2)."""
 
 
 @dataclass(frozen=True)

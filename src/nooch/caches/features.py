@@ -17,7 +17,7 @@ from nooch.caches.pixels import PixelCache
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.models.backbones import Backbone
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.readers.image_files import image_paths
@@ -129,7 +129,7 @@ def extract_features(
     data: Dataset,
     backbone: Backbone,
     folder: str | Path,
-    options: FeatureOptions = FeatureOptions(),
+    options: FeatureOptions | None = None,
     *,
     pixels: PixelCache | None = None,
     images: str | Path | None = None,
@@ -157,6 +157,7 @@ def extract_features(
         ParameterError: pixels of another size than the backbone's.
         NoochError: memory ran out; a smaller batch is suggested.
     """
+    options = options or FeatureOptions()
     reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
     made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
     dtype = "float16" if options.half else "float32"

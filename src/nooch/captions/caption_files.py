@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nooch.answers import image_id_of
-from nooch.data import ImageId
+import polars as pl
+
 from nooch.data.json_records import file_records
 from nooch.errors import InputError, some_of
+from nooch.readers.image_files import ids_in_names
 
 __all__ = ["ModelCaptions", "read_captions"]
 
@@ -24,16 +25,16 @@ class ModelCaptions:
 
     Attributes:
         run: name of the file.
-        texts: image id of the suite -> its captions.
+        captions: ``image_id`` (of the suite), ``caption``.
         n_outside: captions of images that the suite does not have.
     """
 
     run: str
-    texts: Mapping[ImageId, Sequence[str]]
+    captions: pl.DataFrame
     n_outside: int = 0
 
 
-def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> list[ModelCaptions]:
+def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCaptions]:
     """The captions of each file.
 
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
@@ -43,7 +44,7 @@ def read_captions(paths: Sequence[str | Path], ids: Mapping[str, ImageId]) -> li
 
     Args:
         paths: the files.
-        ids: text of an image id -> image id, of the suite.
+        ids: of the images of the suite.
 
     Raises:
         InputError: a file that cannot be read, has another form, or whose images are not known.
@@ -66,42 +67,34 @@ def _read(
     path: Path,
     records: Sequence[Mapping[str, Any]],
     images: Mapping[Any, Any],
-    ids: Mapping[str, ImageId],
+    ids: pl.Series,
 ) -> ModelCaptions:
     if not records:
         raise InputError("holds no caption", where=path, allowed=_ALLOWED)
-    text_field = next((name for name in _TEXT if name in records[0]), None)
-    image_field = next((name for name in _IMAGE if name in records[0]), None)
+    text_field, image_field = (
+        next((name for name in names if name in records[0]), None) for names in (_TEXT, _IMAGE)
+    )
     by_question = image_field is None and "question_id" in records[0]
     if text_field is None or (image_field is None and not by_question):
         fields = some_of(sorted(records[0]), 8)
         raise InputError(f"record 1 has {fields}", where=path, allowed=_ALLOWED)
-    texts: dict[ImageId, list[str]] = {}
-    outside, unknown = 0, []
-    for number, record in enumerate(records, 1):
-        text = record.get(text_field)
+    texts = [record.get(text_field) for record in records]
+    for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
             problem = f"record {number} has no text as {text_field}"
             raise InputError(problem, where=path, allowed=_ALLOWED)
-        if by_question:
-            image = images.get(record.get("question_id"))
-            if image is None:
-                unknown.append(record.get("question_id"))
-                continue
-        else:
-            image = record.get(str(image_field))
-        image_id = image_id_of(str(image), ids)
-        if image_id is None:
-            outside += 1
-        else:
-            texts.setdefault(image_id, []).append(text)
-    if unknown:
-        raise InputError(
-            f"the images of {len(unknown):,} questions are not known: {some_of(unknown)}",
-            where=path,
-            allowed="records with image_id, or question_id where another file has both",
-            remedy="give a file of the same questions that has image_id, too",
-        )
-    if not texts:
+    names = [record.get(image_field or "question_id") for record in records]
+    if by_question:
+        if unknown := [question for question in names if images.get(question) is None]:
+            raise InputError(
+                f"the images of {len(unknown):,} questions are not known: {some_of(unknown)}",
+                where=path,
+                allowed="records with image_id, or question_id where another file has both",
+                remedy="give a file of the same questions that has image_id, too",
+            )
+        names = [images[question] for question in names]
+    of = ids_in_names(pl.Series(map(str, names), dtype=pl.String), ids)
+    captions = pl.DataFrame([of, pl.Series("caption", texts)]).drop_nulls()
+    if not captions.height:
         raise InputError("no caption is of an image of the suite", where=path)
-    return ModelCaptions(path.stem, texts, outside)
+    return ModelCaptions(path.stem, captions, len(records) - captions.height)

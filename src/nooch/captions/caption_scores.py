@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from nooch.answers import images_of
 from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
-from nooch.data import ImageId
 from nooch.display import DisplayTable, TabularResult
 from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import context_rates, headline
-from nooch.options import options_from
 from nooch.report.score_files import result_bytes
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 
@@ -145,7 +141,7 @@ def score_captions(
     cells = _cells(suite, keys)
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
     tables, lines = [], []
-    for done, run in enumerate(read_captions(paths, images_of(suite)), 1):
+    for done, run in enumerate(read_captions(paths, suite.image_ids()), 1):
         frame, of_run = _scores(run, vocabulary, cells, tasks, chosen)
         tables.append(frame)
         lines += of_run
@@ -190,73 +186,59 @@ def _scores(
     chosen: CaptionOptions,
 ) -> tuple[pl.DataFrame, list[str]]:
     """Rows of a run, and its lines for the reader."""
-    counts = {image: [vocabulary.mentions(t) for t in texts] for image, texts in run.texts.items()}
+    captions = run.captions.with_row_index("number")
+    mentions = enumerate(map(vocabulary.mentions, captions["caption"]))
+    counts = [(number, *found) for number, some in mentions for found in some.items()]
+    schema = {"number": pl.get_index_type(), "task": pl.String, "times": pl.Int64}
+    said = pl.DataFrame(counts, schema, orient="row").join(captions, on="number")
     rows, lines = [], []
     if run.n_outside:
         lines.append(f"{run.run}: {run.n_outside:,} captions are of images that the suite lacks")
     for criterion, known in cells.items():
-        mentioned = _with_mentions(known, counts)
+        mentioned = _with_mentions(known, captions, said)
         if not mentioned.height:
             lines.append(f"{run.run}: no caption is of an image of {criterion}'s sets")
             continue
         parts = {POOLED: mentioned}
         parts |= {task: mentioned.filter(task=task) for task in tasks}
+        of_criterion = []
         for task, part in parts.items():
             if not part.height:
                 continue
             rates = context_rates(part, bootstrap=chosen.bootstrap, seed=chosen.seed)
-            frame = rates.frame().insert_column(0, pl.lit(task).alias("task"))
-            rows.append(frame.insert_column(0, pl.lit(criterion).alias("criterion")))
+            of_criterion.append(rates.frame().select(pl.lit(task).alias("task"), pl.all()))
             if task == POOLED and (line := headline(rates, "mentions")):
                 lines.append(f"{run.run}, {criterion}: {line}")
-        rows.append(_chair(criterion, mentioned, counts))
-    table = pl.concat(rows)
-    return table.insert_column(0, pl.lit(run.run).alias("run")), lines
+        of_criterion.append(pl.DataFrame(_chair(mentioned, said), of_criterion[0].schema))
+        names = pl.lit(run.run).alias("run"), pl.lit(criterion).alias("criterion")
+        rows.append(pl.concat(of_criterion).select(*names, pl.all()))
+    return pl.concat(rows), lines
 
 
-def _with_mentions(
-    known: pl.DataFrame, counts: Mapping[ImageId, Sequence[Counter[str]]]
-) -> pl.DataFrame:
-    """``image_id, task, cell`` of captioned images; ``yes``, the share of captions that mention."""
-    ids = pl.Series("image_id", list(counts), dtype=known["image_id"].dtype)
-    captioned = known.join(ids.to_frame(), on="image_id", how="semi")
-    yes = [
-        sum(task in mentions for mentions in counts[image]) / len(counts[image])
-        for image, task in captioned.select("image_id", "task").iter_rows()
-    ]
-    return captioned.with_columns(yes=pl.Series(yes, dtype=pl.Float64))
+def _with_mentions(known: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """``image_id, task, cell`` of captioned images; ``captions``, how many an image has; ``yes``,
+    the share of these that mention the task.
+    """
+    of_image = captions.group_by("image_id").agg(captions=pl.len())
+    of_task = said.group_by("image_id", "task").agg(yes=pl.len())
+    rows = known.join(of_image, on="image_id", maintain_order="left")
+    rows = rows.join(of_task, on=["image_id", "task"], how="left", maintain_order="left")
+    return rows.with_columns(pl.col("yes").fill_null(0) / pl.col("captions"))
 
 
-def _chair(
-    criterion: str, known: pl.DataFrame, counts: Mapping[ImageId, Sequence[Counter[str]]]
-) -> pl.DataFrame:
+def _chair(mentioned: pl.DataFrame, said: pl.DataFrame) -> list[dict[str, Any]]:
     """CHAIR_i and CHAIR_s over the tasks whose labels are known, as rows of the table."""
-    absent = known.filter(pl.col("cell").str.ends_with("negative"))
-    of_image: dict[ImageId, tuple[set[str], set[str]]] = {}
-    for frame, place in ((known, 0), (absent, 1)):
-        for image, task in frame.select("image_id", "task").iter_rows():
-            of_image.setdefault(image, (set(), set()))[place].add(task)
-    total = wrong = captions = with_wrong = 0
-    for image, (tasks, missing) in of_image.items():
-        for mentions in counts[image]:
-            bad = sum(mentions[task] for task in missing)
-            total += sum(mentions[task] for task in tasks)
-            wrong += bad
-            captions += 1
-            with_wrong += bad > 0
-    shares = (("chair_i", wrong, total), ("chair_s", with_wrong, captions))
-    rows = [
-        {"measure": name, "value": part / n if n else None, "n": n, "reason": None if n else "none"}
+    of = said.join(mentioned.select("image_id", "task", "cell"), on=["image_id", "task"])
+    wrong = of.filter(pl.col("cell").str.ends_with("negative"))
+    captions = mentioned.unique("image_id")["captions"]
+    shares = (
+        ("chair_i", int(wrong["times"].sum()), int(of["times"].sum())),
+        ("chair_s", wrong["number"].n_unique(), int(captions.sum())),
+    )
+    common = {"task": POOLED, "subset": "all"}
+    return [
+        {**common, "measure": name, "n": n, "value": part / n}
+        if n
+        else {**common, "measure": name, "n": 0, "reason": "none"}
         for name, part, n in shares
     ]
-    frame = pl.DataFrame(rows, schema_overrides={"value": pl.Float64, "reason": pl.String})
-    return frame.select(
-        pl.lit(criterion).alias("criterion"),
-        pl.lit(POOLED).alias("task"),
-        "measure",
-        pl.lit("all").alias("subset"),
-        "value",
-        *(pl.lit(None, pl.Float64).alias(end) for end in ("low", "high")),
-        "n",
-        "reason",
-    )

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from nooch.data import class_name
 from nooch.english import plural
@@ -99,25 +101,21 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
         InputError: the file cannot be read or has another form.
     """
     path = Path(__file__).parent / "coco_mentions.yaml" if source == COCO else Path(source)
-    content: Mapping[str, Any] = read_yaml(path)
-    if "mentions" not in content:
-        content = {"mentions": content}
-    mentions, other = content["mentions"], content.get("other", [])
-    plurals = content.get("plurals", False)
-    if (
-        set(content) - {"mentions", "other", "plurals"}
-        or not isinstance(mentions, dict)
-        or not mentions
-        or not isinstance(plurals, bool)
-        or not all(_is_phrases(some) for some in (*mentions.values(), other))
-    ):
-        raise InputError("is no list of synonyms", where=path, allowed=_ALLOWED)
-    named = {str(name): phrases for name, phrases in mentions.items()}
-    return Vocabulary.of(named, other, plurals=plurals)
+    content = read_yaml(path)
+    try:
+        listed = msgspec.convert(
+            content if "mentions" in content else {"mentions": content}, _Synonyms, str_keys=True
+        )
+    except msgspec.ValidationError as error:
+        problem = f"is no list of synonyms: {error}"
+        raise InputError(problem, where=path, allowed=_ALLOWED) from error
+    return Vocabulary.of(listed.mentions, listed.other, plurals=listed.plurals)
 
 
-def _is_phrases(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(phrase, str) for phrase in value)
+class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):
+    mentions: Annotated[dict[str, list[str]], msgspec.Meta(min_length=1)]
+    other: list[str] = []
+    plurals: bool = False
 
 
 def _words(text: str) -> list[str]:

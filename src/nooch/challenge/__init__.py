@@ -10,10 +10,10 @@ from nooch.challenge.hard_easy import (
     mark_by_phi,
     mark_by_threshold,
 )
-from nooch.challenge.packed_suites import SHIPPED, is_shipped, pack_suite
+from nooch.challenge.packed_suites import pack_suite
 from nooch.challenge.recorded_thresholds import SuiteThresholds, suite_thresholds
 from nooch.challenge.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
-from nooch.challenge.suite_folder import as_suite, load_suite, save_suite
+from nooch.challenge.suite_folder import SHIPPED, as_suite, is_shipped, load_suite, save_suite
 from nooch.challenge.sweep_counts import POOLED, Sweep
 
 __all__ = [

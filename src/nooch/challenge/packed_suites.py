@@ -1,4 +1,4 @@
-"""A suite in one small file, and the ones that come with the package.
+"""A suite in one small file, such as the ones that come with the package.
 
 A packed suite holds ids, labels and which images are hard, of criteria without support. After the
 magic and the SHA-256 of the rest comes, compressed by zlib, the suite's header as JSON, then for
@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -23,10 +21,7 @@ from nooch.challenge.challenge_set import SUBSETS, ChallengeSet, subset_codes
 from nooch.challenge.suite import Suite, SuiteHeader
 from nooch.errors import FormatError, InputError
 
-__all__ = ["SHIPPED", "is_shipped", "pack_suite", "shipped_suite", "unpack_suite"]
-
-SHIPPED = ("nooch-coco",)
-"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
+__all__ = ["pack_suite", "unpack_suite"]
 
 _MAGIC = b"nooch-packed-suite 1\n"
 _DIGEST = 32
@@ -37,17 +32,6 @@ _AGAIN = "install nooch again"
 class _Head(msgspec.Struct, frozen=True):
     header: SuiteHeader
     images: dict[str, int]
-
-
-def is_shipped(folder: str | Path) -> bool:
-    """Whether this names a suite of the package; a folder of that name takes precedence."""
-    return str(folder) in SHIPPED and not Path(folder).is_dir()
-
-
-def shipped_suite(name: str) -> Suite:
-    """A suite of the package, by its name in ``SHIPPED``."""
-    file = resources.files("nooch.challenge").joinpath("shipped", f"{name}.suite")
-    return unpack_suite(file.read_bytes(), name)
 
 
 def pack_suite(suite: Suite) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, as_dataset, load_dataset
+from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
@@ -128,7 +128,8 @@ def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None
     """The dataset itself or that of a folder; None if it is not there or has changed."""
     if isinstance(source, str):
         try:
-            source = load_dataset(source)
+            source = open_dataset(source)
+            _ = source.images
         except NoochError:
             return None
     return source if source is not None and source.fingerprint == fingerprint else None
@@ -230,6 +231,18 @@ class Suite(Displayed):
         found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
         return replace(self._source(criterion, task, split), dataset=found_in)
 
+    def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
+        """Ids of the images of several sets, by default of all, ascending, each once."""
+        columns: list[pl.Series] = []
+        for key in self.keys if keys is None else keys:
+            ids = self.set(*key).image_ids
+            # most sets of a split have the same images
+            if not any(ids.equals(column) for column in columns):
+                columns.append(ids)
+        if len(columns) == 1:
+            return columns[0]
+        return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
+
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
         return dataset_of(self.dataset, self.header.dataset.fingerprint)
@@ -272,6 +285,32 @@ class Suite(Displayed):
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
         return Suite(header, self._source, self.dataset)
+
+    def select_keys(
+        self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()
+    ) -> tuple[tuple[str, str, str], ...]:
+        """The (criterion, task, split) of sets with these names; all where none are given.
+
+        Raises:
+            ParameterError: a name that the suite does not have, or no set.
+        """
+        wanted, known = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
+        for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
+            for name in names:
+                check_one_of(kind, name, options, owner="the suite")
+        chosen = tuple(
+            key
+            for key in self.keys
+            if all(not names or part in names for part, names in zip(key, wanted, strict=True))
+        )
+        if not chosen:
+            reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
+            raise ParameterError(
+                "there is no such challenge set in the suite"
+                + (f" ({reasons[0]})" if reasons else ""),
+                remedy="nooch show SUITE lists the sets",
+            )
+        return chosen
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).

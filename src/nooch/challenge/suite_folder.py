@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from importlib import resources
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
-from nooch.challenge.packed_suites import SHIPPED, is_shipped, shipped_suite
+from nooch.challenge.packed_suites import unpack_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, encode_header, load_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
@@ -26,11 +27,13 @@ from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "as_suite", "load_suite", "save_suite"]
+__all__ = ["FORMAT_VERSION", "SHIPPED", "as_suite", "is_shipped", "load_suite", "save_suite"]
+
+SHIPPED = ("nooch-coco",)
+"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
-
 
 _AGAIN = "find the suite again"
 _SETS: Schema = {
@@ -81,7 +84,8 @@ def load_suite(folder: str | Path) -> Suite:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
     if is_shipped(folder):
-        return shipped_suite(str(folder))
+        shipped = resources.files("nooch.challenge").joinpath("shipped", f"{folder}.suite")
+        return unpack_suite(shipped.read_bytes(), str(folder))
     folder = Path(folder)
     file = load_header(
         folder / SUITE_MARKER,
@@ -100,6 +104,11 @@ def load_suite(folder: str | Path) -> Suite:
     path = file.header.dataset.path
     dataset = None if path is None else os.path.normpath(folder / path)
     return Suite(file.header, _SetReader(table, file.header), dataset)
+
+
+def is_shipped(folder: str | Path) -> bool:
+    """Whether this names a suite of the package; a folder of that name takes precedence."""
+    return str(folder) in SHIPPED and not Path(folder).is_dir()
 
 
 def as_suite(suite: Suite | str | Path) -> Suite:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageOps
 
-from nooch.display import printable
+from nooch.english import printable
 from nooch.readers.image_opening import thumbnail
 
 __all__ = ["thumbnail_sheet"]

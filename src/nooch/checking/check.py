@@ -32,9 +32,8 @@ from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.finding.suite_builder import find
 from nooch.importing.dataset_import import import_dataset
 from nooch.importing.recognition import recognize
-from nooch.options import options_from
 from nooch.report import save_scores
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 from nooch.site.report_site import write_report
 from nooch.site.site_content import FindingSection
 

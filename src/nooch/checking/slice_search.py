@@ -29,8 +29,8 @@ from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
-from nooch.options import options_from
 from nooch.report.score_files import result_bytes
+from nooch.shared_types import options_from
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 

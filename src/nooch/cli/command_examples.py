@@ -32,6 +32,7 @@ select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper
 class-losses: suite classes/predictions.parquet | suite classes/predictions.parquet --out losses
 check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
 predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
+ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
 slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
@@ -47,7 +48,7 @@ figure: fig1 --suite suite --predictions p.csv --out figures | all --suite suite
 results: runs --suite suite | paper --like table3
 statements: runs --suite suite | paper --format markdown
 export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
-verify: suite npy-files | suite npy-files --format json
+verify: suite npy-files | predicted-suite suite --split test
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""

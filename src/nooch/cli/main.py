@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -17,8 +16,8 @@ from typer.core import TyperGroup
 from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     add_attributes,
+    ask,
     bench,
-    captions,
     check,
     classes,
     download,
@@ -38,14 +37,12 @@ from nooch.cli.commands import (
     sweep_thresholds,
     waterbirds,
 )
+from nooch.cli.failure_report import report_failure
 from nooch.cli.terminal_output import fail, note, speak_for
 from nooch.errors import InputError, NoochError, OutputError
 from nooch.version import __version__
 
 __all__ = ["COMMANDS", "app", "command_name", "run"]
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
-
 
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
@@ -59,8 +56,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (
-        check.check_command, predict.predict_command, evaluate.evaluate_command,
-        captions.captions_command, check.slices_command,
+        check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
+        ask.captions_command, check.slices_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
@@ -118,8 +115,10 @@ class _Commands(TyperGroup):
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            if error.errno not in _DISK:
+            if isinstance(error, NoochError) or error.errno is None:
                 raise
             raise OutputError(
                 f"cannot read or write: {error.strerror}", where=error.filename
@@ -154,7 +153,9 @@ def _root(
 
 
 def run() -> None:
-    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 130 or 143 interrupted."""
+    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 70 an internal error, 130 or 143
+    interrupted.
+    """
     # waiting threads must not keep CPUs busy: on a shared machine that costs most of the time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
@@ -169,6 +170,10 @@ def run() -> None:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - nobody sees a traceback: the report has it
+        sys.exit(report_failure(error))
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

@@ -16,15 +16,15 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BatchOption", "BootstrapOption", "CodecOption",
-    "CriterionOption", "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption",
-    "EncoderOption", "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption",
-    "OverwriteOption", "Precision", "PrecisionOption", "PredictionsArgument",
-    "ProcessesOption", "ResamplesSeedOption",
-    "RuleOption", "SettingsOption", "SplitsOption", "StrictOption", "SuiteArgument",
-    "TaskSelectionOption", "TasksOption", "TauOption", "ThresholdOption", "command_group",
-    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
-    "split_names", "with_options",
+    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BatchOption",
+    "BootstrapOption", "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption",
+    "DeviceOption", "DpiOption", "EncoderOption", "EngineOption", "Format", "FormatOption",
+    "ImagesOption", "MethodsOption", "OverwriteOption", "PerSetOption", "Precision",
+    "PrecisionOption", "PredictionsArgument", "ProcessesOption", "QuestionSeedOption",
+    "ResamplesSeedOption", "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
+    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "TemplateOption",
+    "ThresholdOption", "command_group", "complete_tasks", "dataset_place", "parse_cues",
+    "parse_grid", "parse_grids", "parse_pairs", "question_options", "split_names", "with_options",
 ]  # fmt: skip
 
 
@@ -181,6 +181,14 @@ ThresholdOption: Any = Option(
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+PerSetOption: Any = Option(
+    None, help="Questions: images for each task, label and subset, or all; 50 by default."
+)
+BalanceOption: Any = Option(None, help="Questions: yes-no for as many yes as no in each task.")
+TemplateOption: Any = Option(
+    None, help='Questions: by default "Is there {a} {task} in the image?".'
+)
+QuestionSeedOption: Any = Option(None, help="Questions: of the drawn images; 0 by default.")
 AllowUnannotatedOption: Any = Option(
     False,
     "--allow-unannotated",
@@ -253,6 +261,22 @@ def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
     """``car=road,cup=person+dining_table`` as task -> cues."""
     pairs = parse_pairs(text, "--cues", "car=road,cup=person+dining_table")
     return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
+
+
+def question_options(
+    per_set: str | None, balance: str | None, template: str | None, seed: int | None
+) -> dict[str, Any]:
+    """The fields of ``nooch.questions.QuestionOptions`` that were given."""
+    given = {"balance": balance or None, "template": template or None, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if per_set is None:
+        return options
+    try:
+        return {**options, "per_set": None if per_set == "all" else int(per_set)}
+    except ValueError as error:
+        raise ParameterError(
+            f"is {per_set!r}", where="--per-set", allowed="1 and more, or all"
+        ) from error
 
 
 def parse_grid(text: str | None, option: str) -> list[float]:

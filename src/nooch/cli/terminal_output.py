@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from nooch.cli.option_parsing import Format
-from nooch.display import DisplayTable, cell_text
+from nooch.display import DisplayTable
+from nooch.english import cell_text
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:

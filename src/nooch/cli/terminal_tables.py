@@ -36,7 +36,7 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
 
 def print_counts(
     suite: Suite, tasks: Sequence[str] = (), most: int = MOST, least: int = 0
-) -> Suite:
+) -> Sequence[str]:
     """Counts of sets, as the paper's Table 2, of these tasks.
 
     By default of all in their order; of more than 20, those with the most hard images come first.
@@ -44,13 +44,13 @@ def print_counts(
     A star marks fewer than ``least`` images.
 
     Returns:
-        The suite of the tasks that are shown, for other tables.
+        The tasks that are shown.
     """
-    ordered = suite.tasks if len(suite.tasks) <= MOST else _hardest(suite)[:most]
-    shown = suite.only(tasks or ordered)
-    _print_sizes(shown, least)
-    print_skipped(shown if tasks else suite)
-    left = {record.task for record in suite.header.sets}.difference(shown.tasks)
+    named = suite.only(tasks) if tasks else suite
+    shown = named.tasks if len(named.tasks) <= MOST or tasks else _hardest(suite)[:most]
+    _print_sizes(named, shown, least)
+    print_skipped(named)
+    left = {record.task for record in suite.header.sets}.difference(shown)
     if left:
         hint(f"{counted(len(left), 'task')} with fewer hard images not shown: --all, or --tasks")
     return shown
@@ -64,10 +64,10 @@ def _hardest(suite: Suite) -> list[str]:
     return sorted(hard, key=hard.__getitem__, reverse=True)
 
 
-def _print_sizes(suite: Suite, least: int) -> None:
+def _print_sizes(suite: Suite, tasks: Sequence[str], least: int) -> None:
     for split in suite.splits:
         rows = []
-        for task in suite.tasks:
+        for task in tasks:
             records = {
                 c: suite.record(c, task, split)
                 for c in suite.criteria

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.combinations import Combination, is_combination
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
-from nooch.criteria.cooccurrence import CE, FittedCE, require_areas
+from nooch.criteria.cooccurrence import CE, FittedCE
+from nooch.criteria.cue_areas import require_areas
 from nooch.criteria.fitted_criterion import (
     Criterion,
     Fitted,
@@ -18,6 +18,7 @@ from nooch.criteria.fitted_criterion import (
     reads_of,
 )
 from nooch.criteria.gist import FittedGist, Gist
+from nooch.criteria.named_criteria import Combination, is_combination
 from nooch.criteria.presets import PRESETS, preset
 from nooch.criteria.support_thresholds import Tau, read_thresholds, thresholds_of
 from nooch.errors import check_one_of

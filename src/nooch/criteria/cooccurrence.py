@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.criteria.cue_areas import CueBetas, checked_betas, require_areas, scaled
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, Thresholds
 from nooch.data import KINDS, Dataset, Gaps
 from nooch.errors import (
     FormatError,
-    InputError,
     ParameterError,
     UndefinedError,
     check_fraction,
     check_one_of,
 )
 
-__all__ = ["CE", "CEState", "FittedCE", "require_areas"]
+__all__ = ["CE", "CEState", "FittedCE"]
 
 _MOST_BITS = 64
 
@@ -102,11 +102,16 @@ class CE:
         beta: hard positive: every cue below beta; hard negative: some cue above it; fraction of the
             image.
         cues: task -> cues given by hand, instead of those that alpha finds.
+        betas: task -> cue -> its own beta, or two: of positives and of negatives. Such a cue's
+            area is scaled so that its own beta becomes ``beta``.
+        expected: what is known of verdicts with these betas, recorded in suites (JSON-like).
     """
 
     alpha: float = 0.05
     beta: float = 0.1
     cues: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    betas: CueBetas = field(default_factory=dict)
+    expected: Mapping[str, Any] = field(default_factory=dict)
 
     kind = "ce"
     state = CEState
@@ -116,6 +121,7 @@ class CE:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             check_fraction(name, value, "ce")
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
+        object.__setattr__(self, "betas", checked_betas(self.betas, self.beta))
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
                 raise ParameterError(
@@ -123,6 +129,11 @@ class CE:
                     where="ce",
                     allowed="other classes, each once",
                 )
+
+    def pair(self, task: str, cue: str) -> tuple[float, float]:
+        """The cue's beta for positives and for negatives."""
+        pair: Any = self.betas.get(task, {}).get(cue)
+        return pair or (self.beta, self.beta)
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
         """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
@@ -144,7 +155,11 @@ class CE:
         for task, cues in self.cues.items():
             for name in (task, *cues):
                 check_one_of("class", name, classes, owner="the dataset")
-        return FittedCE(self, tuple(classes), state)
+        fitted = FittedCE(self, tuple(classes), state)
+        for task, betas in self.betas.items():
+            for cue in betas:
+                check_one_of("cue", cue, fitted.cues(task), owner=f"{task}, but has a beta")
+        return fitted
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedCE:
         """Fit on training images. All pairs of classes are estimated, whatever the tasks."""
@@ -215,7 +230,9 @@ class FittedCE(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Alpha, beta and the cues given by hand."""
         by_hand = {task: list(cues) for task, cues in self.criterion.cues.items()}
-        return {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
+        known = {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
+        more = {"betas": self.criterion.betas, "expected": self.criterion.expected}
+        return known | {name: value for name, value in more.items() if value}
 
     def undefined(self, task: str) -> str | None:
         """A task without cues has no CE set (paper, section 3.1.1: "at least one context cue")."""
@@ -242,9 +259,11 @@ class FittedCE(SupportFitted):
             problem = f"task {task} has no CE support: {reason}"
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
         require_areas(data)
-        largest = np.zeros(len(data))
+        largest, labels = np.zeros(len(data)), data.labels(task, unknown=False)
+        beta = self.criterion.beta
         for cue in self.cues(task):
             rows, areas = data.rows_of(cue)
+            areas = scaled(areas, labels[rows], self.criterion.pair(task, cue), beta)
             largest[rows] = np.maximum(largest[rows], areas)
             unknown = data.unknown(cue)
             if unknown is not None:
@@ -264,6 +283,7 @@ class FittedCE(SupportFitted):
         for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
             bit = np.uint64(1 << position)
             rows, areas = data.rows_of(cue)
+            areas = scaled(areas, labels[rows], self.criterion.pair(task, cue), beta)
             if beta > 0:
                 # where the cue is absent its area is 0, which is below beta
                 bits[labels] |= bit
@@ -273,11 +293,12 @@ class FittedCE(SupportFitted):
 
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
-        beta = self.criterion.beta
+        is_negative = int(not image.labels(task, unknown=False)[0])
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
         known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         parts = [f"whether there is {cue} was not annotated" for cue in areas if cue not in known]
         for cue, area in sorted(known.items(), key=lambda item: -item[1]):
+            beta = self.criterion.pair(task, cue)[is_negative]
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"
@@ -316,7 +337,8 @@ class FittedCE(SupportFitted):
             raise FormatError(
                 f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}"
             )
-        return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)
+        own = CE(saved.alpha, saved.beta, saved.cues, saved.betas, saved.expected)
+        return cls(own, tuple(saved.classes), state)
 
 
 class _SavedPairs(msgspec.Struct):
@@ -340,6 +362,8 @@ class _SavedCE(msgspec.Struct):
     sums: list[list[float]]
     counts: list[int]
     known: _SavedPairs | None = None
+    betas: dict[str, dict[str, tuple[float, float]]] = {}
+    expected: dict[str, Any] = {}
 
 
 def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
@@ -370,11 +394,3 @@ def _class_counts(areas: csr_array) -> NDArray[np.int64]:
 
 def _percent(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
-
-
-def require_areas(data: Dataset) -> None:
-    """Raise InputError where an area of the dataset is unknown."""
-    if not data.has_areas:
-        problem = "areas are unknown: the annotations say which classes are present, not how large"
-        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
-        raise InputError(f"{problem} they are", where="ce", remedy=remedy)

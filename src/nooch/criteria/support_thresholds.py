@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.criteria.fitted_criterion import TaskThresholds, Thresholds
-from nooch.data.disk_tables import checked_read, read_table
+from nooch.data.data_files import checked_read, read_table
 from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = ["Pairs", "Tau", "checked_tau", "read_task_numbers", "read_thresholds", "thresholds_of"]

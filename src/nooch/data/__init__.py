@@ -2,18 +2,29 @@
 
 from nooch.data.class_names import class_name, embedding_precision
 from nooch.data.coverage import Gaps
-from nooch.data.dataset import Dataset, ImageId, divide, position_of
-from nooch.data.dataset_folder import (
-    PartRecord,
+from nooch.data.data_files import (
+    encode_header,
+    id_column,
+    load_header,
+    parquet_bytes,
+    read_arrays,
+    read_table,
+)
+from nooch.data.dataset import (
+    Dataset,
+    ImageId,
     as_dataset,
     load_dataset,
     open_dataset,
+    position_of,
+)
+from nooch.data.dataset_folder import (
+    PartRecord,
+    divide,
     save_dataset,
     seal_dataset,
     write_part,
 )
-from nooch.data.disk_tables import id_column, parquet_bytes, read_arrays, read_table
-from nooch.data.json_header import encode_header, load_header
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.table_schema import (
     ALL,

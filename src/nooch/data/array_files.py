@@ -16,6 +16,7 @@ from nooch.errors import FormatError, InputError, ParameterError
 from nooch.files import Place
 
 __all__ = [
+    "UNREADABLE_ARRAY",
     "check_embedding_name",
     "load_embedding",
     "read_array",
@@ -25,8 +26,7 @@ __all__ = [
 
 _AGAIN = "write the dataset again"
 
-# what numpy raises for files that are empty, cut off or no arrays, and for damaged headers
-_BROKEN = (
+UNREADABLE_ARRAY = (
     ValueError,
     OSError,
     EOFError,
@@ -35,7 +35,9 @@ _BROKEN = (
     TokenError,
     MemoryError,
     OverflowError,
+    RecursionError,
 )
+"""What numpy raises for files that are empty, cut off or no arrays, and for damaged headers."""
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
@@ -72,7 +74,7 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
         else:
             with source.open("rb") as file:
                 values = np.lib.format.read_array(file, allow_pickle=False)
-    except _BROKEN as error:
+    except UNREADABLE_ARRAY as error:
         where = source if isinstance(source, Path) else None
         reason = str(error).partition("\n")[0] or type(error).__name__
         problem = f"cannot be read as an array: {reason}"

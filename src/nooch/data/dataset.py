@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from nooch.data.coverage import (
 )
 from nooch.data.dataset_tables import DatasetTables
 from nooch.data.fingerprint import fingerprint_of
+from nooch.data.part_files import open_parts
 from nooch.data.table_schema import (
     ALL,
     ANNOTATED,
@@ -39,9 +39,10 @@ from nooch.data.table_schema import (
 )
 from nooch.display import Displayed, DisplayTable
 from nooch.english import counted
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of, wrong_type
+from nooch.files import Place
 
-__all__ = ["Dataset", "ImageId", "divide", "position_of"]
+__all__ = ["Dataset", "ImageId", "as_dataset", "load_dataset", "open_dataset", "position_of"]
 
 ImageId = int | str
 
@@ -348,6 +349,54 @@ class Dataset(Displayed, DatasetTables):
         )
 
 
+def open_dataset(folder: str | Place) -> Dataset:
+    """The dataset of a folder. Only ``dataset.json`` is read; tables are read when they are used.
+
+    It travels to workers without its tables, and ``Dataset.part`` gives any part in memory.
+
+    Args:
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
+
+    Raises:
+        FormatError: no dataset, a newer version, or parts that do not belong together.
+        InputError: an address that cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
+    """
+    return Dataset.stored(open_parts(folder))
+
+
+def as_dataset(data: Dataset | Place | str) -> Dataset:
+    """A dataset as it is, or the one of a folder or address (``open_dataset``).
+
+    Raises:
+        WrongTypeError: neither; see also ``open_dataset``.
+    """
+    if isinstance(data, Dataset):
+        return data
+    # paths of universal-pathlib are no paths of Python
+    if not (isinstance(data, str) or hasattr(data, "joinpath")):
+        allowed = "a Dataset, or the path or address of its folder"
+        raise wrong_type("data", data, allowed, 'data="my-dataset"')
+    return open_dataset(data)
+
+
+def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
+    """A dataset folder in memory, its files checked by size and hash; embeddings are mapped.
+
+    Args:
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
+            From an address every file is read whole.
+        reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
+            everything by default.
+
+    Raises:
+        FormatError: no dataset, a newer version, or files that are missing or altered.
+        InputError: a file at an address that cannot be fetched.
+        ParameterError, MissingExtraError: an address that cannot be used.
+    """
+    return open_dataset(folder).in_memory(reads)
+
+
 def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
     """Position of an id in a column; text is read as an integer where ids are. None: not found."""
     wanted: Any = image_id
@@ -355,17 +404,3 @@ def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
         # 18 digits fit into 64 bits
         wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
     return None if wanted is None else ids.index_of(wanted)
-
-
-def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
-    """A dataset as ``parts`` of about as many images each, in the order of image ids.
-
-    Raises:
-        ParameterError: fewer than one part, or more parts than images.
-    """
-    if not 1 <= parts <= max(1, len(data)):
-        raise ParameterError(
-            f"{parts} parts of {len(data)} images", allowed=f"1 to {max(1, len(data))}"
-        )
-    edges = np.linspace(0, len(data), parts + 1).astype(np.int64)
-    return (data.select(rows=np.arange(a, b)) for a, b in pairwise(edges.tolist()))

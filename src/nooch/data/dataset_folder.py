@@ -1,4 +1,4 @@
-"""Dataset folders: opened, loaded, written with any number of parts (see ``part_files``).
+"""Dataset folders, written with any number of parts (see ``part_files``).
 
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
 ``exceptions.parquet`` is optional, with one row for each pair that differs from the image's
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from nooch.data.array_files import save_embedding
 from nooch.data.coverage import areas_table, confidences_table, exceptions_table
+from nooch.data.data_files import encode_header
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
-from nooch.data.json_header import encode_header
 from nooch.data.part_files import (
     FORMAT_VERSION,
     FileRecord,
@@ -35,18 +35,16 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-from nooch.errors import InputError, wrong_type
-from nooch.files import DATASET_MARKER, Place, atomic_folder, replace_file
+from nooch.errors import InputError, ParameterError
+from nooch.files import DATASET_MARKER, atomic_folder, replace_file
 from nooch.version import __version__
 
 __all__ = [
     "Header",
     "PartRecord",
     "add_embedding_files",
-    "as_dataset",
+    "divide",
     "file_record",
-    "load_dataset",
-    "open_dataset",
     "read_header",
     "rows_of_parts",
     "save_dataset",
@@ -54,57 +52,6 @@ __all__ = [
     "write_part",
     "write_table",
 ]
-
-
-def open_dataset(folder: str | Place) -> Dataset:
-    """The dataset of a folder. Only ``dataset.json`` is read; tables are read when they are used.
-
-    It travels to workers without its tables, and ``Dataset.part`` gives any part in memory.
-
-    Args:
-        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
-
-    Raises:
-        FormatError: no dataset, a newer version, or parts that do not belong together.
-        InputError: an address that cannot be fetched.
-        ParameterError, MissingExtraError: an address that cannot be used.
-    """
-    return Dataset.stored(open_parts(folder))
-
-
-def as_dataset(data: Dataset | Place | str) -> Dataset:
-    """A dataset as it is, or the one of a folder or address (``open_dataset``).
-
-    Raises:
-        WrongTypeError: neither; see also ``open_dataset``.
-    """
-    if isinstance(data, Dataset):
-        return data
-    # paths of universal-pathlib are no paths of Python
-    if not (isinstance(data, str) or hasattr(data, "joinpath")):
-        allowed = "a Dataset, or the path or address of its folder"
-        raise wrong_type("data", data, allowed, 'data="my-dataset"')
-    return open_dataset(data)
-
-
-def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
-    """A dataset folder in memory, its files checked by size and hash; embeddings are mapped.
-
-    Args:
-        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
-            From an address every file is read whole.
-        reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
-            everything by default.
-
-    Raises:
-        FormatError: no dataset, a newer version, or files that are missing or altered.
-        InputError: a file at an address that cannot be fetched.
-        ParameterError, MissingExtraError: an address that cannot be used.
-    """
-    files = open_parts(folder)
-    if reads is None:
-        files.check_others()
-    return Dataset.stored(files).in_memory(reads)
 
 
 class PartRecord(msgspec.Struct):
@@ -172,6 +119,20 @@ def save_dataset(
             progress(number + 1)
         seal_dataset(partial, records, first.classes, first.image_root, first.provenance)
     return Path(folder)
+
+
+def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
+    """A dataset as ``parts`` of about as many images each, in the order of image ids.
+
+    Raises:
+        ParameterError: fewer than one part, or more parts than images.
+    """
+    if not 1 <= parts <= max(1, len(data)):
+        raise ParameterError(
+            f"{parts} parts of {len(data)} images", allowed=f"1 to {max(1, len(data))}"
+        )
+    edges = np.linspace(0, len(data), parts + 1).astype(np.int64)
+    return (data.select(rows=np.arange(a, b)) for a, b in pairwise(edges.tolist()))
 
 
 def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:

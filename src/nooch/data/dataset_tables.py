@@ -94,8 +94,10 @@ class DatasetTables:
         """
         if self._files is None:
             return self
+        if reads is None:
+            self._files.check_others()
         images = self._files.images()
-        return type(self)(
+        data = type(self)(
             images,
             self.classes,
             self._files.areas(images),
@@ -107,6 +109,10 @@ class DatasetTables:
             self._files.exceptions(images),
             self._files.confidences(images) if reads is None or "confidences" in reads else None,
         )
+        if self._files.whole:
+            # the files are those that it was computed of: they are checked by their hashes
+            vars(data)["fingerprint"] = self._files.header.fingerprint
+        return data
 
     @property
     def n_parts(self) -> int:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 
-from nooch.data.disk_tables import checked_read, read_table
-from nooch.errors import InputError
+from nooch.data.data_files import checked_read, read_table
+from nooch.errors import InputError, MissingExtraError
 from nooch.files import read_bytes
 
 __all__ = ["file_records", "json_records"]
@@ -42,13 +43,19 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def file_records(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a table (Parquet, CSV, TSV) as records, or those of ``json_records``.
+    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or those of ``json_records``.
 
     Raises:
         InputError: see ``json_records`` and ``read_table``.
+        MissingExtraError: XLSX cannot be read without openpyxl.
     """
-    is_table = Path(path).suffix.lower() in _TABLES
-    return read_table(path).to_dicts() if is_table else json_records(path)
+    ending = Path(path).suffix.lower()
+    if ending == ".xlsx":
+        try:
+            return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl")).to_dicts()
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
+    return read_table(path).to_dicts() if ending in _TABLES else json_records(path)
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:

@@ -27,8 +27,7 @@ from scipy.sparse import csr_array
 
 from nooch.data.array_files import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
-from nooch.data.disk_tables import read_table, table_of
-from nooch.data.json_header import load_header
+from nooch.data.data_files import load_header, read_table, table_of
 from nooch.data.table_schema import (
     ALL,
     AREAS,

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.data.disk_tables import id_column, read_arrays, read_table
+from nooch.data.data_files import id_column, read_arrays, read_table
 from nooch.data.table_schema import SPLITS
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.plans import SplitPlan

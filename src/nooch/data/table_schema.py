@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.data.disk_tables import id_column
+from nooch.data.data_files import id_column
 from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nooch.errors import InputError, MissingExtraError, some_of
-from nooch.files import sha256_of
+from nooch.files import sha256_once
 
 __all__ = ["BUNDLED", "check_folder", "contents_hash", "is_named", "locate"]
 
@@ -79,9 +79,9 @@ def check_folder(folder: Path) -> None:
 
 def contents_hash(folder: Path) -> str:
     """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors."""
-    kinds = {".safetensors", ".json"}
+    kinds = {".safetensors", ".json", ".jinja"}
     files = sorted(f for f in folder.rglob("*") if f.suffix in kinds and f.is_file())
-    names = (f"{f.relative_to(folder).as_posix()} {sha256_of(f)}\n" for f in files)
+    names = (f"{f.relative_to(folder).as_posix()} {sha256_once(f)}\n" for f in files)
     return hashlib.sha256("".join(names).encode()).hexdigest()
 
 

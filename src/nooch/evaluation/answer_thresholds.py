@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -126,8 +125,17 @@ def _validation_images(suite: Suite, task: str) -> ChallengeSet:
 
 
 def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> dict[str, float]:
-    given = threshold if isinstance(threshold, Mapping) else _read(Path(str(threshold)))
-    by_task = {class_name(str(task)): _number(value, task) for task, value in given.items()}
+    where = "`threshold`" if isinstance(threshold, Mapping) else str(threshold)
+    given: Mapping[str, Any]
+    if isinstance(threshold, Mapping):
+        given = threshold
+    elif where.lower().endswith((".json", ".yaml", ".yml")):
+        # JSON is YAML
+        given = read_yaml(Path(where))
+    else:
+        numbers = read_task_numbers(where, ["threshold"])
+        given = {task: number for task, (number,) in numbers.items()}
+    by_task = {class_name(str(task)): _number(value, where, task) for task, value in given.items()}
     for task in by_task:
         check_one_of("task", task, suite.tasks, owner="the suite")
     if lacking := [task for task in tasks if task not in by_task]:
@@ -139,26 +147,14 @@ def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> 
     return {task: by_task[task] for task in tasks}
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    if path.suffix.lower() == ".json":
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            allowed = 'numbers by task, such as {"car": 0.3}'
-            raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
-    if path.suffix.lower() in {".yaml", ".yml"}:
-        return read_yaml(path)
-    return {task: number for task, (number,) in read_task_numbers(path, ["threshold"]).items()}
-
-
-def _number(value: Any, task: str | None = None) -> float:
+def _number(value: Any, where: str = "`threshold`", task: str | None = None) -> float:
     try:
         number = np.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = np.nan
     if not 0 <= number <= 1:
         problem = f"the threshold{'' if task is None else f' of {task}'} is {value}"
-        raise ParameterError(problem, where="`threshold`", allowed=_ALLOWED)
+        raise ParameterError(problem, where=where, allowed=_ALLOWED)
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,13 @@ from nooch.evaluation.subsets import CELLS
 __all__ = ["ContextRates", "Estimate", "context_rates", "headline"]
 
 Floats = NDArray[np.float64]
-SIDES = ("positive", "negative")
+_SIDES = ("positive", "negative")
+_PLACES = [
+    *(("rate", cell) for cell in CELLS),
+    *(("ratio", side) for side in _SIDES),
+    *(("odds_ratio", side) for side in _SIDES),
+]
+_REASONS = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4
 
 
 @dataclass(frozen=True)
@@ -36,27 +43,25 @@ class Estimate:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContextRates:
     """How often a model says yes.
 
     Attributes:
-        rates: cell (one of ``CELLS``) -> the share of yes, pooled over tasks.
-        ratios: side -> rate of its hard images over that of its easy ones.
-        odds_ratios: side -> Mantel-Haenszel odds ratio of yes, hard to easy, over tasks.
+        estimates: (measure, subset) -> estimate: ``rate``, the share of yes, pooled over tasks, by
+            cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over that of its
+            easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
+        replicates: float64 (8, k), of the estimates, in resamples of the images.
     """
 
-    rates: dict[str, Estimate]
-    ratios: dict[str, Estimate]
-    odds_ratios: dict[str, Estimate]
+    estimates: Mapping[tuple[str, str], Estimate]
+    replicates: Floats
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate."""
-        named = {"rate": self.rates, "ratio": self.ratios, "odds_ratio": self.odds_ratios}
         rows = [
             {"measure": measure, "subset": of, **vars(estimate)}
-            for measure, estimates in named.items()
-            for of, estimate in estimates.items()
+            for (measure, of), estimate in self.estimates.items()
         ]
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides={**schema, "reason": pl.String})
@@ -80,46 +85,37 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
         raise InputError("there are no answers about images of the challenge sets")
     weight = rows["weight"].to_numpy() if "weight" in rows.columns else np.ones(rows.height)
     yes = rows["yes"].cast(pl.Float64).to_numpy()
-    cells = rows["cell"].replace_strict(list(CELLS), list(range(4)), return_dtype=pl.Int64)
-    tasks = rows["task"].rank("dense").to_numpy().astype(np.int64) - 1
-    images = rows["image_id"].rank("dense").to_numpy().astype(np.int64) - 1
-    n_tasks, n_images = int(tasks.max()) + 1, int(images.max()) + 1
-    place = tasks * 4 + cells.to_numpy()
+    cell = rows["cell"].replace_strict(list(CELLS), range(4), return_dtype=pl.Int64).to_numpy()
+    task, image = (
+        rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("task", "image_id")
+    )
+    n_tasks, n_images = int(task.max()) + 1, int(image.max()) + 1
+    place = task * 4 + cell
     # sums of weights, then of weights of yes, for each task and cell
     entries = np.concatenate([weight, weight * yes])
-    at = np.concatenate([place, place + 4 * n_tasks]), np.tile(images, 2)
+    at = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
     matrix = coo_array((entries, at), (8 * n_tasks, n_images)).tocsr()
-    measures = [_measures(matrix @ np.ones((n_images, 1)), n_tasks)]
+    point = _measures(matrix @ np.ones((n_images, 1)), n_tasks)[:, 0]
+    draws = BootstrapDraws(n_images, bootstrap, seed)
+    measures = [_measures(matrix @ w, n_tasks) for _, w in draws.weights(slice(None))]
+    replicates = np.concatenate([np.empty((8, 0)), *measures], axis=1)
+    bounds = np.full((2, 8), np.nan)
     if bootstrap:
-        draws = BootstrapDraws(n_images, bootstrap, seed)
-        measures += [_measures(matrix @ w, n_tasks) for _, w in draws.weights(slice(None))]
-    values = np.concatenate(measures, axis=1)
-    counts = np.bincount(cells.to_numpy(), minlength=4)
-    low, high = np.full((2, len(values)), np.nan)
-    if bootstrap:
-        low, high, _ = intervals(values[:, 1:])
-        usable = ~np.isnan(values[:, 0]) & (high > low)
-        low, high = (np.where(usable, bound, np.nan) for bound in (low, high))
-    of_cell = np.bincount(cells.to_numpy(), weights=weight, minlength=4)
-    squares = np.bincount(cells.to_numpy(), weights=weight**2, minlength=4)
-    effective = np.divide(of_cell**2, squares, out=np.zeros(4), where=squares > 0)
-    by_share = wilson(values[:4, 0], effective)
-    low[:4] = np.where(np.isnan(low[:4]), by_share[0], low[:4])
-    high[:4] = np.where(np.isnan(high[:4]), by_share[1], high[:4])
-    sizes = [*counts, counts[0] + counts[2], counts[1] + counts[3]]
-    sizes += sizes[4:]
-    reasons = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4
-    found = [
-        Estimate(None, None, None, int(n), reason)
-        if np.isnan(value)
-        else Estimate(float(value), _or_none(lo), _or_none(hi), int(n))
-        for value, lo, hi, n, reason in zip(values[:, 0], low, high, sizes, reasons, strict=True)
-    ]
-    return ContextRates(
-        dict(zip(CELLS, found[:4], strict=True)),
-        dict(zip(SIDES, found[4:6], strict=True)),
-        dict(zip(SIDES, found[6:], strict=True)),
+        low, high, _ = intervals(replicates)
+        bounds = np.where(~np.isnan(point) & (high > low), [low, high], np.nan)
+    n, total, squares = (
+        np.bincount(cell, weights, minlength=4) for weights in (None, weight, weight**2)
     )
+    effective = np.divide(total**2, squares, out=np.zeros(4), where=squares > 0)
+    of_rates = bounds[:, :4]
+    bounds[:, :4] = np.where(np.isnan(of_rates), wilson(point[:4], effective), of_rates)
+    sizes = [*n, *(2 * [n[0] + n[2], n[1] + n[3]])]
+    estimates = []
+    for *numbers, size, reason in zip(point, *bounds, sizes, _REASONS, strict=True):
+        value, least, most = (None if np.isnan(number) else float(number) for number in numbers)
+        why = reason if value is None else None
+        estimates.append(Estimate(value, least, most, int(size), why))
+    return ContextRates(dict(zip(_PLACES, estimates, strict=True)), replicates)
 
 
 def _measures(sums: Floats, n_tasks: int) -> Floats:
@@ -138,18 +134,14 @@ def _measures(sums: Floats, n_tasks: int) -> Floats:
     return np.where(np.isfinite(result), result, np.nan)
 
 
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
 def headline(rates: ContextRates, verb: str) -> str | None:
     """The line that says it: "VERB an absent object: 16.7 % [..] with its context, 5.2 % [..]
     without: 3.2 times"; None where there is no hard or no easy negative.
     """
-    hard, easy = (rates.rates[f"{kind}_negative"] for kind in ("hard", "easy"))
+    hard, easy = (rates.estimates["rate", f"{kind}_negative"] for kind in ("hard", "easy"))
     if hard.value is None or easy.value is None:
         return None
-    ratio = rates.ratios["negative"].value
+    ratio = rates.estimates["ratio", "negative"].value
     times = "" if ratio is None else f": {ratio:.1f} times"
     return f"{verb} an absent object: {_text(hard)} with its context, {_text(easy)} without{times}"
 

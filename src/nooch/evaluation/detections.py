@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.errors import InputError, some_of
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_format import PredictionFormat

@@ -23,7 +23,7 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Aligned, Predictions, check_tasks, union_of
+from nooch.evaluation.predictions import Aligned, Predictions, check_tasks
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
@@ -51,9 +51,8 @@ from nooch.evaluation.task_scores import (
     score_task,
 )
 from nooch.metrics import ANSWER_METRICS, METRICS
-from nooch.options import options_from
 from nooch.resources import usable_cpus
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["EvaluateOptions", "evaluate"]
 
@@ -224,7 +223,7 @@ class _SplitScores:
             record = suite.record(*key)
             if record.positives + record.negatives == suite.header.dataset.splits.get(key[2]):
                 return suite.set(*key).image_ids
-        return union_of(suite.set(*key) for key in self.keys)
+        return suite.image_ids(self.keys)
 
     @cached_property
     def groups(self) -> Groups:

@@ -13,12 +13,10 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, some_of
-from nooch.evaluation.predictions import Predictions, one_each, union_of
-from nooch.readers.image_files import IMAGE_ENDINGS
+from nooch.evaluation.predictions import Predictions, one_each
+from nooch.readers.image_files import ENDING_PATTERN, numbers_in_names
 
 __all__ = ["KnownImages"]
-
-_ENDING = re.compile(rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)})$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +130,8 @@ class KnownImages:
         """
         known, files = self.table["image_id"], self.table["name"]
         ids = pl.Series("image_id", _by_name(names, known, files), known.dtype)
-        if ids.null_count() == len(ids) and known.equals(_digits(files)):
-            digits = _digits(names)
+        if ids.null_count() == len(ids) and known.equals(numbers_in_names(files)):
+            digits = numbers_in_names(names)
             return digits if digits.is_in(known.implode()).all(ignore_nulls=False) else ids
         return ids
 
@@ -152,7 +150,7 @@ def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
 def _images_of(suite: Suite) -> Iterator[pl.DataFrame]:
     """The images of the sets of each split."""
     for split in dict.fromkeys(key[2] for key in suite.keys):
-        ids = union_of(suite.set(*key) for key in suite.keys if key[2] == split)
+        ids = suite.image_ids(key for key in suite.keys if key[2] == split)
         none = pl.lit(None, pl.String)
         yield pl.DataFrame({"image_id": ids}).with_columns(split=pl.lit(split), file_name=none)
 
@@ -179,10 +177,4 @@ def _ends(path: str) -> list[str]:
     """A path, then with fewer and fewer folders; after these, the same without its ending."""
     parts = path.replace("\\", "/").split("/")
     ends = ["/".join(parts[start:]) for start in range(len(parts))]
-    return list(dict.fromkeys([*ends, *(_ENDING.sub("", end) for end in ends)]))
-
-
-def _digits(names: pl.Series) -> pl.Series:
-    """The number at the end of names without their endings, Int64; null where there is none."""
-    stems = names.str.replace(_ENDING.pattern, "").str.extract(r"(\d+)$")
-    return stems.cast(pl.Int64, strict=False).alias("image_id")
+    return list(dict.fromkeys([*ends, *(re.sub(ENDING_PATTERN, "", end) for end in ends)]))

@@ -12,7 +12,7 @@ import polars as pl
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.predictions import Aligned, Predictions, union_of
+from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
@@ -28,8 +28,7 @@ from nooch.evaluation.task_scores import (
     with_replicates,
 )
 from nooch.metrics import METRICS
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["PairedOptions", "paired"]
 
@@ -97,7 +96,7 @@ def paired(
     _check(methods, baselines)
     known = {task for runs in methods.values() for task in runs[0].tasks}
     keys = [k for k in suite.keys if k[0] == criterion and k[1] in known and k[2] == split]
-    ids = union_of(suite.set(*key) for key in keys)
+    ids = suite.image_ids(keys)
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
     }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nooch.data import class_name, id_column, read_arrays
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.errors import InputError, MissingExtraError, some_of
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.prediction_tables import scale_of
@@ -47,17 +47,16 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
     values = float_array(given[keys[0]]) / (100 if how.percent else 1)
     column = keys[0] if keys[0] in _SCALE_OF else None
     scale, read = scale_of(values, column, how, path, what="array")
-    if values.ndim != 3 and "runs" not in given:
-        return [replace(Predictions.of(values, ids, tasks, scale=scale, run=name), read=read)]
-    runs = [f"{name}/{i}" for i in range(len(values))]
-    runs = [str(run) for run in np.atleast_1d(given.get("runs", runs))]
-    values = values[None] if values.ndim == 2 and len(runs) == 1 else values
-    if values.ndim != 3 or len(runs) != len(values):
+    by_run, names = [values], [name]
+    if values.ndim == 3:
+        by_run, names = list(values), [f"{name}/{i}" for i in range(len(values))]
+    runs = [str(run) for run in np.atleast_1d(given.get("runs", names))]
+    if len(runs) != len(by_run):
         problem = f"has {len(runs)} runs and {keys[0]} of shape {values.shape}"
         raise InputError(problem, where=path, allowed=_ARRAYS)
     return [
         replace(Predictions.of(of_run, ids, tasks, scale=scale, run=run), read=read)
-        for of_run, run in zip(values, runs, strict=True)
+        for of_run, run in zip(by_run, runs, strict=True)
     ]
 
 

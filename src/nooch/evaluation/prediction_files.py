@@ -25,7 +25,7 @@ from nooch.evaluation.prediction_tables import (
     table_predictions,
 )
 from nooch.evaluation.predictions import Predictions
-from nooch.options import options_from
+from nooch.shared_types import options_from
 
 __all__ = ["described", "load_predictions"]
 

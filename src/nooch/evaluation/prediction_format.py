@@ -12,7 +12,7 @@ import polars as pl
 
 from nooch.answers import RULES
 from nooch.data import class_name, id_column
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.errors import check_one_of
 from nooch.metrics import SCALES
 from nooch.readers.coco.coco_structure import Category, categories_of, decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data import class_name, id_column, read_table
-from nooch.data.disk_tables import checked_read, table_files
+from nooch.data.data_files import checked_read, table_files
+from nooch.english import plural
 from nooch.errors import InputError, some_of
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import PLURAL, SCALES, Predictions, check_values, positions
+from nooch.evaluation.predictions import SCALES, Predictions, check_values, positions
 
 __all__ = ["TABLES", "read_prediction_table", "scale_of", "table_predictions"]
 
@@ -174,7 +175,7 @@ def scale_of(
         raise InputError(f"{source} {problem}", where=where, remedy=remedy)
     levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
     shown = f'{what} "{name}"' if name else source
-    return scale, f"{PLURAL[scale]} ({shown}{levels})"
+    return scale, f"{plural(scale)} ({shown}{levels})"
 
 
 def table_predictions(
@@ -237,19 +238,18 @@ def _runs(frame: pl.DataFrame, name: str, scale: str, where: str) -> list[Predic
     keys = [key for key in _KEYS if key in frame.columns]
     parts = frame.partition_by(keys, maintain_order=True) if keys else [frame]
     about = [dict.fromkeys(_KEYS) | {key: part[key][0] for key in keys} for part in parts]
-    names = [_run_name(of, name) for of in about]
+    names = [
+        _joined(name if of["method"] is None else of["method"], of["seed"])
+        if of["run"] is None
+        else str(of["run"])
+        for of in about
+    ]
     if len(set(names)) < len(names):
         names = [_joined(*of.values()) or name for of in about]
     return [
         _one_run(part, run, of["method"], of["seed"], scale, where)
         for part, run, of in zip(parts, names, about, strict=True)
     ]
-
-
-def _run_name(of: Mapping[str, Any], name: str) -> str:
-    if of["run"] is not None:
-        return str(of["run"])
-    return _joined(name if of["method"] is None else of["method"], of["seed"])
 
 
 def _joined(*parts: object) -> str:

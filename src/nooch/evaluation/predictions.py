@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
-    "PLURAL",
     "SCALES",
     "Aligned",
     "Predictions",
@@ -27,10 +26,7 @@ __all__ = [
     "float_array",
     "one_each",
     "positions",
-    "union_of",
 ]
-
-PLURAL = {"logit": "logits", "probability": "probabilities"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,18 +218,6 @@ def check_tasks(run: Predictions, suite: Suite) -> None:
                 allowed=some_of(sorted(suite.tasks), 12),
                 remedy=error.remedy or "leave it out, or give `ignore_unknown`",
             ) from error
-
-
-def union_of(sets: Iterable[ChallengeSet]) -> pl.Series:
-    """Ids of the images of several sets, ascending, each once."""
-    columns: list[pl.Series] = []
-    for challenge in sets:
-        # most sets of a split have the same images
-        if not any(challenge.image_ids.equals(column) for column in columns):
-            columns.append(challenge.image_ids)
-    if len(columns) == 1:
-        return columns[0]
-    return pl.concat(columns).unique().sort() if columns else pl.Series("image_id", [], pl.Int64)
 
 
 class Aligned:

@@ -12,6 +12,7 @@ import polars as pl
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
+from nooch.evaluation.bootstrap import MOST_RESAMPLES
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.metrics import ALL_METRICS
@@ -129,11 +130,10 @@ class Scores(TabularResult):
 
 
 def check_scoring(metrics: Sequence[str], bootstrap: int, *, least: int) -> None:
-    """Raise ParameterError for an unknown metric, or fewer than the least number of resamples."""
-    if bootstrap < least:
-        raise ParameterError(
-            f"{bootstrap} resamples", where="bootstrap", allowed=f"{least} and more"
-        )
+    """Raise ParameterError for an unknown metric, or a number of resamples out of range."""
+    if not least <= bootstrap <= MOST_RESAMPLES:
+        allowed = f"{least} to {MOST_RESAMPLES:,}"
+        raise ParameterError(f"{bootstrap} resamples", where="bootstrap", allowed=allowed)
     for metric in metrics:
         check_one_of("metric", metric, ALL_METRICS)
 

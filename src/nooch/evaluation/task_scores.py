@@ -177,7 +177,7 @@ def block_of(
         low, high, defined = intervals(replicates)
         unusable = np.isnan(point)
         if baseline is None:
-            unusable |= high - low <= _ROUNDING
+            unusable |= high <= low + _ROUNDING
         low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
     kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
     if baseline is None and over is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset
-from nooch.evaluation.predictions import positions, union_of
+from nooch.evaluation.predictions import positions
 
 __all__ = ["SplitImages"]
 
@@ -40,7 +40,7 @@ class SplitImages:
         if data is not None:
             part = data.select(split)
             return cls(split, part.images["image_id"], part)
-        return cls(split, union_of(suite.set(*key) for key in suite.keys if key[2] == split))
+        return cls(split, suite.image_ids(key for key in suite.keys if key[2] == split))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -11,10 +11,10 @@ from typing import Any
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.exports import Content, Exported, Key, exporter
+from nooch.exports import Content, Exported, exporter
 from nooch.files import Place
-from nooch.options import options_from
 from nooch.questions import QuestionOptions
+from nooch.shared_types import options_from
 
 __all__ = ["ExportSelection", "export"]
 
@@ -86,7 +86,8 @@ def export(
         raise ParameterError(
             "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
         )
-    content = Content(suite, _keys(suite, selection), data, tuple(selection.licences))
+    keys = suite.select_keys(selection.criteria, selection.tasks, selection.splits)
+    content = Content(suite, keys, data, tuple(selection.licences))
     if data is not None:
         _check_dataset(content, data)
     return write(content, out, overwrite=overwrite, **options)
@@ -95,27 +96,6 @@ def export(
 def _taken(kind: type[Any], options: dict[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass that are among the options, which lose them."""
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
-
-
-def _keys(suite: Suite, selection: ExportSelection) -> tuple[Key, ...]:
-    """The selected sets."""
-    wanted = (selection.criteria, selection.tasks, selection.splits)
-    known = (suite.criteria, suite.tasks, suite.splits)
-    for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
-        for name in names:
-            check_one_of(kind, name, options, owner="the suite")
-    chosen = tuple(
-        key
-        for key in suite.keys
-        if all(not names or part in names for part, names in zip(key, wanted, strict=True))
-    )
-    if not chosen:
-        reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in suite.header.skipped]
-        raise ParameterError(
-            "there is no such challenge set in the suite" + (f" ({reasons[0]})" if reasons else ""),
-            remedy="nooch show SUITE lists the sets",
-        )
-    return chosen
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:

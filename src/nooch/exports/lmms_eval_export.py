@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -12,6 +11,7 @@ from nooch.errors import check_one_of
 from nooch.exports.export_contract import Content, Exported, write_folder
 from nooch.exports.lmms_eval_functions import METRICS
 from nooch.exports.question_content import (
+    ANSWER,
     IMAGES_AS,
     asked,
     image_bytes,
@@ -116,10 +116,7 @@ def export_lmms_eval(
 
 def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
     """The task's rows; images are read from ``source``, or named where it is None."""
-    answer = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
-    docs = table.frame.select(
-        "question_id", pl.col("text").alias("question"), answer.alias("answer"), "image"
-    )
+    docs = table.frame.select("question_id", question="text", answer=ANSWER, image="image")
     if source is None:
         docs.write_parquet(path)
         return

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from nooch.exports.export_contract import Content, Exported, write_folder
-from nooch.exports.question_content import asked, write_questions
+from nooch.exports.question_content import ANSWER, asked, write_questions
 from nooch.questions import QuestionOptions
 
 __all__ = ["export_pope"]
@@ -39,13 +37,8 @@ def export_pope(
     table = asked(content, questions, images)
 
     def fill(folder: Path) -> list[str]:
-        encode = msgspec.json.Encoder().encode
-        with (folder / "questions.json").open("wb") as file:
-            rows = table.frame.select("question_id", "image", "text", "label")
-            for question_id, image, text, label in rows.iter_rows():
-                answer = "yes" if label else "no"
-                line = {"question_id": question_id, "image": image, "text": text, "label": answer}
-                file.write(encode(line) + b"\n")
+        lines = table.frame.select("question_id", "image", "text", label=ANSWER)
+        lines.write_ndjson(folder / "questions.json")
         return write_questions(content, table, folder)
 
     return write_folder(content, "pope", out, fill, overwrite=overwrite)

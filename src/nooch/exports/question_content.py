@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nooch.data.disk_tables import parquet_bytes
+import polars as pl
+
+from nooch.data.data_files import parquet_bytes
 from nooch.errors import InputError
 from nooch.exports.export_contract import Content
 from nooch.questions import QuestionOptions, Questions, draw_questions, image_names
 
 __all__ = [
+    "ANSWER",
     "IMAGES_AS",
     "asked",
     "image_bytes",
@@ -18,6 +21,8 @@ __all__ = [
     "write_questions",
 ]
 
+ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
+"""What the answer to a question should be, in words."""
 IMAGES_AS = ("paths", "bytes")
 _SMALLEST = 49
 """Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""

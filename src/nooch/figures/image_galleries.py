@@ -23,9 +23,9 @@ from nooch.examples.thumbnails import Wanted
 from nooch.figures.figure_sources import Sources
 from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.files import Place, check_output_file, replace_file
-from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
 from nooch.report.figure_style import SHEET_FORMATS, encoded
+from nooch.shared_types import options_from
 
 __all__ = [
     "ContactSheetOptions",

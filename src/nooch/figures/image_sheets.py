@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.display import printable
+from nooch.english import printable
 from nooch.errors import ParameterError
 from nooch.examples.cue_masks import COLORS, inner
 from nooch.readers.image_opening import thumbnail

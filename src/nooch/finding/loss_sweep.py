@@ -22,8 +22,7 @@ from nooch.finding.search import resolve_tasks
 from nooch.finding.suite_builder import training_part
 from nooch.finding.threshold_sweep import SweepOptions, point_columns
 from nooch.metrics.pointwise import losses
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["sweep_losses"]
 

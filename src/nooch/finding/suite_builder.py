@@ -49,8 +49,7 @@ from nooch.finding.search import (
     resolve_tasks,
     splits_to_search,
 )
-from nooch.options import options_from
-from nooch.shared_types import Map, Progress, no_progress, tracked
+from nooch.shared_types import Map, Progress, no_progress, options_from, tracked
 from nooch.work_folder import held, remove_leftovers, stored
 
 __all__ = ["find", "training_part"]

@@ -21,8 +21,7 @@ from nooch.files import Place
 from nooch.finding.annotation_coverage import check_counted, check_fit
 from nooch.finding.search import resolve_tasks, splits_to_search
 from nooch.finding.suite_builder import training_part
-from nooch.options import options_from
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = [
     "ALPHAS", "BETAS", "TAUS", "SweepOptions", "grid_of", "point_columns", "sweep_thresholds",

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER, RESUME, atomic_folder, check_output, writing
-from nooch.options import options_from
 from nooch.plans import SplitPlan
-from nooch.shared_types import Map, Progress, no_progress
+from nooch.shared_types import Map, Progress, no_progress, options_from
 from nooch.version import __version__
 from nooch.work_folder import held, remove_leftovers, work_folder
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.data.disk_tables import TABLE_ENDINGS
+from nooch.data.data_files import TABLE_ENDINGS
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER
 from nooch.readers.image_files import IMAGE_ENDINGS

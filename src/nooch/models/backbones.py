@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, ParameterError
+from nooch.errors import InputError
+from nooch.models.devices import choose_device
 from nooch.models.model_sources import DEFAULT, ModelSource, find_source
 from nooch.models.preprocessing import Inputs, Preprocessing
 from nooch.models.pretrained import (
@@ -22,13 +23,12 @@ from nooch.models.pretrained import (
     pretrained,
     quietly,
     refuse_lacking,
-    require_packages,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Backbone", "choose_device", "load_backbone"]
+__all__ = ["Backbone", "load_backbone"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,30 +97,6 @@ class Backbone:
     def inputs(self) -> Inputs:
         """How pixels are prepared for it."""
         return Inputs(self.preprocessing, self.device, self.channels_last)
-
-
-def choose_device(device: str = "auto") -> str:
-    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-        ParameterError: no such device here.
-    """
-    require_packages()
-    import torch
-
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = device.partition(":")
-    if kind == "cpu" and not number:
-        return device
-    here = torch.cuda.device_count()
-    if kind != "cuda" or not (number or "0").isdecimal() or int(number or 0) >= here:
-        gpus = ", ".join(f"cuda:{n}" for n in range(here))
-        raise ParameterError(
-            f"there is no device {device!r} here", allowed=f"auto, cpu{', ' if gpus else ''}{gpus}"
-        )
-    return device
 
 
 def load_backbone(

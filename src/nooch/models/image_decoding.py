@@ -34,6 +34,7 @@ __all__ = [
     "codec_versions",
     "decode_images",
     "refuse_broken",
+    "rgb_image",
     "use_one_thread",
 ]
 
@@ -113,13 +114,14 @@ def use_one_thread() -> None:
 def _decode(content: bytes, out: NDArray[np.uint8], codec: str) -> None:
     if codec == "pil":
         size = out.shape[1], out.shape[0]
-        out[:] = np.asarray(_open(content).resize(size, Image.Resampling.BILINEAR))
+        out[:] = np.asarray(rgb_image(content).resize(size, Image.Resampling.BILINEAR))
         return
     pixels = _decode_jpeg(content, out.shape) if content.startswith(_JPEG) else None
-    _resize(np.array(_open(content)) if pixels is None else pixels, out)
+    _resize(np.array(rgb_image(content)) if pixels is None else pixels, out)
 
 
-def _open(content: bytes) -> Image.Image:
+def rgb_image(content: bytes) -> Image.Image:
+    """The image in a file's bytes, in RGB. Raises any of ``UNREADABLE``."""
     with opened_image(io.BytesIO(content)) as opened:
         if opened.mode == "P" and "transparency" in opened.info:
             # Pillow asks for this detour and warns without it

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nooch.errors import InputError
-from nooch.models.backbones import choose_device
 from nooch.models.classifiers import is_classifier, load_classifier
+from nooch.models.devices import choose_device
 from nooch.models.task_maps import TaskWords
 from nooch.models.task_models import Asked, TaskModel, tried
 from nooch.models.trained_networks import is_trained, load_trained

@@ -129,7 +129,7 @@ def _download(repository: str) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
-    patterns = ["*.json", "*.txt", "*.model", f"*{_WEIGHTS}"]
+    patterns = ["*.json", "*.txt", "*.model", "*.jinja", f"*{_WEIGHTS}"]
     try:
         return Path(snapshot_download(repository, allow_patterns=patterns))
     # the hub raises errors of several packages, and all mean that it gave no model

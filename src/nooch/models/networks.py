@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError, check_one_of
 from nooch.models.affine_blocks import with_affine
 from nooch.models.backbones import Backbone, load_backbone
-from nooch.models.device_memory import memory_limits
+from nooch.models.devices import memory_limits
 from nooch.models.linear_head import initial_heads
 from nooch.models.model_sources import SCRATCH
 from nooch.models.pixel_batches import Pixels, check_pixels, parts, read_ahead

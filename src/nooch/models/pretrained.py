@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nooch.errors import InputError, MissingExtraError
+from nooch.errors import InputError, NoochError
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
@@ -19,18 +19,8 @@ __all__ = [
     "pretrained",
     "quietly",
     "refuse_lacking",
-    "require_packages",
     "silently",
 ]
-
-
-def require_packages(purpose: str = "a backbone") -> None:
-    """Raise MissingExtraError where torch or transformers is not installed."""
-    for package in ("torch", "transformers"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise MissingExtraError(package, "train", purpose) from error
 
 
 def preprocessing_of(
@@ -52,10 +42,10 @@ def preprocessing_of(
     return recorded if size is None else replace(recorded, size=check_size(size))
 
 
-def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
+def pretrained(auto: Any, resolved: ModelSource, **options: Any) -> tuple[Any, list[str]]:
     """A module of a class such as ``AutoModel`` with its weights, and the names of missing weights,
-    which transformers initialized. Raises InputError: the folder does not hold what that class can
-    load.
+    which transformers initialized; ``options`` go to its ``from_pretrained``. Raises InputError:
+    the folder does not hold what that class can load.
     """
     with quietly(resolved):
         module, info = auto.from_pretrained(
@@ -64,6 +54,7 @@ def pretrained(auto: Any, resolved: ModelSource) -> tuple[Any, list[str]]:
             trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
+            **options,
         )
     lacking = (key for key in info["missing_keys"] if not key.endswith("num_batches_tracked"))
     return module, sorted(lacking)
@@ -104,6 +95,8 @@ def quietly(resolved: ModelSource) -> Iterator[None]:
     try:
         with silently():
             yield
+    except NoochError:
+        raise
     # loading fails with errors of several packages; all mean a model that does not fit
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0]

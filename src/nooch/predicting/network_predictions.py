@@ -13,13 +13,12 @@ from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
-from nooch.evaluation.predictions import union_of
 from nooch.files import Place, check_output_file
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
-from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_files import files_of
 from nooch.report.score_files import TABLE_FILES, write_file
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
@@ -64,36 +63,18 @@ def find_images(
         suite: the suite.
         tasks: whose images are wanted.
         splits: of which splits; all of the suite's by default.
-        data: a dataset with file names; else files are found by id: ``17.jpg``, ``00...017.jpg``.
+        data: a dataset; files without known names are found by id: ``17.jpg``, ``00...017.jpg``.
         images: folder of images, if not the one that the dataset records. Links to targets outside
             the folder count as missing.
 
     Raises:
         InputError: no folder of images, or missing images; several are named at once.
-        ParameterError: a split that the suite does not have, or no image.
+        ParameterError: a task or split that the suite does not have, or no set.
     """
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
-    for split in splits or ():
-        check_one_of("split", split, suite.splits, owner="the suite")
-    keys = [key for key in suite.keys if key[1] in tasks and (not splits or key[2] in splits)]
-    ids = union_of(suite.set(*key) for key in keys)
-    if not len(ids):
-        raise ParameterError(
-            "there is no image to predict", allowed="tasks and splits that have a challenge set"
-        )
-    listed = ids.to_list()
-    if data is not None and data.images["file_name"].null_count() < len(data):
-        named = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-        return ids, ImageIndex.of(data, images, "`images`").all_of(
-            listed, [named.get(i) for i in listed], "`images`"
-        )
-    if images is None:
-        raise ParameterError(
-            "where are the images?", allowed="`images` DIR, or a dataset that records their folder"
-        )
-    index = ImageIndex(images)
-    return ids, index.all_of(listed, [index.by_id(image_id) for image_id in listed], "`images`")
+    ids = suite.image_ids(suite.select_keys(tasks=tasks, splits=splits or ()))
+    return ids, files_of(ids.to_list(), data, images)
 
 
 def predict(

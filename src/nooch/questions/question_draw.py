@@ -144,12 +144,11 @@ def _balanced(take: NDArray[np.int64], positive: NDArray[np.bool_]) -> NDArray[n
     take = take.copy()
     target = min(take[positive].sum(), take[~positive].sum())
     for side in (positive, ~positive):
-        while take[side].sum() > target and take[side].max() > 1:
-            largest = np.flatnonzero(side & (take == take[side].max()))
-            # all of the largest strata at once, down to the next smaller one
-            excess = int(take[side].sum() - target)
-            below = take[side & (take < take[largest[0]])]
-            floor = max(1, int(below.max()) if len(below) else 1)
-            step = min(int(take[largest[0]]) - floor, excess // len(largest))
-            take[largest if step else largest[:excess]] -= max(step, 1)
+        if take[side].sum() > target and take[side].max() > 1:
+            sums = [np.minimum(take[side], most).sum() for most in range(take[side].max() + 1)]
+            most = max(1, int(np.searchsorted(sums, target, "right")) - 1)
+            # what is left for one more image goes to the last strata
+            more = np.flatnonzero(side & (take > most))[sums[most + 1] - target :]
+            take[side] = np.minimum(take[side], most)
+            take[more] += 1
     return take

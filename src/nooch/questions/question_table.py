@@ -10,7 +10,7 @@ import polars as pl
 
 from nooch.challenge import CELLS
 from nooch.data import Dataset, ImageId
-from nooch.data.disk_tables import read_table
+from nooch.data.data_files import read_table
 from nooch.data.table_schema import Column, check_columns
 from nooch.errors import FormatError, InputError, some_of
 from nooch.readers.image_files import ImageIndex

@@ -14,8 +14,8 @@ TEMPLATE = "Is there {a} {task} in the image?"
 """POPE's wording (Li et al., EMNLP 2023)."""
 
 
-def check_template(template: str) -> str:
-    """The template.
+def check_template(template: str, where: str = "`template`") -> str:
+    """The template; ``where`` is what errors call it.
 
     Raises:
         ParameterError: it lacks ``{task}``, or has another field than ``{a}`` and ``{task}``.
@@ -24,9 +24,9 @@ def check_template(template: str) -> str:
     try:
         fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
     except ValueError as error:
-        raise ParameterError(str(error), where="`template`", allowed=allowed) from error
+        raise ParameterError(str(error), where=where, allowed=allowed) from error
     if "task" not in fields or not set(fields) <= {"a", "task"}:
-        raise ParameterError(f"{template!r} is no template", where="`template`", allowed=allowed)
+        raise ParameterError(f"{template!r} is no template", where=where, allowed=allowed)
     return template
 
 

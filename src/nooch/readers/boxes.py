@@ -15,7 +15,7 @@ import polars as pl
 from blake3 import blake3
 
 from nooch.data import Dataset, ImageId, check_file_names
-from nooch.data.disk_tables import table_files
+from nooch.data.data_files import table_files
 from nooch.errors import InputError, check_one_of
 from nooch.plans import SplitPlan
 from nooch.readers.box_rows import FoundBoxes, count_notes

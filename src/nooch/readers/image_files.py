@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+
+import polars as pl
 
 from nooch.data import Dataset, ImageId
-from nooch.errors import InputError, some_of
+from nooch.errors import InputError, ParameterError, some_of
 
-__all__ = ["IMAGE_ENDINGS", "ImageIndex", "image_paths", "list_images"]
+__all__ = [
+    "ENDING_PATTERN",
+    "IMAGE_ENDINGS",
+    "ImageIndex",
+    "files_of",
+    "ids_in_names",
+    "image_paths",
+    "list_images",
+    "numbers_in_names",
+]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+ENDING_PATTERN = rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)})$"
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 
@@ -89,6 +102,26 @@ class ImageIndex:
         return next((path for stem in stems if (path := self.by_stem(stem))), None)
 
 
+def files_of(
+    ids: Sequence[ImageId],
+    data: Dataset | None,
+    images: str | Path | None,
+    names: Mapping[ImageId, str | None] = MappingProxyType({}),
+) -> list[Path]:
+    """Files of images below ``images`` or the dataset's folder, by the dataset's or other known
+    names, else by their ids. Raises ParameterError: no folder. InputError: images that it lacks.
+    """
+    root = images or (None if data is None else data.image_root)
+    if root is None:
+        allowed = "`images` DIR, or a dataset that records their folder"
+        raise ParameterError("where are the images?", allowed=allowed)
+    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    index, known = ImageIndex(root), known | dict(names)
+    found = [index.by_file_name(known.get(i) or "") or index.by_id(i) for i in ids]
+    wanted = [path or known.get(i) for path, i in zip(found, ids, strict=True)]
+    return index.all_of(ids, wanted, "`images`")
+
+
 def list_images(root: str | Path) -> Iterator[str]:
     """Paths of the image files below a folder, relative to it. Raises as ``ImageIndex``."""
     if not Path(root).is_dir():
@@ -132,3 +165,25 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
         raise InputError("the dataset has no images")
     ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
     return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")
+
+
+def numbers_in_names(names: pl.Series) -> pl.Series:
+    """The number at the end of names without their endings, Int64: 285 of ``COCO_000285.jpg``; null
+    where there is none.
+    """
+    stems = names.str.replace(ENDING_PATTERN, "")
+    return stems.str.extract(r"(\d+)$").cast(pl.Int64, strict=False).alias("image_id")
+
+
+def ids_in_names(names: pl.Series, ids: pl.Series) -> pl.Series:
+    """The image whose id a file name, path or text is, or ends with in digits; null where there is
+    none.
+
+    Args:
+        names: String (n,).
+        ids: of the images, Int64 or String.
+    """
+    stems = names.str.replace(r"^.*[/\\]", "").str.replace(ENDING_PATTERN, "")
+    forms = [form.cast(ids.dtype, strict=False) for form in (names, stems, numbers_in_names(stems))]
+    known = (pl.when(form.is_in(ids.implode())).then(form) for form in forms)
+    return pl.select(pl.coalesce(known).alias("image_id")).to_series()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nooch.data.disk_tables import checked_read
+from nooch.data.data_files import checked_read
 from nooch.errors import InputError
 
 __all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data import class_name
-from nooch.data.disk_tables import are_exact_integers
+from nooch.data.data_files import are_exact_integers
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.limits import MOST_AREA
 from nooch.readers.image_rows import Entries
@@ -98,11 +98,11 @@ def _as_labels(values: pl.Series) -> pl.Series:
 
 
 def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
-    if distinct.dtype.is_nested():
+    if distinct.dtype.is_nested() or distinct.dtype == pl.Binary:
         raise InputError(
-            f"label {label} holds lists or records",
+            f"label {label} holds {distinct.dtype}",
             where=path,
-            allowed="one value in each row",
+            allowed="one text or number in each row",
             remedy="give a long table with a row for each (image, class), and `class_column`",
         )
     if distinct.dtype.is_float() and not are_exact_integers(distinct).all():
@@ -159,7 +159,11 @@ class LongTable(TableLayout):
 
     def classes(self, seen: Seen, path: Path) -> list[str]:
         """Every name that occurs, sorted."""
-        texts = _text(seen.values[self.class_column]).drop_nulls()
+        values = seen.values[self.class_column]
+        if values.dtype.is_nested() or values.dtype == pl.Binary:
+            problem = f"column {self.class_column} holds {values.dtype}"
+            raise InputError(problem, where=path, allowed="names of classes")
+        texts = _text(values).drop_nulls()
         return sorted({class_name(text, path) for text in texts.unique().sort().to_list() if text})
 
     def names_of(self, classes: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from nooch.data import Dataset, ImageId, identifiers, named_splits
-from nooch.data.disk_tables import table_files
+from nooch.data.data_files import table_files
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan

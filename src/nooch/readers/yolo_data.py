@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from nooch.data import class_name
 from nooch.errors import InputError, some_of
 from nooch.readers.image_files import IMAGE_ENDINGS, list_images
+from nooch.yaml_files import read_yaml
 
 __all__ = [
     "YAML_ENDINGS",
@@ -65,13 +64,7 @@ def read_yolo_data(file: Path) -> YoloData:
     InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
     ``nc`` that differs; entries that are no paths; one split under two keys.
     """
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"cannot be read: {error}", where=file) from error
-    if not isinstance(content, Mapping):
-        allowed = "names: and perhaps path:, train:, val:, test:"
-        raise InputError("is no YAML mapping", where=file, allowed=allowed)
+    content = read_yaml(file)
     names, path = _names(content.get("names"), file), content.get("path")
     if content.get("nc", len(names)) not in (None, len(names)):
         allowed = f"nc: {len(names)}, or no nc"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from nooch.display import printable
+from nooch.english import printable
 from nooch.errors import check_one_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.display import DisplayTable, printable
+from nooch.display import DisplayTable
+from nooch.english import printable
 from nooch.errors import check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file

@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from nooch.display import DisplayTable, printable
+from nooch.display import DisplayTable
+from nooch.english import printable
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.task_scores import named_tasks
 

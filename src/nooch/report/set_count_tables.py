@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nooch.display import DisplayTable, printable
+from nooch.display import DisplayTable
+from nooch.english import printable
 
 __all__ = ["SetsShown"]
 

@@ -12,7 +12,6 @@ import polars as pl
 from nooch.challenge import Suite, is_shipped, load_suite
 from nooch.errors import InputError, ParameterError
 from nooch.files import SUITE_MARKER
-from nooch.options import options_from
 from nooch.published.published_counts import SET_TABLES
 from nooch.report.paper_tables import ResultSheet
 from nooch.report.score_tables import tables_of
@@ -22,7 +21,7 @@ from nooch.results.run_results import Results, merge, paper_cells, read_results
 from nooch.results.setting_comparison import also_differ, tables_over, values_over
 from nooch.results.suite_tables import paper_set_tables, set_tables
 from nooch.results.table_contents import legend, like
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["PAPER", "ResultOptions", "SheetOptions", "paper_sheet", "read_each", "read_sources"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from nooch.display import DisplayTable, printable
+from nooch.display import DisplayTable
+from nooch.english import printable
 from nooch.errors import ParameterError, check_one_of
 from nooch.report.paper_tables import ResultTable
 from nooch.results.paper_statements import Finding

@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.scenes.sprites import CROWDS, POSES, THINGS
 from nooch.scenes.stuff_textures import STUFF
-from nooch.yaml_files import read_yaml
+from nooch.yaml_files import read_yaml, yaml_value
 
 __all__ = ["Band", "Front", "ObjectSpec", "Scene", "World", "default_text", "load_world"]
 
@@ -113,7 +112,7 @@ def load_world(path: str | Path | None = None) -> World:
         ParameterError: a class that cannot be drawn, or numbers that contradict each other.
     """
     where = "world.yaml" if path is None else Path(path)
-    content = yaml.safe_load(default_text()) if path is None else read_yaml(Path(path))
+    content = yaml_value(default_text(), where) if path is None else read_yaml(Path(path))
     try:
         world = msgspec.convert(content, World)
     except msgspec.ValidationError as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.data import parquet_bytes
-from nooch.data.disk_tables import read_table
+from nooch.data.data_files import read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import check_output_file
 from nooch.metrics import auc

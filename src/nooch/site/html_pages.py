@@ -8,7 +8,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from nooch.display import printable
+from nooch.english import printable
 from nooch.examples.thumbnails import picture_name
 from nooch.site.results_page import BEST
 from nooch.site.site_content import Card, Site

@@ -22,11 +22,10 @@ from nooch.examples.task_views import TaskView, labels_of, task_view
 from nooch.examples.thumbnails import Wanted
 from nooch.files import Place, check_output
 from nooch.finding.suite_summary import summary
-from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
 from nooch.results.paired_runs import baseline_of, checked_pair, rival_of
 from nooch.results.run_results import Results, merge, read_results
-from nooch.shared_types import Progress, no_progress
+from nooch.shared_types import Progress, no_progress, options_from
 from nooch.site.criterion_data import fitted_of
 from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted, with_cards
 from nooch.site.html_pages import PAGES

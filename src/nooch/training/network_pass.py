@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import NoochError, ParameterError
 from nooch.models.backbones import Backbone
-from nooch.models.device_memory import memory_limits, reuse_memory
+from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.networks import Backbones, Network, read_logits
 from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.training.epoch_batches import BatchHooks, Epochs, on_device

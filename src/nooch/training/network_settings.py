@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 __all__ = [
-    "ALL_CLASSES",
     "AUGMENTATIONS",
     "OPTIMISERS",
     "SCHEDULES",
@@ -205,6 +204,3 @@ _RANGES: dict[str, tuple[Callable[..., bool], str]] = {
     "clip": (lambda value: value is None or 0 < value < math.inf, "above 0, or nothing"),
     "normalize": (lambda value: isinstance(value, bool | None), "true, false, or nothing"),
 }
-
-ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
-"""The paper's values for one network of all classes (section C.2)."""

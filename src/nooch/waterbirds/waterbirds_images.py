@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from nooch.data import check_file_names, encode_header, read_table
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import atomic_folder, check_output, sha256_of
-from nooch.options import options_from
 from nooch.readers.image_files import ImageIndex
-from nooch.shared_types import Map, StepProgress, no_progress
+from nooch.shared_types import Map, StepProgress, no_progress, options_from
 from nooch.version import __version__
 from nooch.waterbirds.bird_compositing import Montage, compose_all
 from nooch.waterbirds.waterbirds_dataset import METADATA

@@ -34,7 +34,7 @@ def add_attributes_command(
     """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
-    from nooch.data.disk_tables import read_table
+    from nooch.data.data_files import read_table
     from nooch.importing.attribute_columns import attribute_table, with_attributes
 
     data = open_dataset(dataset)

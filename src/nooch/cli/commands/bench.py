@@ -136,17 +136,12 @@ def collect_command(
 
 def content_of(file: Path | None, settings: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
-    import yaml
-
-    from nooch.yaml_files import read_yaml
+    from nooch.yaml_files import read_yaml, yaml_value
 
     content = {} if file is None else read_yaml(file)
     for text in settings:
         name, sign, value = text.partition("=")
-        try:
-            content[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ParameterError(f"{value!r} is no YAML", where=f"--set {name}") from error
+        content[name.strip()] = yaml_value(value, f"--set {name}")
         if not sign:
             raise ParameterError(
                 f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001"

@@ -47,14 +47,18 @@ def classes_command(
 ) -> None:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.benching.bench_config import read_settings
-    from nooch.benching.class_network import CLASSES_MARKER, ClassNetworkOptions, train_classes
+    from nooch.benching.class_network import (
+        ALL_CLASSES,
+        CLASSES_MARKER,
+        ClassNetworkOptions,
+        train_classes,
+    )
     from nooch.caches.pixels import PixelCache
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
     from nooch.finding.search import resolve_tasks
-    from nooch.models.backbones import choose_device
+    from nooch.models.devices import choose_device
     from nooch.models.model_sources import DEFAULT
-    from nooch.training.network_settings import ALL_CLASSES
 
     check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
     settings, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)

@@ -143,7 +143,7 @@ def _check_files(
 
 
 def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
-    from nooch.display import printable
+    from nooch.english import printable
     from nooch.report import as_json, latex, markdown, tables_of
 
     note(*map(printable, scores.notes))

@@ -12,7 +12,6 @@ from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import note, print_result
 from nooch.english import counted
-from nooch.errors import ParameterError
 from nooch.files import Place
 
 __all__ = ["export_command"]
@@ -57,12 +56,10 @@ def export_command(
     images_as: str = Option(
         None, help="lmms-eval, vlmevalkit: bytes to write the images, too; paths by default."
     ),
-    per_set: str = Option(
-        None, help="Questions: images for each task, label and subset, or all; 50 by default."
-    ),
-    balance: str = Option(None, help="Questions: yes-no for as many yes as no in each task."),
-    template: str = Option(None, help='Questions: by default "Is there {a} {task} in the image?".'),
-    seed: int = Option(None, help="Questions: of the drawn images; 0 by default."),
+    per_set: str = shared.PerSetOption,
+    balance: str = shared.BalanceOption,
+    template: str = shared.TemplateOption,
+    seed: int = shared.QuestionSeedOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -81,14 +78,9 @@ def export_command(
         "scale": reading.scale,
         "images": images,
         "images_as": images_as,
-        "balance": balance,
-        "template": template,
     }
     given = {name: value for name, value in options.items() if value}
-    if per_set is not None:
-        given["per_set"] = _per_set(per_set)
-    if seed is not None:
-        given["seed"] = seed
+    given |= shared.question_options(per_set, balance, template, seed)
     done = export(
         exported,
         to,
@@ -106,15 +98,3 @@ def export_command(
     names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
     contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
     print_result(format, asdict(done), f"{out}: {contents}; licences: {names or 'not recorded'}")
-
-
-def _per_set(text: str) -> int | None:
-    """A number of images, or None for all."""
-    if text == "all":
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ParameterError(
-            f"is {text!r}", where="--per-set", allowed="1 and more, or all"
-        ) from error

@@ -248,7 +248,7 @@ def annotate_command(
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     from nooch.annotating.annotation_reading import AnnotationReading
-    from nooch.models.backbones import choose_device
+    from nooch.models.devices import choose_device
 
     chosen = choose_device(device)
     alone = options.engine is None and options.processes is None

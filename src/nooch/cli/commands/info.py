@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_table, say
-from nooch.files import Place
+from nooch.cli.terminal_output import note, print_json, print_shown, print_table, say
+from nooch.files import SUITE_MARKER, Place
 
 __all__ = ["explain_command", "info_command", "show_command", "verify_command"]
 
@@ -95,7 +95,7 @@ def show_command(
         print_json(summary(shown.only(named) if named else shown))
         return
     most = len(shown.tasks) if everything else terminal_tables.MOST
-    shown = terminal_tables.print_counts(shown, named, most, SMALLEST)
+    shown = shown.only(terminal_tables.print_counts(shown, named, most, SMALLEST))
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
     terminal_tables.print_thresholds(shown)
@@ -143,16 +143,28 @@ def explain_command(
 
 def verify_command(
     suite: Path = shared.SuiteArgument,
-    published: Path = Argument(
-        ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
+    other: Path = Argument(
+        ..., metavar="OTHER", help="The reference: a suite, or a folder of the authors' .npy files."
     ),
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = shared.ResamplesSeedOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Compare a suite with the published challenge sets. On the images that both can know."""
-    from nooch.challenge import load_suite
-    from nooch.published import read_published, verify
+    """Compare a suite with another, or with the published."""
+    from nooch.calibrating.suite_agreement import SuiteAgreement, verify
+    from nooch.challenge import is_shipped
+    from nooch.published import read_published
 
-    verdicts = verify(load_suite(suite), read_published(published))
+    is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
+    reference = other if is_suite else read_published(other)
+    verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
+    if isinstance(verdicts, SuiteAgreement):
+        if format is shared.Format.json:
+            print_json({"settings": verdicts.settings, "sets": verdicts.table.to_dicts()})
+            return
+        print_shown([verdicts.display])
+        note(*verdicts.display.notes)
+        return
     if format is shared.Format.json:
         print_json([asdict(verdict) for verdict in verdicts])
         return

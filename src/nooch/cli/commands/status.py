@@ -18,11 +18,11 @@ def status_command(
     folder: Path = Argument(
         ...,
         metavar="FOLDER",
-        help="Folder of runs, or one that import, embed or find writes with --engine.",
+        help="Folder of runs, or what import, embed, find or ask writes with --engine.",
     ),
     format: Format = FormatOption,
 ) -> None:
-    """Show how far a bench, import, embed or find is. The latter three have an --engine."""
+    """Show how far a bench, import, embed, find or ask is. The latter four have an --engine."""
     from nooch.benching.bench_run import status
     from nooch.training.run_records import RUNS_MARKER, RunsFolder
 

@@ -1,4 +1,4 @@
-"""Tables on disk: one file, or a folder of part files; and archives of named arrays."""
+"""Files of data: tables (one file, or a folder of parts), named arrays, JSON headers of folders."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, some_of
+from nooch.data.array_files import UNREADABLE_ARRAY
+from nooch.errors import FormatError, InputError, some_of
+from nooch.files import Place, local_path, read_bytes
 
 __all__ = [
     "TABLE_ENDINGS",
     "are_exact_integers",
     "checked_read",
+    "encode_header",
     "id_column",
+    "load_header",
     "parquet_bytes",
     "read_arrays",
     "read_table",
@@ -110,15 +115,7 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
             members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
         # members of an archive that are no arrays come as bytes
         return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-    except (
-        ValueError,
-        TypeError,
-        OSError,
-        EOFError,
-        RuntimeError,
-        BadZipFile,
-        zlib.error,
-    ) as error:
+    except (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
 
 
@@ -168,3 +165,58 @@ def parquet_bytes(table: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     table.write_parquet(buffer)
     return buffer.getvalue()
+
+
+class _BaseHeader(msgspec.Struct):
+    """What every version has."""
+
+    format: str
+    version: int
+
+
+def load_header(
+    path: Place, kind: type[_T], *, name: str, version: int, make: str, again: str
+) -> _T:
+    """Contents of a folder's header file.
+
+    Args:
+        path: the header file.
+        kind: the structure to decode into.
+        name: kind of folder, such as ``dataset``; the file's format is ``nooch-dataset``.
+        version: newest known version.
+        make: remedy where the file is missing.
+        again: remedy where the file is broken.
+
+    Raises:
+        FormatError: the file is missing, broken, of another format or of a newer version.
+        InputError: an address that cannot be fetched.
+        ParameterError: an address that was taken for a path.
+    """
+    try:
+        content = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if isinstance(path, Path):
+            local_path(path)
+        raise FormatError(
+            f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
+        ) from error
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+    try:
+        # first what every version has, so that a newer version is reported as such
+        base = msgspec.json.decode(content, type=_BaseHeader)
+        if base.format != f"nooch-{name}" or base.version > version:
+            raise FormatError(
+                f"holds {base.format} version {base.version}",
+                where=path,
+                allowed=f"nooch-{name} up to version {version}",
+                remedy="install a newer nooch",
+            )
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+
+def encode_header(header: Any) -> bytes:
+    """A header as JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"

@@ -1,4 +1,4 @@
-"""Memory: errors with a remedy when it runs out, and reusing it instead of returning it."""
+"""Devices of networks: which there are, what they need, and what to do without memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,46 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nooch.errors import NoochError
+from nooch.errors import MissingExtraError, NoochError, ParameterError
 
-__all__ = ["memory_limits", "reuse_memory"]
+__all__ = ["choose_device", "memory_limits", "require_packages", "reuse_memory"]
 
 _SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 # numbers of GNU's mallopt; 32 MiB is the most that it takes for the first
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
+
+
+def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
+    """Raise MissingExtraError where torch or transformers is not installed."""
+    for package in ("torch", "transformers"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingExtraError(package, extra, purpose) from error
+
+
+def choose_device(device: str = "auto") -> str:
+    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+        ParameterError: no such device here.
+    """
+    require_packages()
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = device.partition(":")
+    if kind == "cpu" and not number:
+        return device
+    here = torch.cuda.device_count()
+    if kind != "cuda" or not (number or "0").isdecimal() or int(number or 0) >= here:
+        gpus = ", ".join(f"cuda:{n}" for n in range(here))
+        raise ParameterError(
+            f"there is no device {device!r} here", allowed=f"auto, cpu{', ' if gpus else ''}{gpus}"
+        )
+    return device
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""How far context can be trusted: two suites compared, and thresholds on predicted areas."""

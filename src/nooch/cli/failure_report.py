@@ -1,0 +1,57 @@
+"""What remains of a failure that nobody foresaw: one line, and a file that can be reported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import traceback
+
+from nooch.cli.terminal_output import fail
+from nooch.version import __version__
+
+__all__ = ["INTERNAL_ERROR", "report_failure"]
+
+INTERNAL_ERROR = 70
+"""Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
+_LONGEST = 300
+
+
+def report_failure(error: BaseException) -> int:
+    """Print one line about an unexpected error, write the report file, and return the exit code.
+
+    The file holds the versions, the command without its arguments' values, and the places in the
+    code that led to the error. It holds no message, since messages quote data; the terminal shows
+    the message, shortened.
+    """
+    places = [
+        f"{frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    kinds: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        kinds.append(type(cause).__qualname__)
+        cause = cause.__cause__ or cause.__context__
+    options = [word.partition("=")[0] for word in sys.argv[1:] if word.startswith("-")]
+    lines = [
+        f"nooch {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"options: {' '.join(options)}",
+        f"error: {', raised by '.join(kinds)}",
+        *places,
+    ]
+    message = " ".join(str(error).split())[:_LONGEST]
+    fail(f"internal error, {type(error).__name__}: {message}\n  remedy: {_written(lines)}")
+    return INTERNAL_ERROR
+
+
+def _written(lines: list[str]) -> str:
+    """Write the report; says where it is."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="nooch-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write("\n".join(lines) + "\n")
+    except OSError as error:
+        return f"report it; the report could not be written: {error.strerror}"
+    return f"report it with the file {path}, which holds none of your data"

@@ -1,0 +1,57 @@
+"""Areas of cues: whether they are known, and betas of single cues for areas that are not exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.data import Dataset
+from nooch.errors import InputError, ParameterError
+
+__all__ = ["CueBetas", "checked_betas", "require_areas", "scaled"]
+
+CueBetas = Mapping[str, Mapping[str, float | tuple[float, float]]]
+"""Task -> cue -> its beta, or two: of positives and of negatives."""
+
+
+def checked_betas(betas: CueBetas, beta: float) -> dict[str, dict[str, tuple[float, float]]]:
+    """The betas as pairs.
+
+    Raises:
+        ParameterError: one is not in (0, 1], there are not one or two, or ``beta`` itself is 0.
+    """
+    pairs: dict[str, dict[str, tuple[float, float]]] = {}
+    for task, of_cues in betas.items():
+        for cue, given in of_cues.items():
+            pair = tuple(map(float, given)) if isinstance(given, list | tuple) else (given, given)
+            if len(pair) != 2 or not all(0 < one <= 1 for one in (*pair, beta)):
+                raise ParameterError(
+                    f"the beta of {cue} for {task} is {given}, and beta {beta:g}",
+                    where="ce",
+                    allowed="fractions of the image above 0: one, or of positives and of negatives",
+                )
+            pairs.setdefault(task, {})[cue] = pair
+    return pairs
+
+
+def scaled(
+    areas: NDArray[np.float64], labels: NDArray[np.bool_], pair: tuple[float, float], beta: float
+) -> NDArray[Any]:
+    """Areas, float64 (n,), scaled so that a cue's own beta becomes ``beta``; with floats, too, what
+    was above its own beta, equal to it or below it is so to ``beta``.
+    """
+    if pair == (beta, beta):
+        return areas
+    # a quotient is rounded to 1 only where the two are equal, and so is its product with beta
+    return areas / np.where(labels, *pair) * beta
+
+
+def require_areas(data: Dataset) -> None:
+    """Raise InputError where an area of the dataset is unknown."""
+    if not data.has_areas:
+        problem = "areas are unknown: the annotations say which classes are present, not how large"
+        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
+        raise InputError(f"{problem} they are", where="ce", remedy=remedy)

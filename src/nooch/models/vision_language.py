@@ -1,0 +1,165 @@
+"""Models that take an image and a text and reply in words: loading them, and reading yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from nooch.errors import InputError
+from nooch.models.devices import require_packages
+from nooch.models.model_sources import ModelSource, find_source
+from nooch.models.pretrained import pretrained, quietly, refuse_lacking
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+__all__ = ["VisionLanguageModel", "find_vlm", "load_vlm"]
+
+_FORMS = ("{}", " {}")
+"""A word is another token after a blank."""
+
+
+def find_vlm(source: str) -> ModelSource:
+    """Find a vision-language model. Raises InputError: no such model, or one of another type."""
+    require_packages("a vision-language model", "vlm")
+    resolved = find_source(source)
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    kind = resolved.config["model_type"]
+    if resolved.folder is None or kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        raise InputError(
+            f"a model of type {kind} answers no questions about images",
+            where=source,
+            allowed="an image-text-to-text model with weights, such as LLaVA",
+            remedy="nooch predict takes image classifiers, and models such as CLIP",
+        )
+    return resolved
+
+
+def load_vlm(
+    resolved: ModelSource, device: str, *, bf16: bool = False, yes_no: bool = True
+) -> VisionLanguageModel:
+    """A model on a device, after it has replied about a black image. Raises InputError: missing
+    weights or processor, it cannot reply, or (``yes_no``) no tokens tell yes from no.
+    """
+    import torch
+    from PIL import Image
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    dtype = torch.bfloat16 if bf16 else torch.float32
+    module, lacking = pretrained(AutoModelForImageTextToText, resolved, dtype=dtype)
+    refuse_lacking(resolved, lacking)
+    load: Any = AutoProcessor.from_pretrained
+    with quietly(resolved):
+        processor = load(str(resolved.folder), local_files_only=True, trust_remote_code=False)
+        tokens = processor.tokenizer
+        # the next token of every text in a batch is then at the end
+        tokens.padding_side = "left"
+        tokens.pad_token = tokens.pad_token or tokens.eos_token
+    loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
+    with quietly(resolved):
+        black = loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"])
+        loaded.replies(black, yes_no=yes_no)
+    return loaded
+
+
+@dataclass(frozen=True, eq=False)
+class VisionLanguageModel:
+    """A model that replies to texts about images, with its processor, which pads on the left."""
+
+    name: str
+    module: Any
+    processor: Any
+    device: str
+
+    def prompt(self, text: str) -> str:
+        """What the model reads: its chat template around image and text, else the image's token
+        on a line before the text.
+        """
+        if getattr(self.processor, "chat_template", None):
+            content = [{"type": "image"}, {"type": "text", "text": text}]
+            talk = [{"role": "user", "content": content}]
+            return str(self.processor.apply_chat_template(talk, add_generation_prompt=True))
+        token = getattr(self.processor, "image_token", None)
+        return f"{token}\n{text}" if isinstance(token, str) else text
+
+    def inputs(self, images: Sequence[Image], texts: Sequence[str]) -> Any:
+        """Images in RGB and a text for each, as the processor gives them to the model."""
+        prompts, first = [self.prompt(text) for text in texts], self.processor.tokenizer.bos_token
+        return self.processor(
+            text=prompts,
+            images=[[image] for image in images],
+            padding=True,
+            return_tensors="pt",
+            # a chat template may have written the first token already
+            add_special_tokens=not (first and prompts[0].startswith(first)),
+        )
+
+    def replies(
+        self, inputs: Any, most_tokens: int = 1, *, yes_no: bool = True
+    ) -> list[tuple[str, float | None, float | None]]:
+        """The most likely words, token by token; with ``yes_no`` also P(yes) / (P(yes) + P(no)) and
+        P(yes) + P(no) of the first token over the whole vocabulary, else None.
+
+        Raises InputError: probabilities that are not finite.
+        """
+        import torch
+
+        tokenizer, asked = self.processor.tokenizer, inputs["input_ids"]
+        with torch.inference_mode():
+            made = self.module.generate(
+                **inputs.to(self.device, self.module.dtype),
+                do_sample=False,
+                num_beams=1,
+                max_new_tokens=most_tokens,
+                pad_token_id=tokenizer.pad_token_id,
+                # before any penalty of the model's generation settings
+                output_logits=yes_no,
+                return_dict_in_generate=True,
+            )
+            read = self._yes_no(made.logits[0]) if yes_no else [(None, None)] * len(asked)
+        tokens = made.sequences.cpu()
+        # most models repeat what they were asked
+        if torch.equal(tokens[:, : asked.shape[1]], asked.cpu()):
+            tokens = tokens[:, asked.shape[1] :]
+        words = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        return [(text.strip(), *pair) for text, pair in zip(words, read, strict=True)]
+
+    @cached_property
+    def yes_no_tokens(self) -> tuple[list[int], list[int]]:
+        """Tokens that yes begins with, and no: small, large or with a capital, with or without a
+        blank before it. Raises InputError where a word has none, or both have the same.
+        """
+        yes, no = self._first_tokens("yes"), self._first_tokens("no")
+        if not yes or not no or yes & no:
+            raise InputError(
+                "the tokenizer does not tell yes from no by the first token",
+                where=self.name,
+                allowed="the model's own tokenizer, with tokens for yes and no",
+            )
+        return sorted(yes), sorted(no)
+
+    def _first_tokens(self, word: str) -> set[int]:
+        """Spellings that are one token; where none is, the first tokens of all."""
+        tokenizer, spelled = self.processor.tokenizer, []
+        for text in (form.format(w) for w in (word, word.title(), word.upper()) for form in _FORMS):
+            ids = tokenizer.encode(text, add_special_tokens=False)
+            # a blank may be a token of its own
+            ids = ids[1:] if ids and not tokenizer.decode(ids[:1]).strip() else ids
+            spelled += [ids] if ids and tokenizer.unk_token_id not in ids else []
+        return {ids[0] for ids in spelled if len(ids) == 1} or {ids[0] for ids in spelled}
+
+    def _yes_no(self, logits: Tensor) -> list[tuple[float, float]]:
+        """Share of yes, and of yes and no, in the probability; logits (m, n_tokens)."""
+        import torch
+
+        logs = torch.log_softmax(logits.double(), 1)
+        yes, no = (torch.logsumexp(logs[:, tokens], 1) for tokens in self.yes_no_tokens)
+        values = torch.stack([torch.sigmoid(yes - no), torch.logaddexp(yes, no).exp()], 1)
+        if not bool(torch.isfinite(values).all()):
+            remedy = "ask it in `precision` float32, or check its weights"
+            raise InputError("gives no finite probabilities", where=self.name, remedy=remedy)
+        return [(share, mass) for share, mass in values.tolist()]

@@ -1,0 +1,119 @@
+"""Whatever comes in: one error and an exit code, never a traceback."""
+
+import errno
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from oracles import dataset_of
+
+from nooch.data import save_dataset
+
+
+@pytest.fixture
+def world(tmp_path, run_cli, monkeypatch):
+    """A dataset ``ds`` of 60 images, its suite ``suite`` and predictions ``p.csv``."""
+    monkeypatch.chdir(tmp_path)
+    images = [{"car": 0.1, "road": 0.3} if n % 3 else {"road": 0.2} for n in range(60)]
+    splits = [("train", "valid", "test")[n % 3 if n % 2 else 2] for n in range(60)]
+    save_dataset(dataset_of(images, ["car", "road"], splits), tmp_path / "ds")
+    run_cli("find ds --criterion ce --tasks car --cues car=road --out suite").ok()
+    random = np.random.default_rng(0)
+    logits = random.normal(size=60)
+    table = pl.DataFrame({"image_id": range(1, 61), "task": "car", "logit": logits})
+    table.filter(pl.Series(splits) != "train").write_csv("p.csv")
+    return tmp_path
+
+
+def _refused(ran):
+    """One error for people, and an exit code of 2."""
+    assert ran.code == 2, ran.err
+    assert "internal error" not in ran.err
+    assert ran.err.count("error:") == 1 or "Usage:" in ran.err
+    return ran.err
+
+
+@pytest.mark.parametrize("bootstrap", [100_001, 10**12, 10**40])
+def test_too_many_resamples_are_refused(world, run_cli, bootstrap):
+    assert "100,000" in _refused(run_cli(f"evaluate suite p.csv --bootstrap {bootstrap}"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_intervals_of_the_largest_logits(world, run_cli):
+    table = pl.read_csv("p.csv").with_columns(logit=pl.when(pl.col("logit") > 0).then(1e308))
+    table.with_columns(pl.col("logit").fill_null(-1e308)).write_csv("large.csv")
+    run_cli("evaluate suite large.csv --bootstrap 50").ok()
+
+
+@pytest.mark.parametrize("kind", ["Binary", "Struct", "List"])
+@pytest.mark.parametrize("layout", ["--label c", "--class c"])
+@pytest.mark.parametrize("more", ["", "--part-size 20"])
+def test_columns_that_name_no_class_are_refused(world, run_cli, kind, layout, more):
+    value = {"Binary": b"\xff", "Struct": {"a": 1}, "List": [1]}[kind]
+    pl.DataFrame({"id": range(40), "c": [value] * 40}).write_parquet("t.parquet")
+    assert kind in _refused(run_cli(f"import table t.parquet out --id id {layout} {more}"))
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 5000, "[" * 20_000, "{a: " * 5000, "2024-99-99", "!!python/name:os.system x"]
+)
+def test_yaml_that_cannot_be_read_is_refused(world, run_cli, text):
+    Path("c.yaml").write_text(f"seeds: {text}")
+    assert "c.yaml" in _refused(run_cli("bench ds suite --features f --out o --config c.yaml"))
+    _refused(run_cli("bench ds suite --features f --out o --set", f"seeds={text}"))
+
+
+@pytest.mark.parametrize("header", ["(" * 118, "{" * 118, "9" * 118, "[" * 60 + "]" * 58])
+def test_damaged_headers_of_arrays_are_refused(world, run_cli, header):
+    Path("x.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.encode())
+    assert "x.npy" in _refused(run_cli("evaluate suite x.npy"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find ds --criterion ce --tasks car --cues car=road --out {}",
+        "evaluate suite p.csv --out {}.json",
+        "export suite {} --to csv",
+        "evaluate suite {}.csv",
+    ],
+)
+def test_names_that_no_file_can_have_are_refused(world, run_cli, command):
+    assert "name too long" in _refused(run_cli(command.format("s" * 300))).lower()
+
+
+def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cli):
+    lines = (
+        "from dataclasses import dataclass",
+        "from nooch.criteria import CE",
+        "@dataclass(frozen=True)",
+        "class Broken(CE):",
+        "    def finish(self, *args, **named):",
+        "        raise ZeroDivisionError('secret 4711')",
+    )
+    Path("custom.py").write_text("\n".join(lines))
+    ran = run_cli("find ds --criterion custom:Broken --tasks car --out out", separate=True,
+                  cwd=world, env={"TMPDIR": str(world), "PYTHONPATH": str(world)})  # fmt: skip
+    assert ran.code == 70
+    assert "Traceback" not in ran.err
+    assert "internal error, ZeroDivisionError: secret 4711" in ran.err
+    report = Path(re.search(r"\S*nooch-error-\S+\.txt", ran.err)[0]).read_text()
+    assert re.search(r"custom\.py:6 in finish", report)
+    assert "ZeroDivisionError" in report
+    assert "options: --criterion --tasks --out\n" in report
+    assert "4711" not in report
+    assert not Path("out").exists()
+
+
+def test_a_report_that_cannot_be_written_is_said(monkeypatch, capsys):
+    from nooch.cli import failure_report
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    assert failure_report.report_failure(KeyError("a")) == 70
+    assert "could not be written: No space left" in capsys.readouterr().err
