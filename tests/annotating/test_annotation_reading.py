@@ -86,7 +86,7 @@ def test_parts_and_processes_give_the_same_bytes(photos, tmp_path):
     whole = load_dataset(tmp_path / "one")
     nooch.save_dataset(nooch.divide(whole, 3), tmp_path / "divided")
     engine = nooch.engine("local:2")
-    annotated(photos, tmp_path / "parts", split, part_size=4, map=engine.map, batch=2, threads=1)
+    annotated(photos, tmp_path / "parts", split, part_size=4, map=engine.map, batch=2)
     same_folder(tmp_path / "divided", tmp_path / "parts")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["divided", "one", "parts", "photos"]
 
@@ -215,7 +215,7 @@ class TestMaps:
     def test_are_read_as_label_maps(self, photos, tmp_path):
         maps = tmp_path / "maps"
         data = annotated(photos, tmp_path / "data", maps=maps)
-        read = nooch.read_label_maps(maps, maps / "classes.txt", void=[255])
+        read = nooch.read_label_maps(maps, maps / "classes.txt", void=[65535])
         assert read.image_ids.tolist() == data.image_ids.tolist()
         np.testing.assert_allclose(read.areas.toarray(), data.areas.toarray())
         # of another model: refused; of the same: written again

@@ -46,7 +46,7 @@ def test_labels(photos, run_cli):
 
 def test_a_full_disk_loses_nothing(photos, run_cli):
     command = "annotate photos data --segmenter model --maps maps --batch 1"
-    with full_disk(100):
+    with full_disk(1000):
         run_cli(command).refused("cannot write: File too large", "it resumes")
     assert not (photos / "data").exists()
     run_cli(command).ok()

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.annotating.annotation_jobs import AnnotationJob, loaded_models, map_values
+from nooch.annotating.annotation_jobs import NO_CLASS, AnnotationJob, loaded_models
 from nooch.annotating.task_labels import task_labels, with_labels
 from nooch.data import Dataset, ImageId, identifiers, load_dataset, save_dataset
 from nooch.errors import InputError, OutputError, ParameterError, check_fraction, some_of
@@ -60,7 +60,6 @@ class AnnotationReading:
         size: height and width of the model's input in pixels; by default its own.
         batch: images in a batch.
         bf16: compute in bfloat16.
-        threads: of each job, for concurrent jobs; by default as the libraries choose.
 
     Raises:
         ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
@@ -80,7 +79,6 @@ class AnnotationReading:
     size: int | None = None
     batch: int = 8
     bf16: bool = False
-    threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -100,8 +98,12 @@ class AnnotationReading:
         del plan
         if not self.listed.height:
             raise InputError("holds no images", where=self.images)
-        if self.maps is not None and Path(self.maps).exists():
-            self._check_maps(Path(self.maps))
+        maps = Path(self.maps or "")
+        listed = maps / _MAP_CLASSES
+        ours = listed.is_file() and listed.read_bytes() == self._map_classes
+        if self.maps is not None and maps.exists() and not ours:
+            allowed = "a new folder, or the one of the run that is resumed"
+            raise OutputError("exists already", where=maps, allowed=allowed)
 
     def dependencies(self) -> list[Any]:
         """The images by name, size and time, the models, labels and options."""
@@ -117,10 +119,10 @@ class AnnotationReading:
         maps = None if self.maps is None else Path(self.maps)
         if maps is not None:
             maps.mkdir(parents=True, exist_ok=True)
-            (maps / _MAP_CLASSES).write_text(self._map_classes, encoding="utf-8")
+            (maps / _MAP_CLASSES).write_bytes(self._map_classes)
         step = min(_MOST, -(-self.listed.height // _JOBS))
         batches = self.listed.iter_slices(-(-step // self.batch) * self.batch)
-        rest = (self._choice, self.batch, maps, self.skip_broken, self.threads)
+        rest = (self._choice, self.batch, maps, self.skip_broken)
         jobs = [AnnotationJob(folder, number, rows, *rest) for number, rows in enumerate(batches)]
         JobRunner(map, progress).run(jobs)
         rows = ImageRows(folder, len(jobs))
@@ -192,20 +194,10 @@ class AnnotationReading:
         return listed.with_columns(file=root + pl.col("file_name")).sort("image_id")
 
     @property
-    def _map_classes(self) -> str:
-        classes = self._annotator.classes
-        lines = [f"{number} {name}" for number, name in enumerate(classes)]
-        return "\n".join([f"# of no class: {map_values(len(classes))[1]}", *lines, ""])
-
-    def _check_maps(self, maps: Path) -> None:
-        """Raises OutputError for a folder that is not of an earlier run with the same classes."""
-        try:
-            if (maps / _MAP_CLASSES).read_text(encoding="utf-8") == self._map_classes:
-                return
-        except (OSError, UnicodeDecodeError):
-            pass
-        allowed = "a new folder, or the one of the run that is resumed"
-        raise OutputError("exists already", where=maps, allowed=allowed)
+    def _map_classes(self) -> bytes:
+        classes = enumerate(self._annotator.classes)
+        lines = [f"# {NO_CLASS} no class", *(f"{number} {name}" for number, name in classes)]
+        return "\n".join([*lines, ""]).encode()
 
     def _about(self, broken: pl.Series, *, sized: bool) -> dict[str, Any]:
         """The provenance; ``sized``: whether all areas are known."""

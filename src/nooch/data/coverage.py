@@ -32,7 +32,6 @@ __all__ = [
     "areas_table",
     "check_annotated",
     "check_kinds",
-    "confidences_table",
     "exceptions_of",
     "exceptions_table",
     "gaps_of",
@@ -186,16 +185,11 @@ def exceptions_of(
     return ordered
 
 
-def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
-    """Areas as a table ``image_id, class, area``, a row for each stored entry."""
-    return _entries(areas, ids, classes, "area", areas.data)
-
-
-def confidences_table(
-    confidences: csr_array, ids: pl.Series, classes: Sequence[str]
+def areas_table(
+    areas: csr_array, ids: pl.Series, classes: Sequence[str], name: str = "area"
 ) -> pl.DataFrame:
-    """Confidences as a table ``image_id, class, confidence``, a row for each stored entry."""
-    return _entries(confidences, ids, classes, "confidence", confidences.data)
+    """Areas, or confidences, as ``image_id, class, area``, a row for each stored entry."""
+    return _entries(areas, ids, classes, name, areas.data)
 
 
 def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:

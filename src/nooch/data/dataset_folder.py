@@ -22,7 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.data.array_files import save_embedding
-from nooch.data.coverage import areas_table, confidences_table, exceptions_table
+from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.data_files import encode_header
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
@@ -155,7 +155,8 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
     if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
         tables["exceptions"] = exceptions_table(part.exceptions, ids, part.classes)
     if part.confidences is not None:
-        tables["confidences"] = confidences_table(part.confidences, ids, part.classes)
+        more = part.confidences, ids, part.classes
+        tables["confidences"] = areas_table(*more, "confidence")
     written = [write_table(table, folder, name, number, of) for name, table in tables.items()]
     for name, values in part.embeddings.items():
         written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))

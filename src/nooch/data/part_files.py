@@ -187,10 +187,7 @@ class PartFiles:
 
     def areas(self, images: pl.DataFrame) -> csr_array:
         """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
-        table, where = self._table("areas", AREAS)
-        return pairs_matrix(
-            table, table["area"].to_numpy(), images["image_id"], self.header.classes, where
-        )
+        return self._numbers("areas", AREAS, images)
 
     def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
         """Captions as a table, or None where there are none."""
@@ -215,8 +212,12 @@ class PartFiles:
         """Confidences as CSR float64 (n_images, n_classes), or None where there are none."""
         if not self.has("confidences"):
             return None
-        table, where = self._table("confidences", CONFIDENCES)
-        values = table["confidence"].to_numpy()
+        return self._numbers("confidences", CONFIDENCES, images)
+
+    def _numbers(self, kind: str, schema: Schema, images: pl.DataFrame) -> csr_array:
+        """A table of pairs by its last column."""
+        table, where = self._table(kind, schema)
+        values = table[list(schema)[-1]].to_numpy()
         return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
 
     def embeddings(
