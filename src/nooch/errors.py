@@ -11,20 +11,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 __all__ = [
-    "DownloadError",
-    "FormatError",
-    "InputError",
-    "MissingExtraError",
-    "NoochError",
-    "OutputError",
-    "ParameterError",
-    "UndefinedError",
-    "WrongTypeError",
-    "check_fraction",
-    "check_one_of",
-    "some_of",
-    "wrong_type",
-]
+    "DownloadError", "FormatError", "InputError", "MissingExtraError", "NoochError", "OutputError",
+    "ParameterError", "UndefinedError", "WrongTypeError", "check_fraction", "check_one_of",
+    "some_of", "wrong_type",
+]  # fmt: skip
 
 
 class NoochError(Exception):

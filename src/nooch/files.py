@@ -31,25 +31,10 @@ else:
     Place = object
 
 __all__ = [
-    "DATASET_MARKER",
-    "RESUME",
-    "SUITE_MARKER",
-    "SWEEP_MARKER",
-    "Place",
-    "atomic_folder",
-    "check_output",
-    "check_output_file",
-    "is_address",
-    "local_path",
-    "partial_of",
-    "place",
-    "read_bytes",
-    "replace_file",
-    "replacing",
-    "sha256_of",
-    "sha256_once",
-    "writing",
-]
+    "DATASET_MARKER", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
+    "check_output", "check_output_file", "is_address", "local_path", "partial_of", "place",
+    "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
+]  # fmt: skip
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"

@@ -33,16 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "HasCells",
-    "cues",
-    "hard_by_tau",
-    "levels",
-    "losses",
-    "losses_by_area",
-    "losses_by_tau",
-    "shares",
-    "support",
-]
+    "HasCells", "cues", "hard_by_tau", "levels", "losses", "losses_by_area", "losses_by_tau",
+    "shares", "support",
+]  # fmt: skip
 
 
 class HasCells(Protocol):

@@ -22,16 +22,9 @@ from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.files import replace_file
 
 __all__ = [
-    "check_space",
-    "held",
-    "key_of",
-    "locked",
-    "remove_folder",
-    "remove_leftovers",
-    "size_in_words",
-    "stored",
-    "work_folder",
-]
+    "check_space", "held", "key_of", "locked", "remove_folder", "remove_leftovers", "size_in_words",
+    "stored", "work_folder",
+]  # fmt: skip
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 

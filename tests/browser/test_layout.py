@@ -7,12 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from chromium import open_page, watched_page
 from made_runs import made_runs
 from sites import site_data, site_suite
 
+from nooch.answers import Answers
 from nooch.evaluation import Predictions
+from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.site.report_site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
@@ -41,9 +44,22 @@ def _predictions(suite):
     return Predictions.of(random.normal(size=(len(ids), 2)), ids, TASKS[1:], scale="logit", run=RUN)
 
 
+def _answers(suite):
+    """What a model says to all questions of two tasks: yes, at length."""
+    ids = suite.set(suite.criteria[0], TASKS[1], "test").image_ids
+    frame = pl.DataFrame({"image_id": ids}).join(pl.DataFrame({"task": TASKS[1:]}), how="cross")
+    texts = {"question": "Is there one in the image? " * 4, "answer": f"{RUN} yes. " * 9}
+    numbers = {"yes": 1.0, "weight": 1.0, "probability": None}
+    columns = {name: pl.lit(value) for name, value in (texts | numbers).items()}
+    frame = frame.with_columns(**columns).cast({"probability": pl.Float64})
+    return answers_as_predictions(Answers(f"{RUN}_in_words", frame, "word"))
+
+
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
-    """A report with runs and predictions, and one with predictions alone; names are long."""
+    """A report with runs and predictions, and one with predictions and answers alone; names are
+    long.
+    """
     folder = tmp_path_factory.mktemp("layout")
     (folder / "images").mkdir()
     data = site_data(folder / "images", classes=CLASSES)
@@ -52,6 +68,7 @@ def sites(tmp_path_factory):
     predictions = [_predictions(suite)]
     options = {"data": data, "predictions": predictions, "bootstrap": 20}
     write_report(suite, folder / "runs-site", runs=[runs.path], **options)
+    options["predictions"] = [*predictions, _answers(suite)]
     write_report(suite, folder / "alone-site", **options)
     return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
 

@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 from refusals import fails, refused
 
 from nooch.captions import score_captions
 from nooch.challenge import load_suite
+from nooch.evaluation.context_rates import context_rates
+from nooch.report import save_scores
 
 WORDS = {
     "car": "car cars vehicle vehicles suv sedan taxi cab",
@@ -90,7 +93,7 @@ def _value(scores, measure, subset, task="pooled"):
     return row["value"].item(), row["n"].item()
 
 
-def test_rates_and_chair_by_hand(suite, written):
+def test_rates_and_chair_by_hand(suite, written, tmp_path):
     car = suite.set("ce", "car", "test")
     hard, easy = car.ids("hard_negative")[:2], car.ids("easy_negative")[:3]
     captions = [
@@ -113,7 +116,8 @@ def test_rates_and_chair_by_hand(suite, written):
     assert "mentions an absent object: 75.0 %" in scores.notes[1]
     assert "CaptionScores" in repr(scores)
     for ending, start in ((".csv", b"run,criterion"), (".json", b"{"), (".parquet", b"PAR1")):
-        assert scores.as_bytes(ending).startswith(start)
+        (file,) = save_scores(scores, tmp_path / f"s{ending}")
+        assert file.read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +150,66 @@ def test_images_of_question_ids_come_from_another_file(suite, written):
     fails(lambda: score_captions(suite, [files[0], conflict]), "question 0 is about image")
 
 
+def _captions(ids, mentioned):
+    return [{"image_id": i, "caption": "a car" if i in mentioned else "a road"} for i in ids]
+
+
+def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
+    car = suite.set("ce", "car", "test")
+    hard, easy = car.ids("hard_negative")[:40], car.ids("easy_negative")[:40]
+    some, more = {*hard[:10], *easy[:3]}, {*hard[:16], *easy[:3]}
+    files = [written(_captions(hard + easy, m), f"{n}.json") for n, m in (("a", some), ("b", more))]
+    options = {"criteria": ["ce"], "tasks": ["car"], "bootstrap": 60, "seed": 3}
+    scores = score_captions(suite, files, **options)
+    rows = scores.differences.filter(task="pooled", measure="rate", subset="hard_negative")
+    row = rows.row(0, named=True)
+    assert (row["run"], row["baseline"], row["n"]) == ("b", "a", 40)
+    assert row["difference"] == pytest.approx(6 / 40)
+    # replicate by replicate, from rows
+    replicates = []
+    for mentioned in (some, more):
+        frame = pl.DataFrame(
+            {
+                "image_id": hard + easy,
+                "task": "car",
+                "cell": ["hard_negative"] * 40 + ["easy_negative"] * 40,
+                "yes": [i in mentioned for i in hard + easy],
+            }
+        )
+        replicates.append(context_rates(frame, bootstrap=60, seed=3).replicates[1])
+    bounds = np.percentile(replicates[1] - replicates[0], [2.5, 97.5])
+    assert [row["low"], row["high"]] == pytest.approx(list(bounds))
+    ratio = scores.differences.filter(task="pooled", measure="ratio", subset="positive")
+    assert ratio.select("difference", "low").row(0) == (None, None)
+    assert ratio["reason"][0] is not None
+    assert [table.title for table in scores.tables] == ["Mentions by context", "Differences from a"]
+    assert "+15.0 [" in scores.tables[1].text()
+    names = [file.name for file in save_scores(scores, tmp_path / "s.csv")]
+    assert names == ["s.csv", "s-differences.csv"]
+    other = score_captions(suite, files, **options, baseline="b").differences
+    assert set(other["run"]) == {"a"}
+    alone = score_captions(suite, files, **{**options, "bootstrap": 0}).differences
+    assert alone["low"].null_count() == alone.height
+    files[1] = written(_captions(hard, more), "fewer.json")
+    scores = score_captions(suite, files, **options)
+    assert not scores.differences.height
+    assert (
+        "fewer and a have captions of different images of ce's sets: no differences" in scores.notes
+    )
+    refused(lambda: score_captions(suite, files, baseline="c"), "'c' is no run of the captions")
+    fails(lambda: score_captions(suite, [files[0], files[0]]), "given twice")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.json").write_bytes(files[0].read_bytes())
+    runs = score_captions(suite, [files[0], tmp_path / "deep" / "a.json"], **options).table["run"]
+    assert set(runs) == {str(files[0]), str(tmp_path / "deep" / "a.json")}
+
+
+def test_captions_of_no_scored_image_are_refused(suite, written):
+    image = suite.set("ce", "car", "valid").ids("hard_negative")[0]
+    file = written([{"image_id": image, "caption": "a car"}])
+    fails(lambda: score_captions(suite, file), "sets that are scored", "`split`")
+
+
 @pytest.mark.parametrize(
     ("records", "part"),
     [
@@ -172,6 +236,6 @@ def test_options_that_are_refused(suite, written, tmp_path):
     image = suite.set("ce", "car", "test").ids("hard_negative")[0]
     known = written([{"image_id": image, "caption": "x"}])
     scores = score_captions(suite, known, **few, bootstrap=0)
-    assert "1 tasks without synonyms are left out: boat" in scores.notes
+    assert "1 task without synonyms left out: boat" in scores.notes
     assert set(scores.table["task"]) == {"pooled", "car"}
     assert scores.table.filter(pl.col("value").is_nan()).height == 0

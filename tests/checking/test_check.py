@@ -252,3 +252,79 @@ def test_many_tasks_have_fewer_resamples_by_default(tmp_path):
     assert len(checked.suite.tasks) == 21
     assert checked.scores.settings["bootstrap"] == 200
     assert "intervals of 200 resamples, for more than 20 tasks" in checked.notes
+
+
+def _answers(data, *, share, seed=0):
+    """Planted predictions in words, about a share of the images."""
+    rows = planted_predictions(data).with_columns(
+        answer=pl.when(pl.col("logit") > 0).then(pl.lit("Yes.")).otherwise(pl.lit("No, none."))
+    )
+    asked = np.random.default_rng(seed).random(len(rows)) < share
+    return rows.filter(pl.Series(asked)).select("image_id", "task", "answer")
+
+
+def test_answers_in_words_are_checked_as_predictions_are(folder, data, run_cli, tmp_path):
+    """Of all images, every error rate and slice is that of the same answers as logits."""
+    _answers(data, share=1).write_ndjson(tmp_path / "model.jsonl")
+    checked = [
+        check(folder / "dataset", file, tmp_path / name, bootstrap=0, min_hard=5)
+        for name, file in (("a", folder / "model.csv"), ("b", tmp_path / "model.jsonl"))
+    ]
+    first, second = checked
+    assert first.findings.table.equals(second.findings.table)
+    assert first.slices.table.equals(second.slices.table)
+    assert first.errors == second.errors
+    for subset in ("hard_positive", "hard_negative"):
+        error = [one.scores.value("error", subset, task="car", run="model") for one in checked]
+        assert error[0] == error[1]
+    page = (tmp_path / "b/report/index.html").read_text()
+    assert page.index("model, ce: yes to an absent object") < page.index("Where model errs")
+    assert "<q>Yes.</q>" in page
+    assert "<td>road</td>" in page
+
+
+def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cli, tmp_path):
+    rows = _answers(data, share=0.6)
+    rows.write_ndjson(tmp_path / "model.jsonl")
+    command = f"check {folder / 'dataset'} {tmp_path / 'model.jsonl'} --bootstrap 0 --min-hard 5"
+    done = run_cli(f"{command} --out {tmp_path / 'out'}").ok()
+    assert "With a road but no car, cars are claimed" in done.out
+    test = data.select("test")
+    asked = rows.join(test.images, on="image_id").sort("image_id")
+    part = test.select(image_ids=asked["image_id"].to_list())
+    wrong = (asked["answer"] == "Yes.").to_numpy() != part.labels("car")
+    road, car = part.labels("road"), part.labels("car")
+    table = pl.read_parquet(tmp_path / "out/findings.parquet").filter(side="negative")
+    found = table.select("n_misleading", "rate_misleading", "n_usual", "rate_usual").row(0)
+    misleading, usual = ~car & road, ~car & ~road
+    rates = wrong[misleading].mean(), wrong[usual].mean()
+    assert found == (
+        misleading.sum(),
+        pytest.approx(rates[0]),
+        usual.sum(),
+        pytest.approx(rates[1]),
+    )
+    assert f"{wrong[car].sum()} of {car.sum()}" in done.out
+    # a file of questions says which image and task an answer is about
+    texts = [
+        {
+            "question_id": n,
+            "image": f"{row['image_id']}.jpg",
+            "label": "no",
+            "text": "Is there a car in the image?",
+        }
+        for n, row in enumerate(rows.to_dicts())
+    ]
+    (tmp_path / "asked.json").write_text("\n".join(map(json.dumps, texts)))
+    rows.with_columns(question_id=pl.int_range(pl.len())).select(
+        "question_id", "answer"
+    ).write_ndjson(tmp_path / "bare.jsonl")
+    bare = f"check {folder / 'dataset'} {tmp_path / 'bare.jsonl'} --bootstrap 0 --min-hard 5"
+    run_cli(f"{bare} --out {tmp_path / 'no'}").refused(
+        "the answers do not name images and tasks", "bare.jsonl", "--questions"
+    )
+    assert not (tmp_path / "no").exists()
+    run_cli(f"{bare} --questions {tmp_path / 'asked.json'} --out {tmp_path / 'again'}").ok()
+    again = pl.read_parquet(tmp_path / "again/findings.parquet").filter(side="negative")
+    assert again.drop("run").equals(table.drop("run"))
+    assert "Is there a car in the image?" in (tmp_path / "again/report/index.html").read_text()

@@ -126,7 +126,7 @@ def test_a_sample_of_everything_is_everything():
         evaluate(suite, source, metrics=metrics, bootstrap=50) for source in (plain, asked)
     )
     assert first.table.equals(second.table)
-    assert "80 images and tasks were asked about; scores are of these" in second.notes
+    assert "asked about all 80 images and tasks; scores are of these" in second.notes
 
 
 def test_intervals_of_weighted_shares_use_the_effective_number():
@@ -152,9 +152,11 @@ def test_skipped_answers_are_not_asked_about():
     suite, said = _suite(ids, labels, labels), _said(ids, values)
     error = {}
     for unknown in ("wrong", "skip"):
-        table = evaluate(suite, answers_as_predictions(said, unknown), metrics=["error"]).table
-        row = table.filter(task="car", subset="all").row(0, named=True)
+        scores = evaluate(suite, answers_as_predictions(said, unknown), metrics=["error"])
+        row = scores.table.filter(task="car", subset="all").row(0, named=True)
         error[unknown] = row["value"], row["n"]
+    note = "asked about a sample of 6 of 8 images and tasks; scores are of these"
+    assert note in scores.notes
     assert error == {"wrong": (0.5, 4), "skip": (pytest.approx(1 / 3), 3)}
 
 

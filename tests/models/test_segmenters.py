@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train
 transformers = pytest.importorskip("transformers")
 
 from nooch.models.annotators import ModelChoice  # noqa: E402
-from nooch.models.onnx_segmenters import load_onnx_segmenter  # noqa: E402
-from nooch.models.segmenters import load_segmenter  # noqa: E402
+from nooch.models.segmenters import load_onnx_segmenter, load_segmenter  # noqa: E402
 
 CLASSES = ("sky", "road", "path")
 WEIGHTS = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0], [0, 0.7, 0.5]]

@@ -67,7 +67,8 @@ def test_progress_is_shown_before_the_first_task_is_scored(world):
     scored = score_predictions(
         suite, runs, split="test", bootstrap=0, progress=lambda *step: steps.append(step)
     )
-    assert scored.scores.table["run"].unique().to_list() == ["mine"]
+    (scores,) = scored.scores
+    assert scores.table["run"].unique().to_list() == ["mine"]
     checks = [("checking predictions", done, 2) for done in (1, 2)]
     assert steps == [*checks, *(("scoring tasks", done, 2) for done in (0, 1, 2))]
 

@@ -395,7 +395,6 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_pat
     refused(lambda: write_report(suite, out, bootstrap=-1), "bootstrap is -1")
     refused(lambda: write_report(suite, out, thumbnails=-1), "thumbnails is -1")
     refused(lambda: write_report(suite, out, examples=0), "examples is 0")
-    refused(lambda: write_report(suite, out, images=tmp_path), "images need the dataset")
     no = {"data": data, "images": tmp_path / "no"}
     fails(lambda: write_report(suite, out, **no), "no such folder", helps=False)
     fails(lambda: write_report(suite, out, runs=[tmp_path]), "holds no results")

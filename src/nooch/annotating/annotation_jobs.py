@@ -18,9 +18,8 @@ from nooch.models.annotators import Annotator, ModelChoice, custom_annotator
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.image_decoding import choose_codec, decode_images
-from nooch.models.onnx_segmenters import MODEL_FILE, load_onnx_segmenter
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
-from nooch.models.segmenters import load_segmenter
+from nooch.models.segmenters import MODEL_FILE, load_onnx_segmenter, load_segmenter
 from nooch.readers.image_opening import UNREADABLE, opened_image
 from nooch.readers.image_rows import batch_file
 from nooch.readers.reader_contract import NumberedJob

@@ -146,6 +146,13 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
             where=path,
             allowed="; ".join(known),
         )
+    if name == "llava" and {"image", "image_id"} & set(records[0]):
+        raise InputError(
+            "holds questions or captions, which have an image, and no answers",
+            where=path,
+            allowed="answers of a model",
+            remedy="give questions as `questions`, and captions to nooch captions",
+        )
     kind = FORMATS[name]
     for number, record in enumerate(records, 1):
         if lacking := kind.lacking(set(record)):
@@ -166,8 +173,12 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
 
 
 def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
-    names = fields.split()
-    return [next((r[name] for name in names if name in r), None) for r in records]
+    first, *others = fields.split()
+    values = [record.get(first) for record in records]
+    for name in others:
+        pairs = zip(values, records, strict=True)
+        values = [record.get(name) if value is None else value for value, record in pairs]
+    return values
 
 
 def _only(value: Any) -> Any:

@@ -9,11 +9,11 @@ import polars as pl
 
 from nooch.answers.answer_files import FORMATS, read_raw_answers
 from nooch.answers.answer_rules import RULES
-from nooch.answers.asked_questions import asked_of, asked_questions, tasks_in
+from nooch.answers.asked_questions import asked_of, asked_questions, images_and_tasks
 from nooch.challenge import Suite
+from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.questions import QuestionOptions, draw_questions
-from nooch.readers.image_files import ids_in_names
 
 __all__ = ["Answers", "read_answers"]
 
@@ -24,11 +24,11 @@ class Answers:
 
     Attributes:
         run: its name.
-        frame: one row for each image and task, ascending: ``image_id, task, answer`` (String, the
-            model's words, those of the first phrasing), ``yes`` (Float64: the share of phrasings
-            whose answer is yes, null where the rule finds neither yes nor no), ``probability``
-            (Float64, of yes, null where it is not recorded), ``weight`` (Float64), ``label`` (Int8,
-            what the file of questions says, null where it does not).
+        frame: one row for each image and task, ascending: ``image_id, task, question, answer``
+            (String, the model's words, those of the first phrasing), ``yes`` (Float64: the share of
+            phrasings whose answer is yes, null where the rule finds neither yes nor no),
+            ``probability`` (Float64, of yes, null where it is not recorded), ``weight`` (Float64),
+            ``label`` (Int8, what the file of questions says, null where it does not).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
     """
@@ -41,20 +41,20 @@ class Answers:
 
 def read_answers(
     path: str | Path,
-    suite: Suite,
+    about: Suite | Dataset,
     *,
     questions: str | Path | None = None,
     rule: str | None = None,
     run: str | None = None,
 ) -> Answers:
-    """Answers of a model in words, joined with the suite's images and tasks.
+    """Answers of a model in words, joined with the images and tasks that they are about.
 
     Args:
         path: a file in one of ``FORMATS``.
-        suite: the suite.
+        about: the suite; or a dataset, whose classes are the tasks.
         questions: the file of questions that were asked: ``questions.parquet`` of an export or its
             folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
-            questions that ``nooch export --to pope`` draws without further options.
+            questions that ``nooch export --to pope`` draws from the suite without further options.
         rule: how text becomes yes or no, a name out of ``RULES``; by default the rule of the tool
             that wrote the file.
         run: name of the run; by default the file's.
@@ -68,15 +68,13 @@ def read_answers(
     rule = check_one_of("rule", rule or FORMATS[kind].rule, RULES)
     notes: list[str] = []
     if raw["image"][0] is not None:
-        ids, tasks = ids_in_names(raw["image"], suite.image_ids()), tasks_in(raw["task"], suite)
-        asked = raw.select(
-            "question_id", ids, tasks, "weight", text="question", label=pl.lit(None, pl.Int8)
-        )
+        named, label = images_and_tasks(raw["image"], raw["task"], about), pl.lit(None, pl.Int8)
+        asked = raw.select("question_id", *named, "weight", text="question", label=label)
         of = pl.Series(range(len(raw)))
     else:
-        asked, notes = _questions(path, suite, questions)
+        asked, notes = _questions(path, about, questions)
         of = _matched(raw, asked, path)
-    answers = asked.select("image_id", "task", "weight", "label")[of]
+    answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
     answers = answers.hstack(raw.select("answer", "probability"))
     known = answers.drop_nulls(["image_id", "task"])
     if not known.height:
@@ -88,22 +86,27 @@ def read_answers(
     if len(unanswered):
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
-    frame, about = _averaged(known, rule)
-    return Answers(run or Path(path).stem, frame, rule, notes + about)
+    frame, counts = _averaged(known, rule)
+    if isinstance(about, Suite):
+        counts += _disagreeing(frame, about)
+    return Answers(run or Path(path).stem, frame, rule, notes + counts)
 
 
 def _questions(
-    path: str | Path, suite: Suite, questions: str | Path | None
+    path: str | Path, about: Suite | Dataset, questions: str | Path | None
 ) -> tuple[pl.DataFrame, list[str]]:
     sibling = Path(path).parent / "questions.parquet"
     if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
         questions = sibling
     if questions is not None:
-        return asked_questions(questions, suite), []
-    splits = suite.splits_to_score()
-    keys = [key for key in suite.keys if key[2] in splits]
+        return asked_questions(questions, about), []
+    if isinstance(about, Dataset):
+        raise InputError(
+            "the answers do not name images and tasks", where=path, remedy="give `questions`"
+        )
+    keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
-    return asked_of(draw_questions(suite, keys, QuestionOptions())), [note]
+    return asked_of(draw_questions(about, keys, QuestionOptions())), [note]
 
 
 def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
@@ -171,6 +174,20 @@ def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Se
     return found["at"].cast(pl.Int64)
 
 
+def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
+    """A note where the file of questions labels images in another way than the suite."""
+    labeled = answers.drop_nulls("label")
+    tasks, wrong = set(labeled["task"]), []
+    # criteria differ in images alone
+    for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
+        rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
+        positive = pl.col("cell").str.ends_with("positive")
+        wrong.append(rows.filter((pl.col("label") == 1) != positive))
+    differ = [f"{row['task']} {row['image_id']}" for some in wrong for row in some.to_dicts()]
+    text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+    return [f"{text}: {some_of(differ)}"] if differ else []
+
+
 def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
     """One row for each image and task; several answers about one are averaged.
 
@@ -186,7 +203,7 @@ def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]
         answers.with_columns(yes=said)
         .group_by("image_id", "task")
         .agg(
-            pl.col("answer").first(),
+            pl.col("question", "answer").first(),
             yes.mean(),
             pl.col("probability").mean(),
             pl.col("weight", "label").first(),

@@ -7,13 +7,14 @@ from pathlib import Path
 import polars as pl
 
 from nooch.challenge import Suite
+from nooch.data import Dataset
 from nooch.data.json_records import json_records
 from nooch.english import readable
 from nooch.errors import InputError
 from nooch.questions import Questions, load_questions
 from nooch.readers.image_files import ids_in_names
 
-__all__ = ["asked_of", "asked_questions", "tasks_in"]
+__all__ = ["asked_of", "asked_questions", "images_and_tasks"]
 
 _NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
 """POPE's wording; it writes "imange" after "an"."""
@@ -28,13 +29,13 @@ def asked_of(questions: Questions) -> pl.DataFrame:
     )
 
 
-def asked_questions(path: str | Path, suite: Suite) -> pl.DataFrame:
+def asked_questions(path: str | Path, about: Suite | Dataset) -> pl.DataFrame:
     """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
-    ``image`` and ``text``, whose images and objects are looked up in the suite.
+    ``image`` and ``text``, whose images and objects are looked up in the suite or dataset.
 
     Returns:
         One row for each question: ``question_id`` (String, may repeat in each category),
-        ``image_id`` and ``task``, null where the suite does not have them, ``text``, ``weight``
+        ``image_id`` and ``task``, null where they are not known there, ``text``, ``weight``
         (Float64, images of the challenge sets that it stands for), ``category`` (String), ``label``
         (Int8, what the file says the answer is; null where it does not).
 
@@ -62,8 +63,7 @@ def asked_questions(path: str | Path, suite: Suite) -> pl.DataFrame:
     label = pl.col("label").str.to_lowercase()
     return frame.select(
         "question_id",
-        ids_in_names(frame["image"], suite.image_ids()),
-        tasks_in(frame["text"], suite),
+        *images_and_tasks(frame["image"], frame["text"], about),
         "text",
         "category",
         label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
@@ -71,11 +71,17 @@ def asked_questions(path: str | Path, suite: Suite) -> pl.DataFrame:
     )
 
 
-def tasks_in(texts: pl.Series, suite: Suite) -> pl.Series:
-    """Column ``task``: the task that each text names, or null. A text is the name, as words or as
-    it is, in any case, or a question in POPE's wording.
+def images_and_tasks(
+    images: pl.Series, texts: pl.Series, about: Suite | Dataset
+) -> tuple[pl.Series, pl.Series]:
+    """Columns ``image_id`` and ``task``: the image that each name has, and the task (of a dataset,
+    the class) that each text names, or null. A text is the name, as words or as it is, in any case,
+    or a question in POPE's wording.
     """
-    known = {readable(task).lower(): task for task in suite.tasks}
-    known |= {task.lower(): task for task in suite.tasks}
+    ids = about.images["image_id"] if isinstance(about, Dataset) else about.image_ids()
+    tasks = about.classes if isinstance(about, Dataset) else about.tasks
+    known = {readable(task).lower(): task for task in tasks}
+    known |= {task.lower(): task for task in tasks}
     names = pl.select(pl.coalesce(texts.str.extract(_NOUN), texts).str.to_lowercase()).to_series()
-    return names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")
+    task = names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")
+    return ids_in_names(images, ids), task

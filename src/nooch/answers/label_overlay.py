@@ -8,12 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from nooch.answers.asked_questions import tasks_in
+from nooch.answers.asked_questions import images_and_tasks
 from nooch.challenge import Suite
 from nooch.data import ImageId
 from nooch.data.json_records import file_records
 from nooch.errors import InputError
-from nooch.readers.image_files import ids_in_names
 
 __all__ = ["LabelOverlay", "read_label_overlay"]
 
@@ -37,7 +36,7 @@ def read_label_overlay(path: str | Path, suite: Suite) -> LabelOverlay:
     """
     rows = [_fields(record) for record in file_records(path)]
     frame = pl.DataFrame(rows, dict.fromkeys(("image", "text", "verdict"), pl.String), orient="row")
-    images, tasks = ids_in_names(frame["image"], suite.image_ids()), tasks_in(frame["text"], suite)
+    images, tasks = images_and_tasks(frame["image"], frame["text"], suite)
     overlay: dict[tuple[str, ImageId], bool | None] = {}
     known = zip(rows, images, tasks, strict=True)
     for number, ((image, _, verdict), image_id, task) in enumerate(known, 1):

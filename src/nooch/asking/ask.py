@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import polars as pl
 
 from nooch.answers import RULES
 from nooch.asking.asked_requests import AskOptions, AskPlan, Reply, plan_requests
+from nooch.asking.endpoint_answers import EndpointOptions, endpoint_replies, request_fields
 from nooch.asking.model_answers import model_replies, settled
 from nooch.challenge import Suite
 from nooch.data import Dataset
@@ -44,6 +46,7 @@ def ask(
     out: str | Path,
     *,
     model: str | Path,
+    endpoint: str | EndpointOptions | None = None,
     options: AskOptions | None = None,
     data: Dataset | Place | str | None = None,
     map: Map = builtins.map,
@@ -60,7 +63,9 @@ def ask(
             weight``, one column for each criterion, ``prompt, answer, probability, mass``; or
             ``image_id, text, prompt, caption``.
         model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
-            comes with a model is run.
+            comes with a model is run. With ``endpoint``, its name there.
+        endpoint: address of a server of OpenAI's protocol that has the model, or its options; the
+            images are sent there. By default the model runs on this machine.
         options: which questions are asked, in which words, and how the model computes.
         data: the dataset of the suite; by default the one that it records.
         map: where parts are asked, such as an engine's; all workers must see images and ``out``.
@@ -72,20 +77,30 @@ def ask(
             images, or has no tokens that tell yes from no.
         ParameterError: another ending than ``.parquet``, or names that the suite does not have.
         OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
+        NoochError: a server that refuses or fails; the replies so far are kept.
     """
     options, target = options_from(AskOptions, options, named), Path(out).absolute()
     check_one_of("ending of a file of answers", target.suffix, (".parquet",))
     check_output_file(target, overwrite=options.overwrite)
     plan = plan_requests(suite, data, options)
-    found, options, requests = find_vlm(str(model)), settled(options), plan.requests
-    kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
-    made = {"nooch": __version__, "model": found.name, "sha256": found.identity, **kept}
-    made |= {"device": options.device.partition(":")[0], "prompts": list(options.phrasings)}
+    requests = plan.requests
+    replies: Callable[[Path], Iterable[Reply]]
+    if endpoint is None:
+        found, options = find_vlm(str(model)), settled(options)
+        kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
+        made = {"model": found.name, "sha256": found.identity, **kept}
+        made["device"] = options.device.partition(":")[0]
+        replies = partial(model_replies, requests, found, options, map=map)
+    else:
+        server = EndpointOptions(endpoint) if isinstance(endpoint, str) else endpoint
+        fields = request_fields(str(model), options)
+        made = {**fields, "endpoint": server.url, "max_side": server.max_side}
+        replies = partial(endpoint_replies, requests, fields, server)
+    made |= {"nooch": __version__, "prompts": list(options.phrasings)}
     asked = key_of([[request.key, str(request.image), request.text] for request in requests])
     folder = work_folder(target, "asking", [made, asked])
     with held(folder, _DOING), writing(folder, RESUME):
-        replies = model_replies(requests, found, options, folder, map)
-        tracked_replies = tracked(replies, len(requests), "asking", progress)
+        tracked_replies = tracked(replies(folder), len(requests), "asking", progress)
         frame = _joined(plan, tracked_replies, describe=options.describe)
         with replacing(target) as partial_file:
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
@@ -113,10 +128,10 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f"in {unsure:,} of {len(frame):,} answers yes and no have less than half of the"
             " probability: the model would rather say something else"
         )
-    word = pl.col("answer").map_elements(RULES["word"], pl.Boolean)
-    yes = pl.coalesce(pl.col("probability") > 0.5, word)
-    kinds = frame.group_by("question_id").agg(yes.drop_nulls().n_unique().alias("yes"))["yes"]
     if (phrasings := frame["prompt"].n_unique()) > 1:
+        word = pl.col("answer").map_elements(RULES["word"], pl.Boolean)
+        yes = pl.coalesce(pl.col("probability") > 0.5, word)
+        kinds = frame.group_by("question_id").agg(yes.drop_nulls().n_unique().alias("yes"))["yes"]
         split = int((kinds > 1).sum())
         notes.append(
             f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"

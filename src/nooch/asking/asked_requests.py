@@ -57,7 +57,8 @@ class AskOptions(QuestionOptions):
         questions: file of questions from ``nooch.export``, asked in place of drawn ones.
         prompts: several phrasings in place of ``template``; with ``describe``, instructions.
         describe: ask for a caption of each image, not for yes or no.
-        max_tokens: length of a reply; by default 1 token for yes or no, 128 for a caption.
+        max_tokens: length of a reply; by default 1 token for yes or no (16 where a server is
+            asked), 128 for a caption.
         images: folder of images, if not the one that the dataset records.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.
@@ -83,8 +84,9 @@ class AskOptions(QuestionOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_one_of("precision", self.precision, ("auto", "float32", "bf16"))
-        if self.batch < 1 or self.most_tokens < 1:
-            raise ParameterError("`batch` and `max_tokens` are too small", allowed="1 and more")
+        for name, value in (("batch", self.batch), ("max_tokens", self.most_tokens)):
+            if value < 1:
+                raise ParameterError(f"is {value}", where=f"`{name}`", allowed="1 and more")
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}
@@ -143,7 +145,9 @@ def plan_requests(
         frame = load_questions(options.questions).frame
     ids = frame["image_id"].unique(maintain_order=True).to_list()
     names = dict(frame.select("image_id", "image").iter_rows()) if "image" in frame.columns else {}
-    paths = dict(zip(ids, files_of(ids, data, options.images, names), strict=True))
+    # absolute, for workers in other folders
+    files = (file.absolute() for file in files_of(ids, data, options.images, names))
+    paths = dict(zip(ids, files, strict=True))
     if options.describe:
         frame = frame.select("image_id", text=pl.lit("")).unique(maintain_order=True)
     numbered = frame.drop("image", strict=False).with_row_index("row")

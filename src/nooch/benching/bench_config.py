@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+import msgspec
 
 from nooch.errors import ParameterError, check_one_of
 from nooch.training.block_sgd import Descent
@@ -73,6 +76,9 @@ MODES: dict[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]
 }
 """Mode (frozen features, whole networks) -> classes that name its settings, their factory."""
 
+_NAMES = tuple[str, ...]
+_WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+
 
 def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
     """A configuration from a YAML file or a mapping; the defaults where it is None.
@@ -90,21 +96,19 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
     if source is not None and not isinstance(source, Mapping):
         source = read_yaml(Path(source))
     content = dict(source or {})
-    kinds, make = MODES[check_one_of("mode", mode, MODES)]
-    own = {f.name for f in fields(BenchConfig)} - {"settings"}
-    types = {f.name: str(f.type) for kind in kinds for f in fields(kind) if f.name != "descent"}
-    allowed = sorted(own | set(types))
+    owners, make = MODES[check_one_of("mode", mode, MODES)]
+    own = get_type_hints(BenchConfig)
+    del own["settings"]
+    kinds = {name: kind for owner in owners for name, kind in get_type_hints(owner).items()}
+    kinds.pop("descent", None)
+    allowed = sorted(own | kinds)
     for name in content:
         check_one_of("name", str(name), allowed, owner=f"the configuration ({mode})")
-    values = {name: content.pop(name) for name in list(content) if name in types}
-    config = BenchConfig(**content, settings=make(_read(values, types)))
+    settings = make(_read({name: content[name] for name in content if name in kinds}, kinds))
+    given = _read({name: content[name] for name in content if name in own}, own)
+    config = BenchConfig(**given, settings=settings)
     grid_of_methods(config.methods)
     return _checked(config)
-
-
-def _read(content: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """Values as their settings' types have them."""
-    return {name: _READERS[types[name]](name, value) for name, value in content.items()}
 
 
 def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSettings:
@@ -112,79 +116,46 @@ def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSetting
 
     Raises ParameterError as ``read_config``.
     """
-    types = {f.name: str(f.type) for f in fields(TuneSettings)}
+    kinds = get_type_hints(TuneSettings)
     for name in content:
-        check_one_of("name", str(name), sorted(types), owner="the settings")
-    return replace(base, **_read(content, types))
+        check_one_of("name", str(name), sorted(kinds), owner="the settings")
+    return replace(base, **_read(content, kinds))
+
+
+def _read(content: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as the fields of these types have them; methods are checked by their own table."""
+    return {
+        name: value if name == "methods" else _value(name, value, kinds[name])
+        for name, value in content.items()
+    }
+
+
+def _value(name: str, value: Any, kind: Any) -> Any:
+    alternatives = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    if _NAMES in alternatives and isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    elif _NAMES in alternatives and isinstance(value, list | tuple):
+        value = list(map(str, value))
+    try:
+        # YAML reads 1e-4 as text
+        return msgspec.convert(value, kind, strict=float not in alternatives)
+    except msgspec.ValidationError as error:
+        raise _refused(name, value, _WORDS.get(alternatives[0], "a list")) from error
 
 
 def _checked(config: BenchConfig) -> BenchConfig:
-    """Lists as tuples, numbers as they must be."""
-    seeds = _listed("seeds", config.seeds)
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise _refused("seeds are", config.seeds, "different whole numbers")
-    orders, tasks = config.orders, config.tasks
-    return replace(
-        config,
-        seeds=tuple(_whole("seeds", seed, least=0) for seed in seeds),
-        orders=orders if orders == "by seed" else _whole("orders", orders, least=0),
-        tasks=None if tasks is None else tuple(map(str, _listed("tasks", tasks))),
-        heads=_whole("heads", config.heads),
-        networks=_whole("networks", config.networks),
-        keep_weights=_truth("keep_weights", config.keep_weights),
-    )
+    """Numbers as they must be."""
+    seeds = config.seeds
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise _refused("seeds", list(seeds), "different whole numbers, 0 and more")
+    if config.orders != "by seed" and (isinstance(config.orders, str) or config.orders < 0):
+        raise _refused("orders", config.orders, "by seed, or a whole number, 0 and more")
+    for name in ("heads", "networks"):
+        if getattr(config, name) < 1:
+            raise _refused(name, getattr(config, name), "a whole number, 1 and more")
+    return config
 
 
-def _refused(what: str, value: Any, allowed: str) -> ParameterError:
-    return ParameterError(f"{what} {value}", where="configuration", allowed=allowed)
-
-
-def _listed(name: str, value: Any) -> list[Any]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    if not isinstance(value, list | tuple):
-        raise _refused(f"{name} is", repr(value), "a list")
-    return list(value)
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        # YAML reads 1e-4 as text, and true as a number
-        return float("no number" if isinstance(value, bool) else value)
-    except (TypeError, ValueError) as error:
-        raise _refused(f"{name} is", repr(value), "a number") from error
-
-
-def _whole(name: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise _refused(f"{name} is", repr(value), f"a whole number, {least} and more")
-    return value
-
-
-def _truth(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _refused(f"{name} is", repr(value), "true or false")
-    return value
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _refused(f"{name} is", repr(value), "a word")
-    return value
-
-
-def _optional(read: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    return lambda name, value: None if value is None else read(name, value)
-
-
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "float": _number,
-    "int": _whole,
-    "str": _text,
-    "bool": _truth,
-    "str | None": _optional(_text),
-    "float | None": _optional(_number),
-    "bool | None": _optional(_truth),
-    "tuple[str, ...]": lambda name, value: tuple(_text(name, v) for v in _listed(name, value)),
-}
-"""Type of a setting -> how its value is read."""
+def _refused(name: str, value: Any, allowed: str) -> ParameterError:
+    verb = "are" if name == "seeds" else "is"
+    return ParameterError(f"{name} {verb} {value!r}", where="configuration", allowed=allowed)

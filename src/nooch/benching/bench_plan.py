@@ -17,7 +17,7 @@ from nooch.benching.bench_config import BenchConfig
 from nooch.benching.epoch_costs import EpochCost, head_cost, network_cost
 from nooch.caches.features import Features
 from nooch.challenge import Suite
-from nooch.criteria import CE, FittedCE, fitted_from_json
+from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of
 from nooch.models.networks import backbones
@@ -310,9 +310,7 @@ def _environments(
 def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
     """CE of the suite, whatever its name; else fitted on train, where areas are known."""
     for record in suite.header.criteria.values():
-        if record.kind == "ce" and record.fitted is not None:
-            fitted = fitted_from_json(record.kind, record.fitted)
-            assert isinstance(fitted, FittedCE)  # noqa: S101 - that is its kind
+        if isinstance(fitted := record.restored(), FittedCE):
             return fitted
     return CE().fit(data.select("train")) if data.has_areas else None
 

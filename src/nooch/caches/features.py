@@ -28,14 +28,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "BATCH",
-    "BLOCK_IMAGES",
-    "FEATURES",
-    "FeatureOptions",
-    "Features",
-    "extract_features",
+    "BATCH", "BLOCK_IMAGES", "FEATURES", "FeatureOptions", "Features", "extract_features",
     "load_features",
-]
+]  # fmt: skip
 
 FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
 BATCH = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class ModelCaptions:
     """One model's captions.
 
     Attributes:
-        run: name of the file.
+        run: name of the file, with its folder where several have that name.
         captions: ``image_id`` (of the suite), ``caption``.
         n_outside: captions of images that the suite does not have.
     """
@@ -50,6 +50,8 @@ def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCapt
         InputError: a file that cannot be read, has another form, or whose images are not known.
     """
     files = [(Path(path), file_records(path)) for path in paths]
+    if len({path.absolute() for path, _ in files}) < len(files):
+        raise InputError("a file of captions is given twice", allowed="each file once")
     images: dict[Any, Any] = {}
     for path, records in files:
         for record in records:
@@ -60,7 +62,12 @@ def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCapt
                     where=path,
                     allowed="files of the same questions",
                 )
-    return [_read(path, records, images, ids) for path, records in files]
+    runs = [_read(path, records, images, ids) for path, records in files]
+    stems = [run.run for run in runs]
+    return [
+        replace(run, run=str(path)) if stems.count(run.run) > 1 else run
+        for run, (path, _) in zip(runs, files, strict=True)
+    ]
 
 
 def _read(

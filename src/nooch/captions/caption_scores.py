@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import polars as pl
 from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
-from nooch.display import DisplayTable, TabularResult
-from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import context_rates, headline
-from nooch.report.score_files import result_bytes
+from nooch.display import DisplayTable
+from nooch.english import counted
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.evaluation.context_rates import ContextRates, context_rates, headline
+from nooch.evaluation.scores import ComparedRuns
 from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
@@ -44,6 +45,7 @@ class CaptionOptions:
         synonyms: ``coco``, or a YAML file, see ``load_vocabulary``.
         bootstrap: resamples of the images, for intervals; 0 for Wilson's of the rates alone.
         seed: of the resamples.
+        baseline: run that the others are compared with; the first by default.
     """
 
     split: str | Sequence[str] | None = None
@@ -52,10 +54,11 @@ class CaptionOptions:
     synonyms: str | Path = COCO
     bootstrap: int = 1000
     seed: int = 0
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CaptionScores(TabularResult):
+class CaptionScores(ComparedRuns):
     """How often captions mention objects.
 
     Attributes:
@@ -65,40 +68,49 @@ class CaptionScores(TabularResult):
             absent objects), ``value, low, high, n, reason``. Besides, for each run, ``chair_i``
             (the share of mentions that are of absent objects) and ``chair_s`` (of captions with
             one), over the tasks (Rohrbach et al., EMNLP 2018).
+        differences: the same, without CHAIR, for each run minus the baseline run, in columns ``run,
+            baseline, ..., difference, low, high, n, reason``; of runs with captions of the same
+            images.
         notes: what a reader should know, first a line that sums up each run and criterion.
-        settings: how it was computed (JSON-like).
     """
 
-    table: pl.DataFrame
-    notes: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    @property
+    def tables(self) -> list[DisplayTable]:
+        """Pooled over tasks: recall, mentions of absent objects in percent, ratio, odds ratio; and
+        differences from the baseline, if there are any.
+        """
+        tables = [_pooled("Mentions by context", self.table)]
+        if self.differences.height:
+            title = f"Differences from {self.differences['baseline'][0]}"
+            tables.append(_pooled(title, self.differences.rename({"difference": "value"}), "+"))
+        return tables
 
     @property
     def display(self) -> DisplayTable:
-        """Pooled over tasks: recall, mentions of absent objects in percent, ratio, odds ratio."""
-        columns = ["run", "criterion", *(title for title, *_ in _SHOWN)]
-        pooled = self.table.filter(pl.col("task") == POOLED)
-        rows = []
-        for (run, criterion), part in pooled.group_by("run", "criterion", maintain_order=True):
-            values = {(row["measure"], row["subset"]): row for row in part.iter_rows(named=True)}
-            cells = [_cell(values[measure, of], scale) for _, measure, of, scale in _SHOWN]
-            rows.append([run, criterion, *cells])
-        return DisplayTable("CaptionScores", columns, rows, left=2, notes=self.notes)
-
-    def as_bytes(self, ending: str) -> bytes:
-        """The table as ``.parquet`` or ``.csv``; with notes and settings as ``.json``."""
-        content = {"settings": self.settings, "notes": self.notes, "scores": self.table.to_dicts()}
-        return result_bytes(self.table, ending, content)
+        """The first of ``tables``, with the notes."""
+        return replace(self.tables[0], title="CaptionScores", notes=self.notes)
 
 
-def _cell(row: Mapping[str, Any], scale: float) -> str | None:
+def _pooled(title: str, table: pl.DataFrame, sign: str = "") -> DisplayTable:
+    """What is shown of the values that are pooled over tasks."""
+    rows = []
+    parts = table.filter(task=POOLED).group_by("run", "criterion", maintain_order=True)
+    for names, part in parts:
+        values = {(row["measure"], row["subset"]): row for row in part.iter_rows(named=True)}
+        cells = (_cell(values[measure, of], scale, sign) for _, measure, of, scale in _SHOWN)
+        rows.append([*names, *cells])
+    return DisplayTable(title, ["run", "criterion", *(name for name, *_ in _SHOWN)], rows, left=2)
+
+
+def _cell(row: Mapping[str, Any], scale: float, sign: str) -> str | None:
     """A value with its interval."""
     if row["value"] is None:
         return None
-    interval = ""
-    if row["low"] is not None:
-        interval = f" [{scale * row['low']:.1f}, {scale * row['high']:.1f}]"
-    return f"{scale * row['value']:.1f}{interval}"
+    value, low, high = (
+        None if row[name] is None else f"{scale * row[name]:{sign}.1f}"
+        for name in ("value", "low", "high")
+    )
+    return value if low is None else f"{value} [{low}, {high}]"
 
 
 def score_captions(
@@ -127,71 +139,58 @@ def score_captions(
     """
     chosen = options_from(CaptionOptions, options, named)
     vocabulary = load_vocabulary(chosen.synonyms)
-    tasks, notes = _tasks(suite, vocabulary, chosen)
-    for name in chosen.criteria or ():
-        check_one_of("criterion", name, suite.criteria, owner="the suite")
-    splits = suite.splits_to_score(chosen.split)
-    keys = [
-        key
-        for key in suite.keys
-        if key[1] in tasks
-        and key[2] in splits
-        and (chosen.criteria is None or key[0] in chosen.criteria)
-    ]
-    cells = _cells(suite, keys)
+    splits, notes = suite.splits_to_score(chosen.split), []
+    keys = suite.select_keys(chosen.criteria or (), chosen.tasks or (), splits)
+    tasks = list(dict.fromkeys(task for _, task, _ in keys))
+    if lacking := [task for task in tasks if task not in vocabulary.classes]:
+        if chosen.tasks is not None or len(lacking) == len(tasks):
+            raise ParameterError(
+                f"there are no synonyms for {some_of(lacking)}",
+                where="`synonyms`",
+                allowed=some_of(vocabulary.classes, 12),
+                remedy="list them in a YAML file: task: [words, ...]",
+            )
+        left = f"{counted(len(lacking), 'task')} without synonyms left out"
+        notes.append(f"{left}: {some_of(lacking)}")
+        keys = tuple(key for key in keys if key[1] not in lacking)
+    cells = {
+        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        for criterion in dict.fromkeys(key[0] for key in keys)
+    }
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
-    tables, lines = [], []
-    for done, run in enumerate(read_captions(paths, suite.image_ids()), 1):
-        frame, of_run = _scores(run, vocabulary, cells, tasks, chosen)
+    runs = read_captions(paths, suite.image_ids())
+    names = [run.run for run in runs]
+    baseline = check_one_of("run", chosen.baseline or names[0], names, owner="the captions")
+    tables, lines, rated = [], [], {}
+    for done, run in enumerate(runs, 1):
+        frame, of_run, rated[run.run] = _scores(run, vocabulary, cells, chosen)
         tables.append(frame)
         lines += of_run
         progress("scoring captions", done, len(paths))
+    differences, other = _differences(rated, baseline)
     settings = {name: getattr(chosen, name) for name in ("bootstrap", "seed")}
-    settings |= {"synonyms": str(chosen.synonyms), "splits": splits}
-    return CaptionScores(pl.concat(tables), [*lines, *notes], settings)
+    settings |= {"baseline": baseline, "synonyms": str(chosen.synonyms), "splits": splits}
+    return CaptionScores(pl.concat(tables), differences, [*lines, *other, *notes], settings)
 
 
-def _tasks(
-    suite: Suite, vocabulary: Vocabulary, chosen: CaptionOptions
-) -> tuple[list[str], list[str]]:
-    for task in chosen.tasks or ():
-        check_one_of("task", task, suite.tasks, owner="the suite")
-    wanted = suite.tasks if chosen.tasks is None else chosen.tasks
-    tasks = [task for task in wanted if task in vocabulary.classes]
-    lacking = [task for task in wanted if task not in vocabulary.classes]
-    if lacking and (chosen.tasks is not None or not tasks):
-        raise ParameterError(
-            f"there are no synonyms for {some_of(lacking)}",
-            where="`synonyms`",
-            allowed=some_of(vocabulary.classes, 12),
-            remedy="list them in a YAML file: task: [words, ...]",
-        )
-    without = f"{len(lacking)} tasks without synonyms are left out: {some_of(lacking)}"
-    return tasks, [without] if lacking else []
-
-
-def _cells(suite: Suite, keys: Sequence[tuple[str, str, str]]) -> dict[str, pl.DataFrame]:
-    """Criterion -> ``image_id, task, cell``."""
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for key in keys:
-        parts.setdefault(key[0], []).append(suite.set(*key).cell_frame)
-    return {criterion: pl.concat(frames) for criterion, frames in parts.items()}
+Rated = dict[tuple[str, str], tuple[pl.DataFrame, ContextRates]]
+"""Criterion, task -> ``image_id, task`` of what was captioned, and the rates of mentions."""
 
 
 def _scores(
     run: ModelCaptions,
     vocabulary: Vocabulary,
     cells: Mapping[str, pl.DataFrame],
-    tasks: Sequence[str],
     chosen: CaptionOptions,
-) -> tuple[pl.DataFrame, list[str]]:
-    """Rows of a run, and its lines for the reader."""
+) -> tuple[pl.DataFrame, list[str], Rated]:
+    """Rows of a run, its lines for the reader, and its rates."""
     captions = run.captions.with_row_index("number")
     mentions = enumerate(map(vocabulary.mentions, captions["caption"]))
     counts = [(number, *found) for number, some in mentions for found in some.items()]
     schema = {"number": pl.get_index_type(), "task": pl.String, "times": pl.Int64}
     said = pl.DataFrame(counts, schema, orient="row").join(captions, on="number")
     rows, lines = [], []
+    rated: Rated = {}
     if run.n_outside:
         lines.append(f"{run.run}: {run.n_outside:,} captions are of images that the suite lacks")
     for criterion, known in cells.items():
@@ -199,20 +198,41 @@ def _scores(
         if not mentioned.height:
             lines.append(f"{run.run}: no caption is of an image of {criterion}'s sets")
             continue
-        parts = {POOLED: mentioned}
-        parts |= {task: mentioned.filter(task=task) for task in tasks}
+        tasks = mentioned.partition_by("task", maintain_order=True)
         of_criterion = []
-        for task, part in parts.items():
-            if not part.height:
-                continue
+        for task, part in [(POOLED, mentioned), *((part["task"][0], part) for part in tasks)]:
             rates = context_rates(part, bootstrap=chosen.bootstrap, seed=chosen.seed)
+            rated[criterion, task] = part.select("image_id", "task"), rates
             of_criterion.append(rates.frame().select(pl.lit(task).alias("task"), pl.all()))
             if task == POOLED and (line := headline(rates, "mentions")):
                 lines.append(f"{run.run}, {criterion}: {line}")
         of_criterion.append(pl.DataFrame(_chair(mentioned, said), of_criterion[0].schema))
         names = pl.lit(run.run).alias("run"), pl.lit(criterion).alias("criterion")
         rows.append(pl.concat(of_criterion).select(*names, pl.all()))
-    return pl.concat(rows), lines
+    if not rows:
+        raise InputError(
+            "no caption is of an image of the sets that are scored",
+            where=run.run,
+            allowed="captions of the images of the scored split",
+            remedy="score another split with `split`",
+        )
+    return pl.concat(rows), lines, rated
+
+
+def _differences(rated: Mapping[str, Rated], baseline: str) -> tuple[pl.DataFrame, list[str]]:
+    """Rows of each run minus the baseline, where images are the same, and notes."""
+    rows, notes = [], []
+    for run, of_run in rated.items():
+        for (criterion, task), (images, rates) in of_run.items():
+            known, base = rated[baseline].get((criterion, task), (images[:0], rates))
+            if images.equals(known):
+                names = {"run": run, "baseline": baseline, "criterion": criterion, "task": task}
+                columns = (pl.lit(name).alias(column) for column, name in names.items())
+                rows.append(rates.minus(base).select(*columns, pl.all()))
+            elif task == POOLED:
+                pair = f"{run} and {baseline} have captions of different images"
+                notes.append(f"{pair} of {criterion}'s sets: no differences")
+    return pl.concat(rows).filter(pl.col("run") != baseline), notes
 
 
 def _with_mentions(known: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
+from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
@@ -53,6 +54,12 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     match: str | None = None
     expression: str | None = None
     stability: dict[str, list[CueStability]] | UnsetType = UNSET
+
+    def restored(self) -> Fitted | None:
+        """The criterion with its statistics; None without them, and where it is a custom one."""
+        if self.fitted is None or self.kind not in FITTED:
+            return None
+        return FITTED[self.kind].from_json(self.fitted)
 
 
 class SetRecord(Counts, frozen=True, kw_only=True):

@@ -195,19 +195,7 @@ def check(
             chosen = replace(chosen, bootstrap=200 if many else 1000)
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-        others: list[Predictions] = []
-        if chosen.with_baselines and data.has_areas:
-            others = baselines(suite, data, suite.tasks, split, chosen.seed)
-        scores = evaluate(
-            suite,
-            [*scored, *others],
-            split=split,
-            bootstrap=chosen.bootstrap,
-            seed=chosen.seed,
-            ignore_unknown=True,
-            fail_if=chosen.fail_if,
-            progress=progress,
-        )
+        scores = _scores(suite, data, scored, split, chosen, progress)
         findings = cue_findings(suite, scored, data=data, split=split)
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
@@ -281,13 +269,36 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     return suite.only(kept), note
 
 
+def _scores(
+    suite: Suite,
+    data: Dataset,
+    runs: Sequence[Predictions],
+    split: str,
+    chosen: CheckOptions,
+    progress: Progress,
+) -> Scores:
+    """Scores of the runs and of the baselines."""
+    if chosen.with_baselines and data.has_areas:
+        runs = [*runs, *baselines(suite, data, suite.tasks, split, chosen.seed)]
+    return evaluate(
+        suite,
+        runs,
+        split=split,
+        bootstrap=chosen.bootstrap,
+        seed=chosen.seed,
+        ignore_unknown=True,
+        fail_if=chosen.fail_if,
+        progress=progress,
+    )
+
+
 def _errors(
     runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
 ) -> DisplayTable:
     """How many objects each model misses, and in how many other images it claims one."""
     rows = []
     for task in tasks:
-        _, everything = labeled_images(part, task, split)
+        _, everything = labeled_images(part, task, split, runs)
         y = everything.labels
         for run in (run for run in runs if task in run.tasks):
             wrong = errors_of(run, everything)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite, as_suite
@@ -15,6 +16,7 @@ from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.bootstrap import wilson
+from nooch.evaluation.evaluation_run import sample_of
 from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
@@ -69,11 +71,12 @@ def cue_findings(
     wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")
+    keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
+    sample = sample_of(suite, runs, [key for key in keys if key in suite.keys], None).suite
     rows: list[dict[str, Any]] = []
-    for task in wanted:
-        for criterion in suite.criteria:
-            if (criterion, task, split) in suite.keys:
-                rows += _of_set(suite, suite.set(criterion, task, split), runs, data)
+    for key in keys:
+        if key in sample.keys:
+            rows += _of_set(suite, sample.set(*key), runs, data)
     return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})
 
 
@@ -99,10 +102,19 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     return wrong
 
 
-def labeled_images(part: Dataset, task: str, split: str) -> tuple[Dataset, ChallengeSet]:
-    """The images of a split whose label is known, and as a set of easy images."""
-    unknown = part.unknown_labels(task)
-    known = part if unknown is None else part.select(rows=~unknown)
+def labeled_images(
+    part: Dataset, task: str, split: str, runs: Sequence[Predictions]
+) -> tuple[Dataset, ChallengeSet]:
+    """The images of a split whose label is known, and that runs with ``weights`` were asked about;
+    and as a set of easy images.
+    """
+    unknown, ids = part.unknown_labels(task), part.images["image_id"]
+    there = np.ones(len(part), bool) if unknown is None else ~unknown
+    for run in runs:
+        if run.weights is not None and task in run.tasks:
+            asked = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
+            there &= ids.is_in(asked.cast(ids.dtype, strict=False).implode()).to_numpy()
+    known = part if there.all() else part.select(rows=there)
     labels, subset = known.labels(task), np.full(len(known), 2, np.uint8)
     return known, ChallengeSet("any", task, split, known.images["image_id"], labels, subset)
 

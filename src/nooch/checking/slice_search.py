@@ -194,11 +194,11 @@ def find_slices(
     shared = SliceConditions(part, _half(part, settings), data)
     tested: list[_Tested] = []
     for task in wanted:
-        known, everything = labeled_images(part, task, split)
+        known, everything = labeled_images(part, task, split, runs)
         conditions = shared
         if known is not part:
             conditions = SliceConditions(known, _half(known, settings), data)
-        tested += _of_task(everything, runs, conditions, settings)
+        tested += _of_task(everything, runs, conditions, settings) if len(known) else ()
     return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
 
 

@@ -27,6 +27,7 @@ find: data --out suite | data --criterion ce --criterion gist --match ce --out s
 show: suite | nooch-coco --tasks car,boat
 explain: suite --task car --image 285 | suite --task car --image 285 --predictions model.csv
 sweep-thresholds: data --alpha 0:0.2:20 --beta 0.1 --out sweep | data --tau 0:1:50 --out sweep
+calibrate: predicted data --out c.json | predicted data --match cow=animal --out c.json
 find-score: suite scenes/truth.parquet | suite scenes/truth.parquet --tasks car --out scores.csv
 select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
 class-losses: suite classes/predictions.parquet | suite classes/predictions.parquet --out losses
@@ -48,7 +49,7 @@ figure: fig1 --suite suite --predictions p.csv --out figures | all --suite suite
 results: runs --suite suite | paper --like table3
 statements: runs --suite suite | paper --format markdown
 export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
-verify: suite npy-files | predicted-suite suite --split test
+verify: suite npy-files | predicted-suite suite --bootstrap 0
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""

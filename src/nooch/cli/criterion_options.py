@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nooch import criteria
+from nooch.calibrating.calibration_file import read_calibration
 from nooch.challenge import CriterionRecord, Suite, SuiteThresholds, load_suite, suite_thresholds
 from nooch.cli.option_parsing import split_names
 from nooch.criteria.named_criteria import custom_criterion
@@ -33,6 +34,23 @@ class CriterionOptions:
     scores: str | None
     suite: Suite | None
     embedding: str = ""
+    calibrated: criteria.CE | None = None
+
+    def calibrate(self, file: Path, dataset: Place, base: Sequence[str]) -> None:
+        """Take CE from a calibration of the areas of the dataset."""
+        owner = "this find, and --calibration is of ce"
+        check_one_of("criterion that is fitted", "ce", [] if self.suite else base, owner=owner)
+        self.calibrated = read_calibration(file).ce(open_dataset(dataset))
+        given, plain = self._ce(), replace(self.calibrated, betas={}, expected={})
+        if given not in (criteria.CE(), plain):
+            raise ParameterError(
+                "the calibration has its own alpha, beta and cues",
+                where="--calibration",
+                remedy="leave out --alpha, --beta and --cues",
+            )
+
+    def _ce(self) -> criteria.CE:
+        return criteria.CE(self.alpha, self.beta, self.cues)
 
     def make(self, name: str) -> criteria.Criterion | criteria.Fitted:
         """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
@@ -56,7 +74,7 @@ class CriterionOptions:
                 return fitted
             return fitted if tau is None else fitted.with_tau(tau)
         makers: dict[str, Callable[[], criteria.Criterion]] = {
-            "ce": lambda: criteria.CE(self.alpha, self.beta, self.cues),
+            "ce": lambda: self.calibrated or self._ce(),
             "gist": self._gist,
             "attribute": self._attribute,
             "scores": self._scores,

@@ -52,7 +52,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Find": (
         find.find_command, info.show_command, info.explain_command,
-        sweep_thresholds.sweep_thresholds_command, scenes.find_score_command,
+        sweep_thresholds.sweep_thresholds_command, sweep_thresholds.calibrate_command,
+        scenes.find_score_command,
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (

@@ -16,7 +16,7 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BatchOption",
+    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BaselineOption", "BatchOption",
     "BootstrapOption", "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption",
     "DeviceOption", "DpiOption", "EncoderOption", "EngineOption", "Format", "FormatOption",
     "ImagesOption", "MethodsOption", "OverwriteOption", "PerSetOption", "Precision",
@@ -126,7 +126,9 @@ ImagesOption: Any = Option(
     None, help="Folder of images, where it is not the one that the dataset records."
 )
 AnnotationsOption: Any = Option(
-    [], help="COCO file that the dataset was made from, to shade cues; repeat for several."
+    [],
+    help="COCO file that the dataset was made from, repeated for several, or a folder of label"
+    " maps, to shade cues.",
 )
 MethodsOption: Any = Option(
     None,
@@ -178,6 +180,7 @@ ThresholdOption: Any = Option(
     help="Positive above this probability: a number, a file of task and threshold, or valid"
     " (chosen there for each task).",
 )
+BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import polars as pl
+
+from nooch.calibrating.calibration_file import Calibration
 from nooch.challenge import Suite
 from nooch.cli.option_parsing import Format
-from nooch.cli.terminal_output import hint, print_json, print_table
+from nooch.cli.terminal_output import hint, note, print_json, print_table
 from nooch.english import counted
 
 __all__ = [
-    "MOST", "print_counts", "print_cues", "print_found", "print_left_out", "print_overlap",
-    "print_skipped", "print_thresholds",
+    "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected",
+    "print_found", "print_left_out", "print_overlap", "print_skipped", "print_thresholds",
 ]  # fmt: skip
 
 
@@ -29,6 +33,7 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
+    print_expected(suite)
     number = len(suite.header.sets)
     following = f"{counted(number, 'challenge set')}; next: nooch {following}"
     hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
@@ -144,6 +149,40 @@ def print_left_out(suite: Suite) -> None:
             print_table(f"Not annotated, left out of the fit ({name})", columns, rows)
 
 
+def print_calibration(found: Calibration, format: Format, out: Path) -> None:
+    """Areas by class, then verdicts by beta itself and, out of fold, by betas that were chosen."""
+    if format is Format.json:
+        print_json(msgspec.to_builtins(found))
+        return
+    areas = [list(row.values()) for row in found.areas]
+    print_table("Predicted against true areas", list(found.areas[0]), areas, left=2)
+    rows: dict[tuple[str, ...], list[Any]] = {}
+    for row in found.verdicts:
+        key = row["task"], row["cue"] or "all cues", row["set"]
+        known = _with_interval(row["value"], row["low"], row["high"])
+        rows.setdefault(key, [*key, row["second"]]).append(known)
+    columns = ["task", "cue", "set", "true", "precision", "recall", "calibrated", "calibrated"]
+    print_table(
+        "Hard images by predicted areas; calibrated out of fold", columns, rows.values(), left=3
+    )
+    note(*found.notes)
+    hint(f"{out}: next: nooch find DATASET --calibration {out} --out SUITE")
+
+
+def print_expected(suite: Suite) -> None:
+    """Precision and recall of sets from predicted areas, as a calibration measured them."""
+    for name, record in suite.header.criteria.items():
+        rows = [
+            [task, cell, *(_with_interval(*of[m]) for m in ("precision", "recall"))]
+            for task, cells in record.parameters.get("expected", {}).items()
+            for cell, of in cells.items()
+            if task in suite.tasks
+        ]
+        if rows:
+            title = f"Expected of predicted areas, with 95 % intervals ({name})"
+            print_table(title, ["task", "set", "precision", "recall"], rows, left=2)
+
+
 def print_thresholds(suite: Suite) -> None:
     """Thresholds on support, as Tables 6 and 7; a star marks a cut between equal supports."""
     for split in suite.splits:
@@ -158,6 +197,20 @@ def print_thresholds(suite: Suite) -> None:
         if rows:
             columns = ["criterion", "task", "positives below", "negatives above", "too few"]
             print_table(f"Thresholds on support ({split})", columns, rows, left=2)
+
+
+def print_agreement(table: pl.DataFrame, format: Format) -> None:
+    """How far the sets of two suites agree: a row for each task and set, metrics with intervals."""
+    if format is Format.json:
+        print_json(table.to_dicts())
+        return
+    columns = pl.struct("value", "low", "high")
+    shown = columns.map_elements(lambda row: _with_interval(**row), return_dtype=pl.String)
+    index = ["criterion", "task", "set", "images", "first", "second", "both"]
+    wide = table.with_columns(shown=shown).pivot("metric", index=index, values="shown")
+    rows = wide.filter(pl.any_horizontal(pl.col("jaccard", "kappa").is_not_null())).rows()
+    print_table("Agreement of the suites", wide.columns, rows, left=3)
+    note("precision: the share of the first set that is in the second; recall: the reverse")
 
 
 def print_overlap(overlap: list[dict[str, Any]]) -> None:
@@ -177,6 +230,11 @@ def _cues(suite: Suite, task: str) -> str:
         if record.cues.get(task):
             return ", ".join(cue for cue, _ in record.cues[task])
     return "–"
+
+
+def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    number = "–" if value is None else f"{value:.3g}"
+    return number if low is None else f"{number} [{low:.2f}, {high:.2f}]"
 
 
 def _starred(value: float | None, tied: bool) -> str | None:

@@ -12,18 +12,9 @@ import polars as pl
 from nooch.errors import ParameterError
 
 __all__ = [
-    "BOOLEAN",
-    "KINDS",
-    "NUMBER",
-    "Term",
-    "as_boolean",
-    "as_number",
-    "column",
-    "compare",
-    "json_values",
-    "literal",
-    "unseen",
-]
+    "BOOLEAN", "KINDS", "NUMBER", "Term", "as_boolean", "as_number", "column", "compare",
+    "json_values", "literal", "unseen",
+]  # fmt: skip
 
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"

@@ -1,6 +1,6 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
-from nooch.data.class_names import class_name, embedding_precision
+from nooch.data.array_files import embedding_precision
 from nooch.data.coverage import Gaps
 from nooch.data.data_files import (
     encode_header,
@@ -10,21 +10,8 @@ from nooch.data.data_files import (
     read_arrays,
     read_table,
 )
-from nooch.data.dataset import (
-    Dataset,
-    ImageId,
-    as_dataset,
-    load_dataset,
-    open_dataset,
-    position_of,
-)
-from nooch.data.dataset_folder import (
-    PartRecord,
-    divide,
-    save_dataset,
-    seal_dataset,
-    write_part,
-)
+from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
+from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.table_schema import (
     ALL,
@@ -34,38 +21,14 @@ from nooch.data.table_schema import (
     KINDS,
     SPLITS,
     check_file_names,
+    class_name,
     identifiers,
 )
 
 __all__ = [
-    "ALL",
-    "ANNOTATED",
-    "COLUMN_OF_KIND",
-    "CORE_COLUMNS",
-    "KINDS",
-    "SPLITS",
-    "Dataset",
-    "Gaps",
-    "ImageId",
-    "PartRecord",
-    "apply_split",
-    "as_dataset",
-    "check_file_names",
-    "class_name",
-    "divide",
-    "embedding_precision",
-    "encode_header",
-    "id_column",
-    "identifiers",
-    "load_dataset",
-    "load_header",
-    "named_splits",
-    "open_dataset",
-    "parquet_bytes",
-    "position_of",
-    "read_arrays",
-    "read_table",
-    "save_dataset",
-    "seal_dataset",
-    "write_part",
-]
+    "ALL", "ANNOTATED", "COLUMN_OF_KIND", "CORE_COLUMNS", "KINDS", "SPLITS", "Dataset", "Gaps",
+    "ImageId", "PartRecord", "apply_split", "as_dataset", "check_file_names", "class_name",
+    "divide", "embedding_precision", "encode_header", "id_column", "identifiers", "load_dataset",
+    "load_header", "named_splits", "open_dataset", "parquet_bytes", "position_of", "read_arrays",
+    "read_table", "save_dataset", "seal_dataset", "write_part",
+]  # fmt: skip

@@ -16,13 +16,9 @@ from nooch.errors import FormatError, InputError, ParameterError
 from nooch.files import Place
 
 __all__ = [
-    "UNREADABLE_ARRAY",
-    "check_embedding_name",
-    "load_embedding",
-    "read_array",
-    "save_embedding",
-    "write_array",
-]
+    "UNREADABLE_ARRAY", "check_embedding_name", "embedding_precision", "load_embedding",
+    "read_array", "save_embedding", "write_array",
+]  # fmt: skip
 
 _AGAIN = "write the dataset again"
 
@@ -133,3 +129,13 @@ def load_embedding(
             remedy=_AGAIN,
         )
     return values
+
+
+def embedding_precision(name: str) -> str:
+    """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown``
+    for other embeddings.
+
+    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier
+    versions too.
+    """
+    return {"fp32": "float32", "bf16": "bf16"}.get(name.rpartition("-")[2], "unknown")

@@ -26,20 +26,9 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.files import DATASET_MARKER, Place
 
 __all__ = [
-    "KNOWN",
-    "UNKNOWN",
-    "Gaps",
-    "areas_table",
-    "check_annotated",
-    "check_kinds",
-    "exceptions_of",
-    "exceptions_table",
-    "gaps_of",
-    "no_exceptions",
-    "pairs_matrix",
-    "rows_of",
-    "unannotated",
-]
+    "KNOWN", "UNKNOWN", "Gaps", "areas_table", "check_annotated", "check_kinds", "exceptions_of",
+    "exceptions_table", "gaps_of", "no_exceptions", "pairs_matrix", "rows_of", "unannotated",
+]  # fmt: skip
 
 KNOWN, UNKNOWN = 1, -1
 """Values of exceptions."""

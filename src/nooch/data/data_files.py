@@ -20,18 +20,9 @@ from nooch.errors import FormatError, InputError, some_of
 from nooch.files import Place, local_path, read_bytes
 
 __all__ = [
-    "TABLE_ENDINGS",
-    "are_exact_integers",
-    "checked_read",
-    "encode_header",
-    "id_column",
-    "load_header",
-    "parquet_bytes",
-    "read_arrays",
-    "read_table",
-    "table_files",
-    "table_of",
-]
+    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "encode_header", "id_column",
+    "load_header", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of",
+]  # fmt: skip
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:

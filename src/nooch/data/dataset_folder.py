@@ -40,18 +40,9 @@ from nooch.files import DATASET_MARKER, atomic_folder, replace_file
 from nooch.version import __version__
 
 __all__ = [
-    "Header",
-    "PartRecord",
-    "add_embedding_files",
-    "divide",
-    "file_record",
-    "read_header",
-    "rows_of_parts",
-    "save_dataset",
-    "seal_dataset",
-    "write_part",
-    "write_table",
-]
+    "Header", "PartRecord", "add_embedding_files", "divide", "file_record", "read_header",
+    "rows_of_parts", "save_dataset", "seal_dataset", "write_part", "write_table",
+]  # fmt: skip
 
 
 class PartRecord(msgspec.Struct):

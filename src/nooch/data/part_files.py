@@ -48,15 +48,9 @@ from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 
 __all__ = [
-    "FORMAT_VERSION",
-    "FileRecord",
-    "Header",
-    "PartFiles",
-    "check_file",
-    "file_record",
-    "open_parts",
-    "read_header",
-]
+    "FORMAT_VERSION", "FileRecord", "Header", "PartFiles", "check_file", "file_record",
+    "open_parts", "read_header",
+]  # fmt: skip
 
 FORMAT_VERSION = 2
 """Version 2 records what was annotated; in version 1 every class counts as annotated."""

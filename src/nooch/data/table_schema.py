@@ -16,34 +16,13 @@ from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
-    "ALL",
-    "ANNOTATED",
-    "AREAS",
-    "CAPTIONS",
-    "COLUMN_OF_KIND",
-    "CONFIDENCES",
-    "CORE_COLUMNS",
-    "EXCEPTIONS",
-    "IMAGES",
-    "IMPORT_AGAIN",
-    "KINDS",
-    "NAMES",
-    "SPLITS",
-    "Column",
-    "Schema",
-    "check_areas",
-    "check_captions",
-    "check_classes",
-    "check_columns",
-    "check_file_names",
-    "check_images",
-    "complete_columns",
-    "dataset_error",
-    "identifiers",
-    "is_ascending",
-    "type_name",
+    "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CONFIDENCES", "CORE_COLUMNS",
+    "EXCEPTIONS", "IMAGES", "IMPORT_AGAIN", "KINDS", "NAMES", "SPLITS", "Column", "Schema",
+    "check_areas", "check_captions", "check_classes", "check_columns", "check_file_names",
+    "check_images", "class_name", "complete_columns", "dataset_error", "identifiers",
+    "is_ascending", "type_name",
     "unsafe_names",
-]
+]  # fmt: skip
 
 SPLITS = ("train", "valid", "test")
 ALL = "all"
@@ -280,6 +259,14 @@ def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> Non
         f"class {classes[column]} has area {area:.6g} in image {image}",
         allowed=f"{allowed}; NaN where unknown",
     )
+
+
+def class_name(text: str, where: object = None) -> str:
+    """A class name as COCO-Stuff spells it: spaces become underscores ("fire_hydrant")."""
+    name = "_".join(text.split())
+    if not name:
+        raise InputError("a class has an empty name", where=where)
+    return name
 
 
 def check_classes(classes: Sequence[str]) -> None:

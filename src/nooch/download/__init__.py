@@ -6,13 +6,6 @@ from nooch.download.http_requests import Patience
 from nooch.download.zip_extraction import unpack
 
 __all__ = [
-    "COLLECTIONS",
-    "Collection",
-    "Downloaded",
-    "Obtained",
-    "Patience",
-    "Remote",
-    "collection",
-    "download",
-    "unpack",
-]
+    "COLLECTIONS", "Collection", "Downloaded", "Obtained", "Patience", "Remote", "collection",
+    "download", "unpack",
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import urllib.parse
 import urllib.request
@@ -21,20 +22,17 @@ from urllib3.response import BaseHTTPResponse
 from nooch.version import __version__
 
 __all__ = [
-    "Client",
-    "MirrorError",
-    "Pace",
-    "Patience",
-    "RangeError",
-    "RetryError",
-    "read_block",
+    "Client", "MirrorError", "Pace", "Patience", "RangeError", "RetryError", "read_block",
     "redirected",
-]
+]  # fmt: skip
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _BLOCK = 1 << 20
+_MOST_REPLY = 1 << 24
+_KEPT = 64
+"""Connections to a host that are kept open."""
 _HOPELESS = (
     exceptions.SSLError,
     exceptions.LocationParseError,
@@ -69,6 +67,7 @@ class Patience:
         backoff: seconds before the second attempt, doubled each time; ``longest`` caps it and a
             server's Retry-After.
         slowest: bytes in ``window`` seconds below which a connection counts as stalled.
+        jitter: part of a wait that is added at random, at most.
         wait: called with seconds to wait.
     """
 
@@ -79,12 +78,14 @@ class Patience:
     longest: float = 60.0
     slowest: int = 1 << 16
     window: float = 60.0
-    wait: Callable[[float], None] = time.sleep
+    jitter: float = 0.0
+    wait: Callable[[float], object] = time.sleep
 
     def before_attempt(self, failures: int, after: float | None) -> None:
         """Wait after so many failures in a row."""
         seconds = self.backoff * 2 ** max(0, failures - 1) if after is None else after
-        self.wait(min(self.longest, seconds))
+        spread = random.uniform(1, 1 + self.jitter)  # noqa: S311 - no secret
+        self.wait(min(self.longest, seconds) * spread)
 
 
 @dataclass
@@ -106,7 +107,9 @@ class Pace:
 
 
 class Client:
-    """Requests over http and https with connection pools; proxy variables are respected."""
+    """Requests over http and https with connection pools, which threads may share; proxy
+    variables are respected.
+    """
 
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
@@ -129,30 +132,55 @@ class Client:
         RangeError, MirrorError: by what may help.
         """
         for _ in range(_MOST_REDIRECTS + 1):
-            response = self._request(url, headers)
-            try:
+            with self._response("GET", url, headers) as response:
                 if response.status in {200, 206}:
                     yield response
                     return
                 if response.status not in _REDIRECTS:
                     raise _refusal(response)
                 url = redirected(url, response.headers.get("Location"))
-            finally:
-                # ends the connection unless the body was read to its end; then it is kept
-                response.close()
-                response.release_conn()
         raise MirrorError(f"redirects more than {_MOST_REDIRECTS} times")
 
-    def _request(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """Status and content of the response to a POST, whole within ``patience.read`` seconds.
+
+        Raises RetryError where the server is busy or breaks off. MirrorError: no such server, or a
+        redirect, which is not followed: headers may hold a key.
+        """
+        until = time.monotonic() + self.patience.read
+        with self._response("POST", url, headers, body) as response:
+            if response.status in _REDIRECTS:
+                target = redirected(url, response.headers.get("Location"))
+                raise MirrorError(f"redirects to {target[:200]!r}, which is not followed")
+            if response.status in _BUSY:
+                raise _refusal(response)
+            content = b""
+            while block := read_block(response):
+                content += block
+                if len(content) > _MOST_REPLY or time.monotonic() > until:
+                    raise RetryError(f"sends {len(content):,} bytes, and no end")
+            return response.status, content
+
+    @contextmanager
+    def _response(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Iterator[BaseHTTPResponse]:
         sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
         timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
         try:
             plain: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
-            return self._pool(url).request("GET", url, headers=sent, timeout=timeout, **plain)
+            sending: dict[str, Any] = {"headers": sent, "body": body, "timeout": timeout}
+            response = self._pool(url).request(method, url, **sending, **plain)
         except (*_HOPELESS, ValueError) as error:
             raise MirrorError(_words(error)) from error
         except HTTPError as error:
             raise RetryError(_words(error)) from error
+        try:
+            yield response
+        finally:
+            # ends the connection unless the body was read to its end; then it is kept
+            response.close()
+            response.release_conn()
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         parts = urllib.parse.urlsplit(url)
@@ -160,7 +188,7 @@ class Client:
         if proxy and (urllib.request.proxy_bypass(parts.hostname or "") or parts.hostname is None):
             proxy = None
         if proxy not in self._pools:
-            self._pools[proxy] = _proxied(proxy) if proxy else urllib3.PoolManager()
+            self._pools[proxy] = _proxied(proxy) if proxy else urllib3.PoolManager(maxsize=_KEPT)
         return self._pools[proxy]
 
 
@@ -176,7 +204,7 @@ def _proxied(proxy: str) -> urllib3.ProxyManager:
     address = proxy if "://" in proxy else f"http://{proxy}"
     user, at, _ = urllib.parse.urlsplit(address).netloc.rpartition("@")
     headers = urllib3.make_headers(proxy_basic_auth=urllib.parse.unquote(user)) if at else None
-    return urllib3.ProxyManager(address, proxy_headers=headers)
+    return urllib3.ProxyManager(address, proxy_headers=headers, maxsize=_KEPT)
 
 
 def redirected(url: str, location: str | None) -> str:

@@ -22,17 +22,9 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported, is_named
 
 __all__ = [
-    "ENCODERS",
-    "EmbeddingFile",
-    "Encoder",
-    "caption_means",
-    "distinct_captions",
-    "embed_captions",
-    "encode_texts",
-    "encoder",
-    "load_embedding",
-    "open_embedding",
-]
+    "ENCODERS", "EmbeddingFile", "Encoder", "caption_means", "distinct_captions", "embed_captions",
+    "encode_texts", "encoder", "load_embedding", "open_embedding",
+]  # fmt: skip
 
 ENCODERS = MappingProxyType(
     {

@@ -16,11 +16,11 @@ from nooch.challenge.suite import SetRecord
 from nooch.data import ImageId
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import context_rates, headline
+from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 
-__all__ = ["AskedSample", "answers_as_predictions", "context_lines"]
+__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers"]
 
 Key = tuple[str, str, str]
 
@@ -67,42 +67,36 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         in_words=in_words,
         read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
         notes=tuple(answers.notes),
+        said=frame,
     )
 
 
-def context_lines(
-    run: Predictions, suite: Suite, keys: Sequence[tuple[str, str, str]], bootstrap: int, seed: int
-) -> list[str]:
-    """A line per criterion: how often the run says yes to an absent object, by context.
+def rates_of_answers(
+    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
+) -> dict[tuple[str, str], ContextRates]:
+    """(run, criterion) -> how often the run says yes, by context.
 
     Args:
-        run: with ``weights``.
+        runs: those with ``said`` count.
         suite: the suite, with the images that were asked about alone.
         keys: (criterion, task, split) of its sets that are scored.
         bootstrap: resamples for the intervals; 0 for Wilson's.
         seed: of the resamples.
     """
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for key in keys:
-        if key[1] not in run.tasks or run.weights is None:
-            continue
-        challenge, row = suite.set(*key), run.tasks.index(key[1])
-        said = pl.DataFrame(
-            {
-                "image_id": run.image_ids.cast(challenge.image_ids.dtype, strict=False),
-                "yes": run.values[row] > 0.5,
-                "weight": run.weights[row],
-            }
-        ).filter(pl.col("weight") > 0)
-        parts.setdefault(key[0], []).append(said.join(challenge.cell_frame, on="image_id"))
-    lines = []
-    for criterion, frames in parts.items():
-        rows = pl.concat(frames)
-        if rows.height:
-            rates = context_rates(rows, bootstrap=bootstrap, seed=seed)
-            if line := headline(rates, "yes to"):
-                lines.append(f"{run.run}, {criterion}: {line}")
-    return lines
+    rates = {}
+    answered = [(run.run, run.said) for run in runs if run.said is not None]
+    yes = (pl.col("value") > 0.5).fill_null(value=False)
+    cells = {
+        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
+    }
+    for run, said in answered:
+        for criterion, frame in cells.items():
+            ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
+            rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
+            if rows.height:
+                rates[run, criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
+    return rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +158,7 @@ class AskedSample:
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
-        notes = _about(weights)
+        notes = _about(suite, keys, weights) if weights else []
         if overlay is not None:
             number = counted(len(wrong), "corrected label")
             notes.append(f"{number}: these images are left out of the sets of their task")
@@ -185,13 +179,16 @@ def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]
     return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
 
 
-def _about(weights: Mapping[str, pl.DataFrame]) -> list[str]:
-    if not weights:
-        return []
-    number = sum(frame.height for frame in weights.values())
+def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
+    asked = of = 0
+    for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
+        ids = suite.image_ids(key for key in keys if key[1:] == place)
+        known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
+        asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())
-    whole = ", weighted to the challenge sets" if unequal else ""
-    return [f"{number:,} images and tasks were asked about; scores are of these{whole}"]
+    more = ", weighted to the challenge sets" if unequal else ""
+    part = f"all {of:,}" if asked == of else f"a sample of {asked:,} of {of:,}"
+    return [f"asked about {part} images and tasks; scores are of these{more}"]
 
 
 def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
@@ -206,9 +203,10 @@ def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
         first = first or (run.run, frame)
         if not frame.equals(first[1]):
             raise InputError(
-                f"runs {first[0]} and {run.run} were asked about different images",
+                f"runs {first[0]} and {run.run} were asked about different images, or these have"
+                " other weights",
                 where=f"task {task}",
-                allowed="runs with the same questions",
+                allowed="runs with the same questions and weights",
                 remedy="evaluate them separately",
             )
     return first[1] if first else None

@@ -66,6 +66,23 @@ class ContextRates:
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides={**schema, "reason": pl.String})
 
+    def minus(self, baseline: ContextRates) -> pl.DataFrame:
+        """``measure, subset, difference, low, high, n, reason``: the estimates less those of a
+        baseline, whose images, tasks and resamples are the same.
+        """
+        low = high = np.full(len(_PLACES), np.nan)
+        if self.replicates.shape[1]:
+            low, high, _ = intervals(self.replicates - baseline.replicates)
+        known, defined = baseline.frame(), pl.col("value").is_not_null()
+        pairs = self.frame().with_columns(
+            pl.col("value") - known["value"],
+            pl.coalesce("reason", known["reason"]),
+            low=pl.Series(low).fill_nan(None),
+            high=pl.Series(high).fill_nan(None),
+        )
+        bounds = pl.when(defined).then(pl.col("low", "high"))
+        return pairs.with_columns(bounds).rename({"value": "difference"})
+
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, their ratios and odds ratios.

@@ -18,8 +18,9 @@ from nooch.answers import read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, context_lines
+from nooch.evaluation.asked_sample import AskedSample, rates_of_answers
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.context_rates import ContextRates, headline
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
@@ -54,7 +55,7 @@ from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress, options_from
 
-__all__ = ["EvaluateOptions", "evaluate"]
+__all__ = ["EvaluateOptions", "evaluate", "sample_of"]
 
 _Key = tuple[str, str, str]
 _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
@@ -149,17 +150,16 @@ def evaluate(
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
     asked = _resolved(asked, suite, runs, conditions)
-    criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
     splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
-    wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
-    if not wanted:
-        # raises with the reason
-        suite.record(criteria[0], tasks[0], splits[0])
-    sample = _sample(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
+    wanted = suite.select_keys(asked.criteria or (), tasks)
+    sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    for run in runs if sample.weights else ():
-        notes += context_lines(run, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    contexts: dict[tuple[str, str], ContextRates] = {}
+    if sample.weights:
+        contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
+    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
     notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
@@ -184,10 +184,10 @@ def evaluate(
     settings["dataset"] = suite.header.dataset.fingerprint
     settings |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
-    return Scores(table, differences, notes, settings, verdicts)
+    return Scores(table, differences, notes, settings, verdicts, contexts)
 
 
-def _sample(
+def sample_of(
     suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
 ) -> AskedSample:
     """The suite as far as it was asked about, and as the file of corrected labels agrees."""
@@ -327,16 +327,13 @@ def _resolved(
     return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
 
 
-def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    for name in given or ():
-        check_one_of(kind, name, known, owner="the suite")
-    return list(known) if given is None else [name for name in known if name in given]
-
-
 def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] | None) -> list[str]:
     """The tasks asked for, by default all of the suite, that a run has predictions for."""
-    wanted = _names("task", asked, suite.tasks)
-    tasks = [task for task in wanted if any(task in run.tasks for run in runs)]
+    for task in asked or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+    predicted = {task for run in runs for task in run.tasks}
+    predicted &= set(suite.tasks if asked is None else asked)
+    tasks = [task for task in suite.tasks if task in predicted]
     if not tasks:
         raise InputError(
             f"there are no predictions for {some_of(asked or suite.tasks)}",

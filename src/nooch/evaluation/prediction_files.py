@@ -79,7 +79,13 @@ def load_predictions(
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
         label = name or (str(part) if whole else None)
         if isinstance(part, str | Path) and holds_answers(part):
-            of_part = [_answers(part, label, suite, how)]
+            about = suite or images.data
+            if about is None:
+                raise InputError(
+                    "holds answers, which need the suite that they are about", where=part
+                )
+            said = read_answers(part, about, questions=how.questions, rule=how.rule, run=label)
+            of_part = [answers_as_predictions(said, how.unknown)]
         else:
             of_part = _read(part, label, tasks, images, how)
             of_part = [images.match(run, ignore_unknown=ignore) for run in of_part]
@@ -104,16 +110,6 @@ def described(runs: Sequence[Predictions]) -> str:
     facts = [f"{len(runs):,} runs"] if len(runs) > 1 else []
     facts += [f"{n:,} images", *dict.fromkeys(run.read for run in runs if run.read)]
     return f"Predictions: {', '.join(facts)}"
-
-
-def _answers(
-    path: str | Path, name: str | None, suite: Suite | None, how: PredictionFormat
-) -> Predictions:
-    """The run of a file of answers in words."""
-    if suite is None:
-        raise InputError("holds answers, which need the suite that they are about", where=path)
-    read = read_answers(path, suite, questions=how.questions, rule=how.rule, run=name)
-    return answers_as_predictions(read, how.unknown)
 
 
 def _is_one(source: PredictionSource) -> bool:

@@ -48,6 +48,7 @@ class Predictions:
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
             was not asked about; or None, where all images have predictions.
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
+        said: of answers: their frame, with the model's words (see ``nooch.answers.Answers``).
     """
 
     run: str
@@ -63,6 +64,7 @@ class Predictions:
     images_of: str = ""
     weights: NDArray[np.float64] | None = None
     in_words: bool = False
+    said: pl.DataFrame | None = None
 
     @classmethod
     def of(

@@ -13,11 +13,19 @@ from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.bootstrap import MOST_RESAMPLES
+from nooch.evaluation.context_rates import ContextRates
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.metrics import ALL_METRICS
 
-__all__ = ["Scores", "check_scoring", "differences_table", "scores_table", "without_easy"]
+__all__ = [
+    "ComparedRuns",
+    "Scores",
+    "check_scoring",
+    "differences_table",
+    "scores_table",
+    "without_easy",
+]
 
 _SHOWN = {
     "auc": ("hard", "easy"),
@@ -31,7 +39,24 @@ _TEXTS = ("run", "baseline", "criterion", "task", "split", "subset", "cue", "gro
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scores(TabularResult):
+class ComparedRuns(TabularResult):
+    """Values of runs, and what each has more than a baseline run.
+
+    Attributes:
+        table: the values, a row for each.
+        differences: the same for each run minus the baseline run.
+        notes: what a reader should know.
+        settings: how the values were made (JSON-like).
+    """
+
+    table: pl.DataFrame
+    differences: pl.DataFrame
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(ComparedRuns):
     """What runs score on a suite.
 
     Attributes:
@@ -43,16 +68,12 @@ class Scores(TabularResult):
             over ``n_tasks`` tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
             difference, low, high``.
-        notes: what a reader should know.
-        settings: how the scores were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
+        contexts: (run, criterion) -> how often the run says yes in each context, of answers.
     """
 
-    table: pl.DataFrame
-    differences: pl.DataFrame
-    notes: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ConditionVerdict] = ()
+    contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
 
     @property
     def display(self) -> DisplayTable:

@@ -58,7 +58,7 @@ class ImageLosses:
         suite: the suite.
         runs: folders of runs of the suite, each with its results.
         predictions: outputs of other models; seeds of a method count as one, and they are the same
-            under all criteria.
+            under all criteria. Words alone have no losses.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ImageLosses:
         predictions: Sequence[Predictions] = (),
     ) -> None:
         self._criteria = suite.criteria
-        self._predictions = predictions
+        self._predictions = [run for run in predictions if not run.in_words]
         self._chosen: dict[tuple[str, str], dict[str, tuple[RunsFolder, str]]] = {}
         self._jobs: dict[tuple[Path, str, str, str], list[str]] = {}
         listed = [key[0] for key in suite.keys]
@@ -89,7 +89,7 @@ class ImageLosses:
     def methods(self) -> list[str]:
         """All methods with losses of some image."""
         names = [method for chosen in self._chosen.values() for method in chosen]
-        return in_order([*names, *(_method(run) for run in self._predictions)])
+        return in_order([*names, *(run.method or run.run for run in self._predictions)])
 
     def of(
         self, task: str, images: SplitImages, labels: NDArray[np.bool_]
@@ -122,16 +122,11 @@ class ImageLosses:
         of_methods: dict[str, list[Predictions]] = {}
         for run in self._predictions:
             if task in run.tasks:
-                of_methods.setdefault(_method(run), []).append(run)
+                of_methods.setdefault(run.method or run.run, []).append(run)
         for method, runs in of_methods.items():
-            frames = [_frame(run, task) for run in runs]
+            frames = [
+                pl.DataFrame({"image_id": r.image_ids, "value": r.values[r.tasks.index(task)]})
+                for r in runs
+            ]
             outputs[method] = MethodOutputs(method, frames, runs[0].scale)
         return {method: outputs[method] for method in in_order(outputs)}
-
-
-def _method(run: Predictions) -> str:
-    return run.method or run.run
-
-
-def _frame(run: Predictions, task: str) -> pl.DataFrame:
-    return pl.DataFrame({"image_id": run.image_ids, "value": run.values[run.tasks.index(task)]})

@@ -14,7 +14,7 @@ from nooch.challenge import ChallengeSet, Suite
 from nooch.data import Dataset
 from nooch.evaluation.predictions import positions
 
-__all__ = ["SplitImages"]
+__all__ = ["SplitImages", "cut_text"]
 
 _LONGEST = 2000
 _MOST_CAPTIONS = 10
@@ -65,9 +65,10 @@ class SplitImages:
         captions: dict[Any, list[str]] = {}
         if self.data is not None and self.data.captions is not None:
             for image_id, text in self.data.captions.select("image_id", "caption").iter_rows():
-                captions.setdefault(image_id, []).append(_cut(text))
+                captions.setdefault(image_id, []).append(cut_text(text))
         return [captions.get(image_id, [])[:_MOST_CAPTIONS] for image_id in self.ids]
 
 
-def _cut(text: str) -> str:
+def cut_text(text: str) -> str:
+    """The first 2,000 characters, and how many there are."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} characters)"

@@ -18,8 +18,8 @@ __all__ = ["UNKNOWN", "TaskView", "labels_of", "task_view"]
 Floats = NDArray[np.float64]
 
 UNKNOWN = 255
-"""Label of an image that no set of the task has, or in which the class was not annotated."""
-_NONE = 255
+"""Label of an image that no set of the task has, or in which the class was not annotated; mark of
+one without a verdict."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
     for criterion in suite.criteria:
         if (criterion, task, images.split) in suite.keys:
             challenge = suite.set(criterion, task, images.split)
-            marks[criterion] = images.spread(challenge, challenge.subset, _NONE)
+            marks[criterion] = images.spread(challenge, challenge.subset, UNKNOWN)
             if challenge.support is not None:
                 support[criterion] = images.spread(challenge, challenge.support, np.nan)
     return TaskView(

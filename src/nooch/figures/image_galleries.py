@@ -28,13 +28,8 @@ from nooch.report.figure_style import SHEET_FORMATS, encoded
 from nooch.shared_types import options_from
 
 __all__ = [
-    "ContactSheetOptions",
-    "Gallery",
-    "PanelImages",
-    "SheetSource",
-    "contact_sheet",
-    "save_gallery",
-]
+    "ContactSheetOptions", "Gallery", "PanelImages", "SheetSource", "contact_sheet", "save_gallery",
+]  # fmt: skip
 
 NOT_SHADED = (
     "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"

@@ -37,14 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 __all__ = [
-    "ALL_FIGURES",
-    "FIGURES",
-    "Figure",
-    "Sources",
-    "check_figures",
-    "figure_data",
-    "save_figures",
-]
+    "ALL_FIGURES", "FIGURES", "Figure", "Sources", "check_figures", "figure_data", "save_figures",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
+from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import (
     Combination,
     Criterion,
@@ -109,39 +110,60 @@ def find(
     folder, data = data, as_dataset(data)
     if asked.path is None and not isinstance(folder, Dataset):
         asked = replace(asked, path=recorded_path(folder, target))
-    criteria = named_criteria(criteria, data.embedding_names)
-    working = _working_target(data, target, map)
-    search, images = _fitted_search(data, criteria, asked, working, map, progress)
-    with (
-        contextlib.nullcontext(_in_memory(search, images, progress))
-        if working is None
-        else _in_files(search, data, working, map, progress)
-    ) as (marked, read):
-        known = data.provenance
-        area, licenses = known.get("area"), known.get("licenses", [])
-        record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
-        stability = _stability(search, data, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read)
+    search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
+    with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
+        suite = Suite(_header(search, work, marked, asked), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
-        if target is None:
-            suite.dataset = data
-            return suite
-        progress("writing", 0, 1)
-        save_suite(suite, target, overwrite=overwrite)
-    # a find with other options may have left files there, too
-    for what in ("finding", "summing"):
-        remove_leftovers(target, what, "finding this suite")
-    progress("writing", 1, 1)
-    suite = load_suite(target)
+        if target is not None:
+            progress("writing", 0, 1)
+            save_suite(suite, target, overwrite=overwrite)
+    if target is not None:
+        # a find with other options may have left files there, too
+        for what in ("finding", "summing"):
+            remove_leftovers(target, what, _DOING)
+        progress("writing", 1, 1)
+        suite = load_suite(target)
     suite.dataset = data
     return suite
 
 
-def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None:
-    """The suite folder whose intermediate files are stored next to it; None: all is in memory."""
+@dataclass(frozen=True)
+class _Work:
+    """What a find works on, and where.
+
+    Attributes:
+        data: the dataset, in memory without a ``target``.
+        target: the suite folder next to which intermediate files are stored; None: all is in
+            memory.
+        map: as for ``find``; ``progress`` likewise.
+    """
+
+    data: Dataset
+    target: Path | None
+    map: Map
+    progress: Progress
+
+    def reading(self, criteria: Iterable[Any]) -> _Work:
+        """With what criteria read in memory, or the parts of the dataset as they are.
+
+        Raises ParameterError for an embedding that the dataset lacks.
+        """
+        for kind in [kind for one in criteria for kind in reads_of([one]) or ()]:
+            if kind.startswith("embeddings/"):
+                name = kind.partition("/")[2]
+                check_one_of("embedding", name, self.data.embedding_names, owner="the dataset")
+        return self if self.target else replace(self, data=self.data.in_memory(reads_of(criteria)))
+
+    def tracked(self, do: Callable[[Any], Any], items: Sequence[Any], what: str) -> Iterator[Any]:
+        """What is done with items, in their order, with progress."""
+        return tracked(self.map(do, items), len(items), what, self.progress)
+
+
+def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -> _Work:
+    """Files are used for several parts or an engine. Raises ParameterError where it has none."""
     if map is builtins.map:
-        return target if data.n_parts > 1 else None
+        return _Work(data, target if data.n_parts > 1 else None, map, progress)
     if target is None or data.folder is None:
         missing = "no folder to write the suite to" if target is None else "a dataset in memory"
         raise ParameterError(
@@ -149,61 +171,40 @@ def _working_target(data: Dataset, target: Path | None, map: Map) -> Path | None
             allowed="a dataset of open_dataset, and `out`, which they can all reach",
             remedy="leave out `map` to find in this process",
         )
-    return target
+    return _Work(data, target, map, progress)
 
 
-def _fitted_search(
-    data: Dataset,
-    criteria: Mapping[str, Criterion | Fitted | Combination],
-    asked: FindOptions,
-    working: Path | None,
-    map: Map,
-    progress: Progress,
-) -> tuple[Search, Dataset]:
-    """What to search for, with fitted criteria; and the dataset, in memory unless ``working``."""
+def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search, _Work]:
+    """What to search for, with fitted criteria; and the work with what these read."""
+    data = work.data
+    criteria = named_criteria(wanted, data.embedding_names)
     names = resolve_tasks(data.classes, asked.tasks)
     splits = splits_to_search(data.splits, asked.splits)
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
     check_thresholds(tables, names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
-    _check_embeddings(data, base.values())
-    images = data.in_memory(reads_of(base.values())) if working is None else data
-    fitted = _fit(images, base, names, working, map, progress)
+    fitting = work.reading(base.values())
+    fitted = _fit(fitting, base, names)
     search = Search(fitted, criteria, names, splits, asked.match)
     if not asked.allow_unannotated:
         check_fit(fitted, base, names)
-    _check_embeddings(data, fitted.values())
-    if working is None and reads_of(fitted.values()) != reads_of(base.values()):
-        images = data.in_memory(reads_of(fitted.values()))
-    return search, images
-
-
-def _check_embeddings(data: Dataset, criteria: Iterable[Any]) -> None:
-    """Raise a ParameterError for an embedding that criteria read and the dataset lacks."""
-    for kind in [kind for one in criteria for kind in reads_of([one]) or ()]:
-        if kind.startswith("embeddings/"):
-            name = kind.partition("/")[2]
-            check_one_of("embedding", name, data.embedding_names, owner="the dataset")
+    same = reads_of(fitted.values()) == reads_of(base.values())
+    return search, fitting if same else work.reading(fitted.values())
 
 
 def _fit(
-    data: Dataset,
-    criteria: Mapping[str, Criterion | Fitted],
-    tasks: Sequence[str],
-    working: Path | None,
-    map: Map,
-    progress: Progress,
+    work: _Work, criteria: Mapping[str, Criterion | Fitted], tasks: Sequence[str]
 ) -> dict[str, Fitted]:
     """Fitted criteria by name; those that are fitted already stay as they are."""
     wanted = {name: c for name, c in criteria.items() if not isinstance(c, Fitted)}
     for name, criterion in wanted.items():
-        _check_fitting(data, name, criterion, tasks)
+        _check_fitting(work.data, name, criterion, tasks)
     fitted: dict[str, Any] = dict(criteria)
     if wanted:
-        fitted |= _summed(data, wanted, tasks, working, map, progress)
+        fitted |= _summed(work, wanted, tasks)
     for name, criterion in wanted.items():
         if isinstance(criterion, Summable):
-            fitted[name] = criterion.finish(fitted[name], data.classes, tasks)
+            fitted[name] = criterion.finish(fitted[name], work.data.classes, tasks)
     return fitted
 
 
@@ -231,29 +232,22 @@ def training_part(data: Dataset, name: str) -> Dataset:
     )
 
 
-def _summed(
-    data: Dataset,
-    criteria: Mapping[str, Any],
-    tasks: Sequence[str],
-    working: Path | None,
-    map: Map,
-    progress: Progress,
-) -> dict[str, Any]:
+def _summed(work: _Work, criteria: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, Any]:
     """Statistics of all parts by criterion, added up at once: memory does not grow with parts."""
-    folder = None
+    data, folder = work.data, None
     total: dict[str, Any] = {}
-    if working is not None:
+    if work.target is not None:
         known = {
             "criteria": {name: [*code_of(c), repr(c)] for name, c in criteria.items()},
             "tasks": list(tasks),
         }
-        folder = intermediate_folder(working, "summing", data.header, known)
-    part_sums, n_parts = partial(_part_sums, data, criteria, tuple(tasks), folder), data.n_parts
+        folder = intermediate_folder(work.target, "summing", data.header, known)
+    of_part = partial(_part_sums, data, criteria, tuple(tasks), folder)
     with contextlib.nullcontext() if folder is None else held(folder, _DOING):
-        for sums in tracked(map(part_sums, range(n_parts)), n_parts, "summing parts", progress):
+        for sums in work.tracked(of_part, range(data.n_parts), "summing parts"):
             for name, state in sums.items():
-                before = [total[name]] if name in total else []
-                total[name] = criteria[name].merge([*before, state]) if before else state
+                both = [total[name], state] if name in total else []
+                total[name] = criteria[name].merge(both) if both else state
     return total
 
 
@@ -297,33 +291,33 @@ def _can_be_stored(criterion: Any) -> bool:
     )
 
 
-def _in_memory(search: Search, data: Dataset, progress: Progress) -> tuple[Marked, _ReadSet]:
+@contextlib.contextmanager
+def _in_memory(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
     """Measure and mark all images in this process, one task at a time."""
-    parts = {split: data.select(split) for split in search.splits}
+    parts = {split: work.data.select(split) for split in search.splits}
     ids = {split: part.images["image_id"] for split, part in parts.items()}
     measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
     marked, sets = Marked(), {}
-    tasks = tracked(search.tasks, len(search.tasks), "marking tasks", progress)
+    tasks = tracked(search.tasks, len(search.tasks), "marking tasks", work.progress)
     for task, of_splits in zip(tasks, measures, strict=True):
         for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
             marked.add(outcome)
             if isinstance(outcome, ChallengeSet):
                 sets[outcome.criterion, outcome.task, outcome.split] = outcome
-    return marked, lambda *key: sets[key]
+    yield marked, lambda *key: sets[key]
 
 
 @contextlib.contextmanager
-def _in_files(
-    search: Search, data: Dataset, target: Path, map: Map, progress: Progress
-) -> Iterator[tuple[Marked, _ReadSet]]:
+def _in_files(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
     """Measure every part and mark every task, each a job, in a folder next to the suite."""
-    folder = intermediate_folder(target, "finding", data.header, search.content())
+    assert work.target is not None  # noqa: S101 - without one, all is in memory
+    data = work.data
+    folder = intermediate_folder(work.target, "finding", data.header, search.content())
     files = MeasureFiles(folder, data.n_parts, search)
-    n_parts, n_tasks = data.n_parts, len(search.tasks)
     with held(folder, _DOING):
-        parts = map(partial(_measure_part, data, files), range(n_parts))
-        list(tracked(parts, n_parts, "measuring parts", progress))
-        tasks = list(tracked(map(files.mark, search.tasks), n_tasks, "marking tasks", progress))
+        measure = partial(_measure_part, data, files)
+        list(work.tracked(measure, range(data.n_parts), "measuring parts"))
+        tasks = list(work.tracked(files.mark, search.tasks, "marking tasks"))
         places = {
             (record.criterion, record.task, record.split): (record, number)
             for task in tasks
@@ -382,9 +376,17 @@ def _measures(
     return Measures(labels, images.unknown_labels(task), support, by_cue, phi)
 
 
-def _stability(search: Search, data: Dataset, resamples: int) -> dict[str, Any]:
+def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:
+    """All of the suite but its rows."""
+    data, known = work.data, work.data.provenance
+    area, licenses = known.get("area"), known.get("licenses", [])
+    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
+    return search.header(record, marked, _stability(search, work, asked.stability))
+
+
+def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:
     """Criterion -> stability of its cues, of CE and where resamples were asked for."""
-    split = data.fitting_split
+    data, split = work.data, work.data.fitting_split
     if not resamples or split not in data.splits:
         return {}
     stable = {}

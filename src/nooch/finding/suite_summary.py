@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
-from nooch.criteria import FITTED, fitted_from_json
+from nooch.criteria import FittedGist
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -67,11 +67,8 @@ def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[s
 
 def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
     """Task -> (training positives left out of the fit as unannotated, of how many), where any."""
-    record = suite.header.criteria[criterion]
-    if record.kind not in FITTED or record.fitted is None:
-        return {}
-    fitted = fitted_from_json(record.kind, record.fitted)
-    return left_out({criterion: fitted}, suite.tasks)[criterion]
+    fitted = suite.header.criteria[criterion].restored()
+    return {} if fitted is None else left_out({criterion: fitted}, suite.tasks)[criterion]
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:
@@ -236,15 +233,11 @@ def _verdict(
         support = None if challenge.support is None else float(challenge.support[row])
         threshold = (challenge.positive if label else challenge.negative).threshold
         text = _rule(task, label, subset, support, threshold)
-        record = suite.header.criteria[criterion]
-        if (
-            data is not None
-            and record.fitted is not None
-            and record.kind in FITTED
-            and (record.kind != "gist" or record.fitted["embedding"] in data.embeddings)
-        ):
+        fitted = suite.header.criteria[criterion].restored()
+        embedding = fitted.criterion.embedding if isinstance(fitted, FittedGist) else None
+        if data is not None and fitted is not None and embedding in (None, *data.embeddings):
             image = data.select(rows=np.array([data.row(image_id)]))
-            text += f"; {fitted_from_json(record.kind, record.fitted).explain(image, task)}"
+            text += f"; {fitted.explain(image, task)}"
     return {
         "criterion": criterion,
         "subset": subset,

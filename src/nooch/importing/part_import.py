@@ -34,18 +34,9 @@ from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, Progress
 
 __all__ = [
-    "Imported",
-    "PartJob",
-    "PartRange",
-    "SplitJob",
-    "Work",
-    "Written",
-    "divided",
-    "groups_of",
-    "seal",
-    "split_provenance",
-    "write_parts",
-]
+    "Imported", "PartJob", "PartRange", "SplitJob", "Work", "Written", "divided", "groups_of",
+    "seal", "split_provenance", "write_parts",
+]  # fmt: skip
 
 
 class Written(msgspec.Struct):

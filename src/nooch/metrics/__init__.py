@@ -5,14 +5,6 @@ from nooch.metrics.ranking import auc, stable_order
 from nooch.metrics.subset_metrics import ALL_METRICS, ANSWER_METRICS, METRICS, Graded, Parts
 
 __all__ = [
-    "ALL_METRICS",
-    "ANSWER_METRICS",
-    "METRICS",
-    "SCALES",
-    "Graded",
-    "Parts",
-    "auc",
-    "constant_nll",
-    "nll",
-    "stable_order",
-]
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "Graded", "Parts", "auc", "constant_nll",
+    "nll", "stable_order",
+]  # fmt: skip

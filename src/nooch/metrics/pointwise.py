@@ -8,14 +8,7 @@ from scipy.special import entr, logit
 
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 
-__all__ = [
-    "SCALES",
-    "constant_nll",
-    "losses",
-    "nll",
-    "probabilities",
-    "said_positive",
-]
+__all__ = ["SCALES", "constant_nll", "losses", "nll", "probabilities", "said_positive"]
 
 Floats = NDArray[np.float64]
 

@@ -28,15 +28,9 @@ from nooch.errors import InputError, MissingExtraError, ParameterError, check_on
 from nooch.readers.image_opening import PHOTOGRAPHS, UNREADABLE, opened_image
 
 __all__ = [
-    "CODECS",
-    "check_size",
-    "choose_codec",
-    "codec_versions",
-    "decode_images",
-    "refuse_broken",
-    "rgb_image",
-    "use_one_thread",
-]
+    "CODECS", "check_size", "choose_codec", "codec_versions", "decode_images", "refuse_broken",
+    "rgb_image", "use_one_thread",
+]  # fmt: skip
 
 CODECS = ("auto", "fast", "pil")
 

@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from torch.nn import Linear, ParameterDict
 
 __all__ = [
-    "Backbones",
-    "Network",
-    "NetworkOptions",
-    "backbones",
-    "build_network",
-    "read_features",
+    "Backbones", "Network", "NetworkOptions", "backbones", "build_network", "read_features",
     "read_logits",
-]
+]  # fmt: skip
 
 Backbones = Callable[[int], Backbone]
 """Seed -> a backbone of its own, which training changes."""

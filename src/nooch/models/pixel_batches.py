@@ -18,14 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Pixels",
-    "batches_of",
-    "check_pixels",
-    "forward",
-    "parts",
-    "read_ahead",
-    "read_in_order",
-]
+    "Pixels", "batches_of", "check_pixels", "forward", "parts", "read_ahead", "read_in_order",
+]  # fmt: skip
 
 T = TypeVar("T")
 R = TypeVar("R")

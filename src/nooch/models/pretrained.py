@@ -13,14 +13,8 @@ from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 
 __all__ = [
-    "complete",
-    "placed",
-    "preprocessing_of",
-    "pretrained",
-    "quietly",
-    "refuse_lacking",
-    "silently",
-]
+    "complete", "placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "silently",
+]  # fmt: skip
 
 
 def preprocessing_of(

@@ -37,23 +37,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 """Name -> objective."""
 
 __all__ = [
-    "ERM",
-    "GDRO",
-    "IRM",
-    "OBJECTIVES",
-    "VARIANTS",
-    "BalancedSoftmax",
-    "BatchTerms",
-    "CVaR",
-    "EnvironmentReweight",
-    "Focal",
-    "LabelReweight",
-    "Objective",
-    "OnlineGDRO",
-    "Ranges",
-    "TrainingCounts",
-    "VREx",
-    "indicators",
-    "losses",
-    "residuals",
-]
+    "ERM", "GDRO", "IRM", "OBJECTIVES", "VARIANTS", "BalancedSoftmax", "BatchTerms", "CVaR",
+    "EnvironmentReweight", "Focal", "LabelReweight", "Objective", "OnlineGDRO", "Ranges",
+    "TrainingCounts", "VREx", "indicators", "losses", "residuals",
+]  # fmt: skip

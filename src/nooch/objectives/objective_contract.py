@@ -13,15 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "VARIANTS",
-    "BatchTerms",
-    "Objective",
-    "Ranges",
-    "TrainingCounts",
-    "indicators",
-    "losses",
+    "VARIANTS", "BatchTerms", "Objective", "Ranges", "TrainingCounts", "indicators", "losses",
     "residuals",
-]
+]  # fmt: skip
 
 VARIANTS = ("paper", "released")
 Ranges = Mapping[str, tuple[float, float]]

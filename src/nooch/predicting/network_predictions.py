@@ -23,13 +23,7 @@ from nooch.report.score_files import TABLE_FILES, write_file
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
-__all__ = [
-    "check_ending",
-    "find_images",
-    "predict",
-    "save_predictions",
-    "tasks_to_predict",
-]
+__all__ = ["check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
 
 
 def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[str]:

@@ -6,16 +6,6 @@ from nooch.published.sets_as_suite import Labels, published_suite, read_labels, 
 from nooch.published.suite_verification import SetAgreement, verify
 
 __all__ = [
-    "NOOCH_TASKS",
-    "Labels",
-    "PaperTask",
-    "Published",
-    "PublishedSet",
-    "SetAgreement",
-    "paper_tasks",
-    "published_suite",
-    "read_labels",
-    "read_published",
-    "unlabeled",
-    "verify",
-]
+    "NOOCH_TASKS", "Labels", "PaperTask", "Published", "PublishedSet", "SetAgreement",
+    "paper_tasks", "published_suite", "read_labels", "read_published", "unlabeled", "verify",
+]  # fmt: skip

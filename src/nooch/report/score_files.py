@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.data import parquet_bytes
 from nooch.errors import OutputError, check_one_of
-from nooch.evaluation import Scores
+from nooch.evaluation.scores import ComparedRuns
 from nooch.files import check_output_file, replace_file
 from nooch.report.score_tables import latex, markdown, tables_of
 
@@ -24,7 +24,7 @@ TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
 """Ending -> how a frame is written with it."""
 RESULT_ENDINGS = (*TABLE_FILES, ".json")
 """Endings that results with one table can be written with."""
-_WHOLE: dict[str, Callable[[Scores, Sequence[str]], str]] = {
+_WHOLE: dict[str, Callable[[Any, Sequence[str]], str]] = {
     ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
     ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
     ".tex": lambda scores, metrics: latex(tables_of(scores, metrics)),
@@ -33,7 +33,7 @@ SCORE_FILES = (*TABLE_FILES, *_WHOLE)
 """Endings that scores can be written with."""
 
 
-def as_json(scores: Scores) -> dict[str, Any]:
+def as_json(scores: ComparedRuns) -> dict[str, Any]:
     """Everything as JSON-like values."""
     return {
         "settings": dict(scores.settings),
@@ -44,7 +44,7 @@ def as_json(scores: Scores) -> dict[str, Any]:
 
 
 def save_scores(
-    scores: Scores,
+    scores: ComparedRuns,
     path: str | Path,
     *,
     metrics: Sequence[str] = ("auc", "nll"),
@@ -56,7 +56,7 @@ def save_scores(
     Parquet and CSV.
 
     Args:
-        scores: the scores.
+        scores: of ``nooch.evaluate`` or ``nooch.score_captions``; the latter have no tables.
         path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
         metrics: which the tables of ``.md`` and ``.tex`` show; the others hold all.
         overwrite: replace files that exist.

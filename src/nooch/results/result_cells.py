@@ -15,15 +15,9 @@ from nooch.published.published_results import PAPER_NAMES
 from nooch.training.methods import METHODS
 
 __all__ = [
-    "CELLS",
-    "averages_note",
-    "cells_of",
-    "in_order",
-    "missing_note",
-    "sight",
-    "with_averages",
+    "CELLS", "averages_note", "cells_of", "in_order", "missing_note", "sight", "with_averages",
     "with_setting",
-]
+]  # fmt: skip
 
 _SUBSET = ["criterion", "metric", "subset"]
 _TEXTS = [*_SUBSET, "task", "method", "sees", "setting"]

@@ -16,17 +16,9 @@ from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import with_averages
 
 __all__ = [
-    "VERDICTS",
-    "Check",
-    "Number",
-    "Numbers",
-    "above",
-    "concluded",
-    "mean_of",
-    "nearer",
-    "rank_correlation",
-    "unknown",
-]
+    "VERDICTS", "Check", "Number", "Numbers", "above", "concluded", "mean_of", "nearer",
+    "rank_correlation", "unknown",
+]  # fmt: skip
 
 HOLDS, FAILS, OPEN = VERDICTS = ("holds", "does not hold", "inconclusive")
 """``inconclusive``: numbers are missing, or what they differ by is within their deviations."""

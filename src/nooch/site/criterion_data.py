@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.criteria import FittedCE, FittedGist, fitted_from_json
+from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
+from nooch.examples.task_views import UNKNOWN
 from nooch.site.data_scripts import packed, sparse
 
 __all__ = ["MOST_CUES", "PageCues", "criterion_parts", "fitted_of", "page_cues", "shown_criteria"]
@@ -21,7 +22,6 @@ T = TypeVar("T")
 
 MOST_CUES = 8
 """Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
-_NONE = 255
 _BY_HAND = "the cues of this task were given by hand"
 
 
@@ -58,10 +58,7 @@ def page_cues(fitted: FittedCE, task: str) -> PageCues:
 
 def fitted_of(suite: Suite, criterion: str, kind: type[T]) -> T | None:
     """A criterion of the suite with its statistics, if it is of this kind and has them."""
-    record = suite.header.criteria[criterion]
-    if record.fitted is None:
-        return None
-    fitted = fitted_from_json(record.kind, record.fitted)
+    fitted = suite.header.criteria[criterion].restored()
     return fitted if isinstance(fitted, kind) else None
 
 
@@ -100,7 +97,7 @@ def criterion_parts(
         part: dict[str, Any] = {"reason": None}
         if (name, task, images.split) in suite.keys:
             challenge = suite.set(name, task, images.split)
-            part["marks"] = packed(images.spread(challenge, challenge.subset, _NONE), "u1")
+            part["marks"] = packed(images.spread(challenge, challenge.subset, UNKNOWN), "u1")
             part["thresholds"] = [challenge.positive.threshold, challenge.negative.threshold]
             if cues is None and challenge.support is not None:
                 part["support"] = packed(images.spread(challenge, challenge.support, np.nan), "f8")

@@ -18,7 +18,7 @@ from nooch.examples.thumbnails import Wanted
 from nooch.readers.image_files import ImageIndex
 from nooch.site.site_content import Card, ExampleGroup, FindingSection
 
-__all__ = ["cards_of", "gallery_rows", "pictures_wanted", "with_cards"]
+__all__ = ["cards_of", "gallery_rows", "image_card", "pictures_wanted", "with_cards"]
 
 
 def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
@@ -29,14 +29,14 @@ def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> l
             group.kind,
             group.criterion,
             group.title,
-            [_card(view, images, group.criterion, int(row)) for row in group.rows],
-            group.empty,
+            [image_card(view, images, group.criterion, int(row)) for row in group.rows],
         )
         for group in groups
     ]
 
 
-def _card(view: TaskView, images: SplitImages, criterion: str, row: int) -> Card:
+def image_card(view: TaskView, images: SplitImages, criterion: str, row: int) -> Card:
+    """The card of an image with its support and losses."""
     losses = {m: values[row] for m, values in view.losses.get(criterion, {}).items()}
     supports = {c: values[row] for c, values in view.support.items()}
     lines = [(f"{c} support", f"{s:.3g}") for c, s in supports.items() if not np.isnan(s)]
@@ -100,6 +100,8 @@ def pictures_wanted(
         names = images[split].file_names
         for row in dict.fromkeys(chosen):
             name = names[row]
+            if images[split].data is None and index is not None:
+                name = index.by_id(images[split].ids[row])
             # nothing else is ever opened
             if index is None or name is None or name not in index.paths:
                 missing += 1

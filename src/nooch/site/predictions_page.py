@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from nooch.display import DisplayTable
 from nooch.english import counted
 from nooch.errors import NoochError
 from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.evaluation.evaluation_run import sample_of
 from nooch.evaluation.predictions import Aligned
 from nooch.report.score_tables import tables_of
 from nooch.shared_types import Progress
@@ -20,22 +21,21 @@ from nooch.site.results_page import FIGURES, ResultsView, chart_rows
 
 __all__ = ["PredictionScores", "score_predictions", "scored_view"]
 
+ANSWERS_SHOWN = ("accuracy", "recall", "fpr", "yes_rate", "dprime", "response_criterion")
+"""Metrics of answers in words that are shown by default."""
+
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of the runs that can be scored, or None; ``problems`` say why others cannot.
-
-    ``metrics`` are those that the tables show.
+    """Scores of the runs that can be scored, those of the same images together; ``problems`` say
+    why others cannot. ``tables`` are what ``nooch evaluate`` prints: by task, by context cue, and
+    differences between runs.
     """
 
-    scores: Scores | None = None
-    problems: Sequence[str] = ()
-    metrics: Sequence[str] = ()
-
-    @property
-    def tables(self) -> list[DisplayTable]:
-        """What ``nooch evaluate`` prints: by task, by context cue, and differences between runs."""
-        return [] if self.scores is None else tables_of(self.scores, self.metrics)
+    scores: Sequence[Scores]
+    problems: Sequence[str]
+    tables: Sequence[DisplayTable]
+    notes: Sequence[str]
 
 
 def score_predictions(
@@ -47,51 +47,61 @@ def score_predictions(
     progress: Progress,
     **scoring: Any,
 ) -> PredictionScores:
-    """Score each run that has a value for every image of the split; images and tasks that the suite
-    does not have are left out. ``metrics`` are in addition to those of the figures; ``scoring`` are
-    other options of ``nooch.evaluate``.
+    """Score each run that has a value for every image of the split, or for a sample of them; images
+    and tasks that the suite does not have are left out. ``metrics`` are in addition to those of the
+    figures; ``scoring`` are other options of ``nooch.evaluate``.
     """
-    known, problems = [], []
+    # by what was asked about
+    groups: dict[Hashable, list[Predictions]] = {}
+    problems = []
     for done, run in enumerate(predictions, 1):
         try:
             _check(suite, run, split)
         except NoochError as error:
             problems.append(f"{run.run} is not scored: {error}")
         else:
-            known.append(run)
+            asked: Hashable = None
+            if run.weights is not None:
+                asked = run.in_words, run.tasks, tuple(run.image_ids), run.weights.tobytes()
+            groups.setdefault(asked, []).append(run)
         progress("checking predictions", done, len(predictions))
-    if not known:
-        return PredictionScores(None, problems)
-    # a task can take minutes: progress is shown before the first one is done
-    predicted = {task for run in known for task in run.tasks}
-    tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
-    progress("scoring tasks", 0, len(tasks))
-    wanted = list(dict.fromkeys([*FIGURES, *metrics]))
-    scores = evaluate(
-        suite, known, split=split, metrics=wanted, ignore_unknown=True, progress=progress, **scoring
-    )
-    return PredictionScores(scores, problems, wanted)
+    scores = []
+    for runs in groups.values():
+        # a task can take minutes: progress is shown before the first one is done
+        predicted = {task for run in runs for task in run.tasks}
+        tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
+        progress("scoring tasks", 0, len(tasks))
+        wanted = [*(() if runs[0].in_words else FIGURES), *metrics]
+        wanted += () if runs[0].weights is None else ANSWERS_SHOWN
+        options = {"split": split, "metrics": wanted, "ignore_unknown": True, **scoring}
+        scores.append(evaluate(suite, runs, progress=progress, **options))
+    shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
+    tables = [table for one in scores for table in tables_of(one, shown)]
+    notes = dict.fromkeys(note for one in scores for note in one.notes)
+    return PredictionScores(scores, problems, tables, list(notes))
 
 
 def _check(suite: Suite, run: Predictions, split: str) -> None:
     """Raise NoochError where a run cannot be scored, without scoring it."""
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
-    for challenge in (suite.set(*key) for key in keys):
-        Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
     if not keys:
         evaluate(suite, [run], split=split, ignore_unknown=True)
+    sample = sample_of(suite, [run], keys, None).suite
+    for challenge in (sample.set(*key) for key in keys if key in sample.keys):
+        Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
 
 
 def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:
     """The page of results of predictions alone, or None where nothing could be scored."""
-    if scored.scores is None:
+    if not scored.scores:
         return None
-    table = scored.scores.table
+    table = pl.concat(scores.table for scores in scored.scores)
     runs = table["run"].n_unique()
-    rows = chart_rows(table.filter(pl.col("cue").is_null() & pl.col("group").is_null()))
+    whole = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    rows = chart_rows(whole)
     return ResultsView(
         f"{counted(runs, 'run')} of predictions, {split} images",
-        list(scored.scores.notes),
+        scored.notes,
         scored=scored.tables,
         points=rows.select(
             *("criterion", "metric", "subset", "task", "low", "high", "n"),

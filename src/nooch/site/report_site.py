@@ -26,6 +26,7 @@ from nooch.readers.image_files import ImageIndex
 from nooch.results.paired_runs import baseline_of, checked_pair, rival_of
 from nooch.results.run_results import Results, merge, read_results
 from nooch.shared_types import Progress, no_progress, options_from
+from nooch.site.answer_cards import answer_groups, answer_sections
 from nooch.site.criterion_data import fitted_of
 from nooch.site.example_cards import cards_of, gallery_rows, pictures_wanted, with_cards
 from nooch.site.html_pages import PAGES
@@ -50,6 +51,7 @@ _NO_TABLES = (
     " of runs of nooch bench."
 )
 _COLLECTED = "The results were collected: losses of single images are in the folder of runs alone."
+_WORDS = "Answers in words have no probabilities: there are no losses of images."
 _ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
 _ONE_CRITERION = (
     "One criterion alone has supports: there is no image that is hard by one and easy by another."
@@ -81,7 +83,9 @@ class ReportOptions:
         methods: two methods to compare image by image, the baseline first; by default ERM, and for
             each criterion the method with the best average AUC on hard images.
         images: folder of images; by default the one that the dataset records, where it exists.
-        annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
+            Without a dataset, files are known by the ids in their names.
+        annotations: the COCO files that the dataset was made from, or a folder of label maps as
+            ``nooch annotate`` writes them, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
@@ -159,10 +163,10 @@ def write_report(
     else:
         folders = [Path(folder) for folder in options.runs]
         view = results_view(results, suite, folders, progress=progress, **resampling)
-        stated = [] if scored.scores is None else scored.scores.notes
-        view = replace(view, scored=scored.tables, notes=[*view.notes, *stated])
+        view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
     groups, rows, views = content.examples(progress)
-    findings = with_cards(options.findings, content.images[split], suite)
+    findings = answer_sections(scored.scores, suite, split, groups, options.examples)
+    findings += with_cards(options.findings, content.images[split], suite)
     shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
     rows[split] = [*shown, *rows[split]]
     wanted, absent = pictures_wanted(content.images, index, rows)
@@ -190,10 +194,6 @@ def write_report(
 def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
     """The files that may be shown; the folder that the dataset records is used where it exists."""
     if images is not None:
-        if data is None:
-            raise ParameterError(
-                "images need the dataset, which has their file names", remedy="give `dataset` too"
-            )
         return ImageIndex(images)
     root = None if data is None else data.image_root
     try:
@@ -222,11 +222,14 @@ def _results(
     return merged, ImageLosses(suite, runs, options.predictions)
 
 
+_SHOWN = ("reader", "sources", "split", "predicted", "labels")
+
+
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
     provenance = {} if data is None else data.provenance
     return {
         **summary(suite),
-        "provenance": {k: v for k, v in provenance.items() if k in {"reader", "sources", "split"}},
+        "provenance": {k: v for k, v in provenance.items() if k in _SHOWN},
         "captions": 0 if data is None or data.captions is None else data.captions.height,
     }
 
@@ -300,8 +303,10 @@ class _ReportContent:
                 )
                 if split == self.split:
                     views.append(view)
+                    said = answer_groups(view, images, self.options.predictions, n)
+                    first[split] += [card.row for group in said for card in group.cards]
                     chosen = chosen_examples(view, self.suite.criteria, self.baseline, rivals, n)
-                    groups += cards_of(view, images, chosen)
+                    groups += [*said, *cards_of(view, images, chosen)]
                     first[split] += [int(row) for group in chosen for row in group.rows]
             progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, views
@@ -343,7 +348,7 @@ class _ReportContent:
     ) -> dict[str, list[str]]:
         """Page -> what is missing on it, and why."""
         data, results, methods = self.data, self.results, self.losses.methods
-        no_runs = results is None and not methods
+        no_runs = results is None and not self.options.predictions
         kinds = [record.kind for record in self.suite.header.criteria.values()]
         embedding = "" if self.gist is None else self.gist[1].criterion.embedding
         unknown = self.gist is not None and data is not None and embedding not in data.embeddings
@@ -354,6 +359,7 @@ class _ReportContent:
             _NO_RUNS: (no_runs, "index explore results criteria examples"),
             _NO_TABLES: (results is None and not no_runs, "results"),
             _COLLECTED: (results is not None and not methods, "explore criteria examples"),
+            _WORDS: (results is None and not no_runs and not methods, "explore criteria"),
             _NO_IMAGES: (index is None, "index explore examples"),
             lost: (index is not None and absent > 0, "index explore examples"),
             _NO_CAPTIONS: (data is not None and data.captions is None, "index explore"),

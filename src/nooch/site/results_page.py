@@ -32,6 +32,11 @@ BEST = "\ue000"
 
 FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
 """Metric -> subsets that Figs. 4 to 7 set against one another."""
+_CHARTS = FIGURES | {
+    "fpr": ("hard_negative", "easy_negative"),
+    "recall": ("hard_positive", "easy_positive"),
+    **dict.fromkeys(("dprime", "response_criterion"), ("hard", "easy")),
+}
 
 
 _OLD_SCORES = (
@@ -150,7 +155,7 @@ def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
 
 def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:
     """The rows that the charts show, and ``over``: for an average the tasks that it is over."""
-    shown = [(metric, subset) for metric, subsets in FIGURES.items() for subset in subsets]
+    shown = [(metric, subset) for metric, subsets in _CHARTS.items() for subset in subsets]
     wanted = pl.DataFrame(shown, {"metric": pl.String, "subset": pl.String}, orient="row")
     of_tasks = cells.filter(pl.col("task") != AVERAGE).group_by("criterion")
     tasks = dict(of_tasks.agg(pl.col("task").n_unique()).rows())

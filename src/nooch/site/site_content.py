@@ -23,25 +23,28 @@ LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.
 
 @dataclass(frozen=True)
 class Card:
-    """An image among the examples: its place, the lines below it, and its link."""
+    """An image among the examples: its place, the lines below it, and its link; of answers the
+    question, and for each run its name, ``yes``, ``no`` or ``neither``, and its words in two parts.
+    """
 
     split: str
     row: int
     image_id: str
     lines: Sequence[tuple[str, str]]
     link: str
+    question: str = ""
+    answers: Sequence[tuple[str, str, str, str]] = ()
 
 
 @dataclass(frozen=True)
 class ExampleGroup:
-    """Examples that belong together; ``empty`` says why there is none."""
+    """Examples that belong together."""
 
     task: str
     kind: str
     criterion: str
     title: str
     cards: Sequence[Card]
-    empty: str
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,15 @@ class FindingSection:
         sentences: (task, words, ids of images as text).
         table: or None.
         hint: text below the title.
+        rates: of yes to absent objects, shown as bars: rows of ``run, task, cue``, with ``value,
+            low, high, n`` in the context, and without it (``value_easy``, ...).
     """
 
     title: str
     sentences: Sequence[tuple[str, str, Sequence[Any]]] = ()
     table: DisplayTable | None = None
     hint: str = ""
+    rates: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, eq=False)

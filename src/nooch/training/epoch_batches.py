@@ -27,15 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Batch",
-    "BatchHooks",
-    "Epochs",
-    "ImageChanges",
-    "RowMixture",
-    "augmented",
-    "draw",
-    "on_device",
-]
+    "Batch", "BatchHooks", "Epochs", "ImageChanges", "RowMixture", "augmented", "draw", "on_device",
+]  # fmt: skip
 
 _Matrix = NDArray[np.float64]
 

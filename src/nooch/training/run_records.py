@@ -30,14 +30,7 @@ from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
 from nooch.work_folder import locked
 
-__all__ = [
-    "RUNS_MARKER",
-    "SCALING",
-    "JobRecord",
-    "RunsFolder",
-    "RunsHeader",
-    "passes_of",
-]
+__all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "passes_of"]
 
 RUNS_MARKER = "runs.json"
 SCALING = "scaling.npz"

@@ -21,21 +21,9 @@ from numpy.typing import NDArray
 from nooch.objectives import Ranges
 
 __all__ = [
-    "Balance",
-    "FixedShare",
-    "Groups",
-    "Lisa",
-    "MixedRows",
-    "Mixing",
-    "Mixture",
-    "Mixup",
-    "Parameters",
-    "RandomStreams",
-    "Redraw",
-    "Sampler",
-    "in_order",
-    "row_weights",
-]
+    "Balance", "FixedShare", "Groups", "Lisa", "MixedRows", "Mixing", "Mixture", "Mixup",
+    "Parameters", "RandomStreams", "Redraw", "Sampler", "in_order", "row_weights",
+]  # fmt: skip
 
 Groups = NDArray[np.integer]
 """Labels or environments of rows, (n,)."""

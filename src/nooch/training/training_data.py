@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Environments",
-    "Outputs",
-    "TrainingData",
-    "counts_of",
-    "expected_of",
-    "mixture_of",
-    "objective_of",
-    "refitted",
-]
+    "Environments", "Outputs", "TrainingData", "counts_of", "expected_of", "mixture_of",
+    "objective_of", "refitted",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

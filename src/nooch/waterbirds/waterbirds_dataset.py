@@ -19,15 +19,9 @@ from nooch.files import Place
 from nooch.readers.table_reader import Columns, read_table_of_images
 
 __all__ = [
-    "METADATA",
-    "QUANTITIES",
-    "SPLIT_VALUES",
-    "TASK",
-    "group_shares",
-    "read_waterbirds",
-    "score_waterbirds",
-    "waterbirds_table",
-]
+    "METADATA", "QUANTITIES", "SPLIT_VALUES", "TASK", "group_shares", "read_waterbirds",
+    "score_waterbirds", "waterbirds_table",
+]  # fmt: skip
 
 METADATA = "metadata.csv"
 TASK = "waterbird"

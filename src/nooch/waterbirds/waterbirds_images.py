@@ -28,16 +28,9 @@ from nooch.waterbirds.bird_compositing import Montage, compose_all
 from nooch.waterbirds.waterbirds_dataset import METADATA
 
 __all__ = [
-    "COLUMNS",
-    "MARKER",
-    "PLACES",
-    "SPECIES",
-    "Recipe",
-    "WaterbirdsOptions",
-    "draw_waterbirds",
-    "is_water_bird",
-    "make_waterbirds",
-]
+    "COLUMNS", "MARKER", "PLACES", "SPECIES", "Recipe", "WaterbirdsOptions", "draw_waterbirds",
+    "is_water_bird", "make_waterbirds",
+]  # fmt: skip
 
 MARKER = "waterbirds.json"
 COLUMNS = ("img_id", "img_filename", "y", "split", "place", "place_filename")

@@ -9,8 +9,16 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import hint, note, print_json, print_result, print_text, progress
-from nooch.english import counted
+from nooch.cli.terminal_output import (
+    hint,
+    note,
+    print_json,
+    print_result,
+    print_shown,
+    progress,
+    say,
+)
+from nooch.english import counted, printable
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file
 
@@ -19,7 +27,9 @@ __all__ = ["ask_command", "captions_command"]
 
 def ask_command(
     suite: Path = shared.SuiteArgument,
-    model: str = Option(..., help="Hub id or folder: an image-text-to-text model such as LLaVA."),
+    model: str = Option(
+        ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
+    ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     images: Path = shared.ImagesOption,
     dataset: Place = shared.DatasetOption,
@@ -40,6 +50,17 @@ def ask_command(
     device: str = shared.DeviceOption,
     precision: str = Option("auto", help="float32, bf16, or auto: bf16 on a GPU."),
     engine: str = shared.EngineOption,
+    endpoint: str = Option(
+        None, help="URL of an OpenAI-compatible server with the model; images are sent there."
+    ),
+    api_key_env: str = Option("OPENAI_API_KEY", help="Environment variable with its key, if any."),
+    concurrency: int = Option(8, min=1, help="Requests to the server at a time."),
+    rate_limit: float = Option(None, help="Requests per minute; no limit by default."),
+    timeout: float = Option(60, help="Seconds for one reply of the server."),
+    max_side: int = Option(None, min=1, help="Pixels to which the server's images are reduced."),
+    allow_unanswered: bool = Option(
+        False, "--allow-unanswered", help="Continue without replies that the server failed to give."
+    ),
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -47,6 +68,7 @@ def ask_command(
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions, plan_requests
+    from nooch.asking.endpoint_answers import EndpointOptions
     from nooch.work_folder import size_in_words
     from nooch.yaml_files import read_yaml_list
 
@@ -65,6 +87,8 @@ def ask_command(
         batch=batch,
         overwrite=overwrite,
     )
+    sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
+    server = None if endpoint is None else EndpointOptions(endpoint, *sending)
     if dry_run:
         facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
@@ -79,10 +103,11 @@ def ask_command(
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
+    if server is not None:
+        note(f"the images are sent over the network to {server.address}")
+    places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
     with watched(logs) as update:
-        asked = ask(
-            suite, out, model=model, options=options, data=dataset, progress=update, **places
-        )
+        asked = ask(suite, out, progress=update, **places)
     note(*asked.notes)
     done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
     contents = counted(asked.frame.height, "caption" if describe else "answer")
@@ -102,13 +127,14 @@ def captions_command(
     tasks: str = shared.TasksOption,
     bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
     seed: int = shared.ResamplesSeedOption,
+    baseline: str = shared.BaselineOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.captions import CaptionOptions, score_captions
     from nooch.challenge import load_suite
-    from nooch.report import RESULT_ENDINGS, write_file
+    from nooch.report import RESULT_ENDINGS, as_json, save_scores
 
     if out is not None:
         check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
@@ -120,15 +146,17 @@ def captions_command(
         synonyms=synonyms,
         bootstrap=bootstrap,
         seed=seed,
+        baseline=baseline,
     )
     with progress() as update:
         scores = score_captions(load_suite(suite), captions, options=options, progress=update)
     if out is not None:
-        write_file(out, scores.as_bytes(out.suffix))
+        save_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:
-        content = {"settings": dict(scores.settings), "notes": list(scores.notes)}
-        print_json({**content, "scores": scores.table.to_dicts()})
+        print_json(as_json(scores))
         return
-    print_text(f"{scores!r}\n")
+    print_shown(scores.tables)
+    for line in scores.notes:
+        say(printable(line))
     if out is not None:
         hint(f"{out}: {len(scores.table):,} values")

@@ -57,7 +57,7 @@ def evaluate_command(
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
-    baseline: str = Option(None, help="Run to compare the others with; the first by default."),
+    baseline: str = shared.BaselineOption,
     labels: Path = Option(
         None, help="Corrected labels; images that they contradict are left out of the sets."
     ),
@@ -110,7 +110,9 @@ def evaluate_command(
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
     in_words = any(run.in_words for run in runs)
-    shown = wanted or (("recall", "fpr", "accuracy") if in_words else ("auc", "nll"))
+    shown = wanted or (
+        ("recall", "fpr", "dprime", "response_criterion") if in_words else ("auc", "nll")
+    )
     if out is not None:
         save_scores(scores, out, metrics=shown, overwrite=overwrite)
     if junit is not None:

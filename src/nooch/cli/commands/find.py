@@ -48,6 +48,9 @@ def find_command(
     splits: str = Option(
         None, "--split", help="Splits to find in; by default valid and test, or all."
     ),
+    calibration: Path = Option(
+        None, help="ce: file of nooch calibrate, whose cues and betas are used."
+    ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     stability: int = Option(0, min=0, help="ce: resamples for how sure cues are, such as 200."),
@@ -72,6 +75,8 @@ def find_command(
     options = CriterionOptions(
         alpha, beta, shared.parse_cues(cues), thresholds, expression, scores, known
     )
+    if calibration is not None:
+        options.calibrate(calibration, dataset, base)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data: Dataset | Place = dataset.absolute()

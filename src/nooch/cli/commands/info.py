@@ -6,11 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from polars import DataFrame
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_shown, print_table, say
+from nooch.cli.terminal_output import note, print_json, print_table, say
 from nooch.files import SUITE_MARKER, Place
 
 __all__ = ["explain_command", "info_command", "show_command", "verify_command"]
@@ -98,6 +99,7 @@ def show_command(
     shown = shown.only(terminal_tables.print_counts(shown, named, most, SMALLEST))
     terminal_tables.print_cues(shown)
     terminal_tables.print_left_out(shown)
+    terminal_tables.print_expected(shown)
     terminal_tables.print_thresholds(shown)
     terminal_tables.print_overlap(overlaps(shown))
 
@@ -151,19 +153,16 @@ def verify_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compare a suite with another, or with the published."""
-    from nooch.calibrating.suite_agreement import SuiteAgreement, verify
+    from nooch.calibrating.suite_agreement import verify
     from nooch.challenge import is_shipped
+    from nooch.cli.terminal_tables import print_agreement
     from nooch.published import read_published
 
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)
     verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
-    if isinstance(verdicts, SuiteAgreement):
-        if format is shared.Format.json:
-            print_json({"settings": verdicts.settings, "sets": verdicts.table.to_dicts()})
-            return
-        print_shown([verdicts.display])
-        note(*verdicts.display.notes)
+    if isinstance(verdicts, DataFrame):
+        print_agreement(verdicts, format)
         return
     if format is shared.Format.json:
         print_json([asdict(verdict) for verdict in verdicts])

@@ -1,18 +1,18 @@
-"""``nooch sweep-thresholds``: what other choices of alpha, beta and tau would give."""
+"""``nooch sweep-thresholds`` and ``calibrate``: what other thresholds give."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
 
-from typer import Option
+from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.errors import ParameterError
 from nooch.files import SWEEP_MARKER, Place, check_output
 
-__all__ = ["sweep_thresholds_command"]
+__all__ = ["calibrate_command", "sweep_thresholds_command"]
 
 _MOST_ROWS = 30
 
@@ -95,3 +95,36 @@ def sweep_thresholds_command(
     elif grids["alpha"]:
         note("no point of the grid has hard images on both sides")
     hint(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}")
+
+
+def calibrate_command(
+    predicted: Place = Argument(
+        ..., metavar="PREDICTED", help="Dataset with predicted areas.", parser=shared.dataset_place
+    ),
+    true: Place = Argument(
+        ..., metavar="TRUE", help="Annotated dataset with the same image ids.",
+        parser=shared.dataset_place,
+    ),
+    out: Path = Option(..., help="File to write, for nooch find --calibration."),
+    precision: float = Option(0.9, help="Of hard images, to be reached with the highest recall."),
+    alpha: float = Option(0.05, help="A true cue's mean area beyond the class's own."),
+    beta: float = Option(0.1, help="The true area of cues that tells present from absent context."),
+    cues: str = Option(None, help="Given cues, by true names: car=road,cup=person+dining_table."),
+    tasks: str = Option(None, help="True classes; by default all with a cue."),
+    match: str = Option(None, help="True=predicted names where they differ: cow=animal."),
+    folds: int = Option(5, help="Folds of the cross-validation."),
+    seed: int = Option(0, min=0, help="Seed of the folds."),
+    group: str = Option(None, help="Column or pattern: images of a group share a fold."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:  # fmt: skip
+    """Choose betas on predicted areas by true ones."""
+    from nooch.calibrating.calibration_run import CalibrateOptions, calibrate
+    from nooch.cli.terminal_tables import print_calibration
+    from nooch.criteria import CE
+
+    pairs = shared.parse_pairs(match, "--match", "cow=animal")
+    criterion, names = CE(alpha, beta, shared.parse_cues(cues)), shared.split_names(tasks) or None
+    options = CalibrateOptions(criterion, precision, names, pairs, folds, seed, group)
+    found = calibrate(predicted, true, out=out, overwrite=overwrite, options=options)
+    print_calibration(found, format, out)

@@ -2,7 +2,8 @@
 "use strict";
 nooch.load("results").then((data) => {
   const { el, plain, words, fill, charts } = nooch;
-  const names = { auc: "AUC (higher is better)", error: "Error (lower is better)", nll: "NLL (lower is better)", ece: "ECE (lower is better)" };
+  const names = { auc: "AUC (higher is better)", error: "Error (lower is better)", nll: "NLL (lower is better)", ece: "ECE (lower is better)",
+    fpr: "False yes, FPR (lower is better)", recall: "Recall (higher is better)", dprime: "d' (higher is better)", response_criterion: "Response criterion (below 0: towards yes)" };
   const series = {
     hard: { name: "hard", kind: "hard" }, easy: { name: "easy", kind: "easy" },
     hard_positive: { name: "hard positives", kind: "positive" }, easy_positive: { name: "easy positives", kind: "positive hollow" },
@@ -23,7 +24,7 @@ nooch.load("results").then((data) => {
         const methods = [...new Set(part.map((row) => row.method))].map((method) => ({ name: plain(method), points: subsets.map((s) => part.find((row) => row.method === method && row.subset === s) || null) }));
         // over how many tasks an average is
         const over = part.length && part[0].over ? `, ${part[0].over} tasks` : "";
-        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}${over}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), metric.toUpperCase(), charts.column(box))));
+        if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}${over}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), words(metric).toUpperCase(), charts.column(box))));
       }
     box.replaceChildren(...(figures.length ? figures : [el("p", { class: "hint" }, "There are no numbers to draw.")]));
   }

@@ -1,0 +1,301 @@
+"""Predicted areas next to true ones: betas that reach a precision, chosen and cross-validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.calibrating.calibration_file import Calibration
+from nooch.calibrating.suite_agreement import agreement
+from nooch.challenge.challenge_set import cell_codes
+from nooch.criteria import CE
+from nooch.data import Dataset, as_dataset, encode_header
+from nooch.data.splits import group_names
+from nooch.errors import InputError, ParameterError, check_fraction, check_one_of
+from nooch.files import Place, check_output_file, replace_file
+from nooch.finding.suite_builder import training_part
+from nooch.metrics import auc
+from nooch.shared_types import options_from
+
+__all__ = ["CalibrateOptions", "best_beta", "calibrate"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+_FEWEST = 10
+"""Truly hard images of a side below which its betas stay: they would fit single images."""
+
+
+@dataclass(frozen=True)
+class CalibrateOptions:
+    """How predicted areas are calibrated.
+
+    Attributes:
+        criterion: its alpha or cues say which cues a task has, its beta what is truly hard.
+        precision: of hard images, to be reached with the highest recall.
+        tasks: true classes; by default all that have cues, and a predicted class.
+        match: true class -> predicted class, where their names differ.
+        folds: of the images in common; ``seed`` draws them.
+        group: column or regular expression on file names: images of one group share a fold, as
+            near-duplicates should.
+    """
+
+    criterion: CE = field(default_factory=CE)
+    precision: float = 0.9
+    tasks: Sequence[str] | None = None
+    match: Mapping[str, str] = field(default_factory=dict)
+    folds: int = 5
+    seed: int = 0
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fraction("precision", self.precision, "calibrate")
+        if self.folds < 2:
+            raise ParameterError(f"`folds` is {self.folds}", allowed="2 and more")
+
+
+def calibrate(
+    predicted: Dataset | Place | str,
+    true: Dataset | Place | str,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    options: CalibrateOptions | None = None,
+    **named: Any,
+) -> Calibration:
+    """Choose a beta for each cue and side on predicted areas, so that hard images are truly hard.
+
+    See ``best_beta`` for the choice. Betas are chosen on all images in common; how well they do is
+    measured out of fold: images of a fold are judged by betas that the other folds chose.
+
+    Args:
+        predicted: a dataset with predicted areas, or its folder.
+        true: an annotated one with images (by id) in common; cues are fitted on its training split.
+        out: JSON file to write.
+        overwrite: replace that file.
+        options: see ``CalibrateOptions``.
+        named: its fields, such as ``precision`` and ``match``.
+
+    Raises:
+        InputError: fewer images in common than folds, or no task with cues in both datasets.
+        ParameterError: an unknown class, or options out of range.
+    """
+    asked = options_from(CalibrateOptions, options, named)
+    target = None if out is None else check_output_file(out, overwrite=overwrite)
+    p, t = as_dataset(predicted), as_dataset(true)
+    ce, names = asked.criterion.fit(training_part(t, "ce")), _names(p, t, asked.match)
+    settings = {**asdict(asked), "predicted": p.fingerprint, "true": t.fingerprint}
+    del settings["criterion"]
+    ids = set(p.image_ids) & set(t.image_ids)
+    if len(ids) < asked.folds:
+        problem = f"{len(ids)} images are in both datasets"
+        raise InputError(problem, allowed=f"image ids in common, {asked.folds} (`folds`) and more")
+    p, t = (one.select(rows=np.array([i in ids for i in one.image_ids])) for one in (p, t))
+    folds = _folds(p.images, asked)
+    pairs, notes = [], []
+    for task in t.classes if asked.tasks is None else asked.tasks:
+        cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
+        if task in names and any(cue in names for cue in cues):
+            pairs.append(_TaskPair.of(p, t, task, cues, names, folds))
+        lost = sorted({task, *cues} - names.keys())
+        if lost and (cues or asked.tasks is not None):
+            notes.append(f"{task}: no predicted class is {', '.join(lost)}")
+    if not pairs:
+        remedy = "name classes that differ with `match`, or give cues by hand"
+        problem = "no task has a class and a cue among the predicted classes"
+        raise InputError(problem, where="calibrate", remedy=remedy)
+    verdicts = _verdicts(pairs, asked)
+    expected: dict[str, Any] = {}
+    for row in verdicts.filter("calibrated", pl.col("cue").is_null()).iter_rows(named=True):
+        known = [row[name] for name in ("value", "low", "high")]
+        sets = expected.setdefault(names[row["task"]], {})
+        sets.setdefault(row["set"], {})[row["metric"]] = known
+        if row["metric"] == "precision" and not (known[0] or 0) >= asked.precision:
+            reached = "no image is found" if known[0] is None else f"{known[0]:.3f} out of fold"
+            notes.append(f"{row['task']}, precision of {row['set']}: {reached}")
+    betas = {
+        one.name: dict(
+            zip(one.cues.values(), one.betas(one.folds >= 0, asked).T.tolist(), strict=True)
+        )
+        for one in pairs
+    }
+    criterion = {
+        "alpha": asked.criterion.alpha, "beta": asked.criterion.beta,
+        "cues": {name: list(of) for name, of in betas.items()}, "betas": betas,
+        "expected": expected,
+    }  # fmt: skip
+    found = Calibration(
+        criterion=criterion,
+        predicted=p.provenance.get("predicted"),
+        settings=settings,
+        areas=_areas(p, t, names, asked.criterion.beta),
+        verdicts=verdicts.to_dicts(),
+        notes=notes,
+    ).sealed()
+    if target is not None:
+        replace_file(target, encode_header(found))
+    return found
+
+
+def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:
+    """True class -> predicted class, matched by name unless said otherwise."""
+    for name, other in match.items():
+        check_one_of("class", name, t.classes, owner="the true dataset")
+        check_one_of("class", other, p.classes, owner="the predicted dataset")
+    if len(set(match.values())) < len(match):
+        problem = "one predicted class is matched with several true ones"
+        raise ParameterError(problem, where="`match`", allowed="each class once")
+    same = {n: n for n in t.classes if n in p.classes and n not in (*match, *match.values())}
+    return {**match, **same}
+
+
+def _folds(images: pl.DataFrame, asked: CalibrateOptions) -> NDArray[np.int64]:
+    """The fold of each image, int64 (n_images,); images of a group share one."""
+    names = images["image_id"] if asked.group is None else group_names(images, asked.group)
+    groups = names.rank("dense").to_numpy() - 1
+    order = np.random.default_rng(asked.seed).permutation(groups.max() + 1)
+    return np.asarray(order[groups] % asked.folds)
+
+
+@dataclass(frozen=True)
+class _TaskPair:
+    """A task in the images where its label and cues are known in both datasets.
+
+    Attributes:
+        task: its true class; ``name`` the predicted one.
+        cues: true cue -> predicted cue.
+        image_ids: (n,); ``folds`` likewise, int64.
+        labels: predicted and true, bool (2, n).
+        areas: of the predicted cues, float64 (n, n_cues).
+        true: of the true cues, those of ``areas`` first, float64 (n, n_cues and more).
+    """
+
+    task: str
+    name: str
+    cues: Mapping[str, str]
+    image_ids: pl.Series
+    folds: NDArray[np.int64]
+    labels: Bools
+    areas: Floats
+    true: Floats
+
+    @classmethod
+    def of(
+        cls, p: Dataset, t: Dataset, task: str, cues: Sequence[str], names: Mapping[str, str],
+        folds: NDArray[np.int64],
+    ) -> _TaskPair:  # fmt: skip
+        """The arrays of a task; ``cues`` are the true ones, those with a predicted class first."""
+        name, here = names[task], {cue: names[cue] for cue in cues if cue in names}
+        areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here.values()])
+        true = np.column_stack([t.area(cue, unknown=np.nan) for cue in cues])
+        labels = np.stack([p.labels(name, unknown=False), t.labels(task, unknown=False)])
+        unknown = np.isnan(areas).any(axis=1) | np.isnan(true).any(axis=1)
+        for missing in (p.unknown_labels(name), t.unknown_labels(task)):
+            unknown |= False if missing is None else missing
+        rows = np.flatnonzero(~unknown)
+        ids = p.images["image_id"].gather(rows)
+        return cls(task, name, here, ids, folds[rows], labels[:, rows], areas[rows], true[rows])
+
+    def betas(self, rows: Bools, asked: CalibrateOptions) -> Floats:
+        """Betas that these images choose, for positives and negatives, (2, n_cues)."""
+        beta, chosen = asked.criterion.beta, np.empty((2, len(self.cues)))
+        for side, positive in enumerate((True, False)):
+            among = rows & (self.labels[0] == positive)
+            for c, (areas, true) in enumerate(zip(self.areas.T, self.true.T, strict=False)):
+                hard = (self.labels[1] == positive) & (true < beta if positive else true > beta)
+                of_side = areas[among], hard[among], positive
+                chosen[side, c] = best_beta(*of_side, beta, asked.precision)
+        return chosen
+
+    def cells(self, labels: Bools, areas: Floats, low: Any, high: Any) -> pl.DataFrame:
+        """``image_id, cell`` by betas of positives and negatives, float64 (n, n_cues) or one."""
+        hard = np.where(labels, (areas < low).all(axis=1), (areas > high).any(axis=1))
+        return pl.DataFrame({"image_id": self.image_ids, "cell": cell_codes(labels, hard)})
+
+
+def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision: float) -> float:
+    """The threshold on predicted areas by which hard images of a side are found best.
+
+    Of the thresholds that reach the precision, or else of those of the highest precision, it is the
+    one of highest recall, then of highest precision, then nearest to ``beta``.
+
+    Args:
+        areas: predicted, of the images predicted to be of that side, float64 (n,).
+        hard: the images that are truly hard, bool (n,); of fewer than 10, ``beta`` is the result.
+        positive: areas below the threshold are hard, not those above.
+        beta: the threshold on true areas.
+        precision: to be reached.
+    """
+    if hard.sum() < _FEWEST:
+        return beta
+    known = np.unique(areas)
+    middles = known[:-1] + np.diff(known) / 2
+    betas = np.array([beta, *middles[(middles > 0) & (middles <= 1)]])
+    sign = 1 if positive else -1
+    ordered = (np.sort(sign * of) for of in (areas, areas[hard]))
+    found, right = (np.searchsorted(of, sign * betas, "left") for of in ordered)
+    share = np.divide(right, found, out=np.zeros(len(betas)), where=found > 0)
+    enough = share >= min(precision, share.max())
+    order = np.lexsort((np.abs(betas - beta), -share, -right, ~enough))
+    return float(betas[order[0]])
+
+
+def _verdicts(pairs: Sequence[_TaskPair], asked: CalibrateOptions) -> pl.DataFrame:
+    """Precision and recall of hard images by task and, of several cues, by cue: by beta itself, and
+    out of fold by betas of the other folds.
+    """
+    beta, tables = asked.criterion.beta, []
+    for calibrated in (False, True):
+        first, second = {}, {}
+        for one in pairs:
+            low, high = np.full((2, *one.areas.shape), beta)
+            for fold in range(asked.folds) if calibrated else ():
+                low[one.folds == fold], high[one.folds == fold] = one.betas(
+                    one.folds != fold, asked
+                )
+            parts = {"": slice(None)} | {cue: slice(c, c + 1) for c, cue in enumerate(one.cues)}
+            for cue, part in parts.items():
+                predicted = one.labels[0], one.areas[:, part], low[:, part], high[:, part]
+                first[f"{one.task}\n{cue}"] = one.cells(*predicted)
+                second[f"{one.task}\n{cue}"] = one.cells(
+                    one.labels[1], one.true[:, part], beta, beta
+                )
+        names = pl.col("task").str.splitn("\n", 2).struct
+        table = agreement(first, second).filter(
+            pl.col("set").str.starts_with("hard"), pl.col("metric").is_in(["precision", "recall"]),
+            pl.col("task").str.contains("\n"),
+        )  # fmt: skip
+        tables.append(
+            table.select(
+                pl.lit(calibrated).alias("calibrated"),
+                names[0].alias("task"),
+                names[1].replace("", None).alias("cue"),
+                pl.exclude("task"),
+            )
+        )
+    return pl.concat(tables)
+
+
+def _areas(p: Dataset, t: Dataset, names: Mapping[str, str], beta: float) -> list[dict[str, Any]]:
+    """Predicted against true areas by class, see ``Calibration``."""
+    rows = []
+    for name, other in names.items():
+        pair = np.stack([p.area(other, unknown=np.nan), t.area(name, unknown=np.nan)])
+        x, y = pair[:, ~np.isnan(pair).any(axis=0)]
+        large, varies = y > beta, len(x) and x.std() > 0 and y.std() > 0
+        rows.append(
+            {
+                "name": name,
+                "predicted": other,
+                "images": len(x),
+                "bias": float((x - y).mean()) if len(x) else None,
+                "correlation": float(np.corrcoef(x, y)[0, 1]) if varies else None,
+                "auc": auc(large, x) if 0 < large.sum() < len(x) else None,
+            }
+        )
+    return rows

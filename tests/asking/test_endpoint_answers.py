@@ -1,0 +1,511 @@
+"""A model on a server: every reply arrives once and is kept, whatever the server does."""
+
+import io
+import itertools
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import chat_server as acts
+import pytest
+from chat_server import chatting, refuses, refuses_field, says, sends, token
+from hypothesis import given
+from hypothesis import strategies as st
+from image_folders import smooth
+from PIL import Image
+from refusals import fails, refused
+from waiting import HANGS
+
+from nooch.asking.asked_requests import AskOptions, Reply, Request
+from nooch.asking.endpoint_answers import (
+    EndpointOptions,
+    RateLimit,
+    endpoint_replies,
+    image_url,
+    read_completion,
+    request_fields,
+)
+from nooch.download import Patience
+from nooch.errors import FormatError, NoochError
+
+FIELDS = request_fields("m", AskOptions())
+KEY = "sk-secret-123"
+SAID = [("Yes", -0.5), (" yes", -2.0), ("No", -1.5), ("▁NO", -4.0), ("Not", -3.0), ("\n", -5.0)]
+YES, NO = math.exp(-0.5) + math.exp(-2.0), math.exp(-1.5) + math.exp(-4.0)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with chatting() as running:
+        yield running
+
+
+@pytest.fixture
+def requests(tmp_path):
+    smooth(1, 64, 48).save(tmp_path / "a.jpg")
+    return [Request(f"{n}/0", tmp_path / "a.jpg", f"Is there a {n}?") for n in range(1, 7)]
+
+
+@pytest.fixture
+def waits():
+    return []
+
+
+@pytest.fixture
+def ask(server, requests, tmp_path, waits):
+    """Ask, one request at a time unless told otherwise; nothing is waited for."""
+    (tmp_path / "work").mkdir()
+
+    def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, **options):
+        patience = Patience(read=read, attempts=attempts, longest=600, wait=waits.append)
+        endpoint = EndpointOptions(server.url, **{"concurrency": 1, **options})
+        replies = list(endpoint_replies(asked, fields, endpoint, tmp_path / "work", patience))
+        return sorted(replies, key=lambda reply: int(reply.key.partition("/")[0]))
+
+    return run
+
+
+def answers(replies):
+    return [reply.answer for reply in replies]
+
+
+def test_every_request_gets_its_reply(server, ask, requests):
+    server.always = lambda handler: says(handler.body["messages"][0]["content"][1]["text"])(handler)
+    replies = ask(concurrency=4)
+    assert [reply.key for reply in replies] == [request.key for request in requests]
+    assert answers(replies) == [request.text for request in requests]
+    body = server.asked[0]
+    assert {name: body[name] for name in body if name != "messages"} == {
+        "model": "m",
+        "max_tokens": 16,
+        "temperature": 0,
+        "logprobs": True,
+        "top_logprobs": 20,
+    }
+    assert set(server.paths) == {"/v1/chat/completions"}
+    assert server.keys == [None] * 6
+    kind, content = server.image(0)
+    assert (kind, content) == ("image/jpeg", requests[0].image.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([token("Yes", *SAID)], (YES / (YES + NO), YES + NO)),
+        ([token(" "), token("\n", ("x", -1)), token("Yes", *SAID)], (YES / (YES + NO), YES + NO)),
+        ([token("Ġyes", ("Ġyes", -1.0), ("Maybe", -2.0))], (1.0, math.exp(-1.0))),
+        ([token("No", ("No", 0.0001), ("Yes", -9999.0))], (0.0, 1.0)),
+        ([token("The", ("The", -0.1), ("A", -3.0))], (None, 0.0)),
+        ([token("Yes")], (None, None)),
+        ([token(" ", *SAID)], (None, None)),
+        ([], (None, None)),
+    ],
+    ids=[
+        "spellings",
+        "white space first",
+        "one side",
+        "rounding",
+        "neither",
+        "bare",
+        "blank",
+        "no",
+    ],
+)
+def test_probability_of_yes_is_read_from_the_first_word(tokens, expected):
+    said = read_completion(acts.reply("Yes.", {"content": tokens}))
+    assert said == ("Yes.", *map(pytest.approx, expected))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["yes", " Yes", "YES", "no", "No", "▁no", "maybe", ""]),
+            st.floats(-30, 0),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_probabilities_equal_a_sum_over_spellings(alternatives):
+    content = acts.reply("x", {"content": [token("x", *alternatives)]})
+    _, probability, mass = read_completion(content)
+    yes = sum(math.exp(p) for word, p in alternatives if word in {"yes", " Yes", "YES"})
+    no = sum(math.exp(p) for word, p in alternatives if word in {"no", "No", "▁no"})
+    assert mass == pytest.approx(yes + no)
+    assert probability == (pytest.approx(yes / (yes + no)) if yes + no else None)
+
+
+@pytest.mark.parametrize(
+    ("act", "answer"),
+    [
+        (says("I can't help with that."), "I can't help with that."),
+        (says(None, refusal="I'm sorry."), "I'm sorry."),
+        (says(""), ""),
+        (says(None), ""),
+        (says("はい、います。"), "はい、います。"),
+        (says("Да.\nДа."), "Да.\nДа."),
+    ],
+)
+def test_words_are_kept_and_never_guessed_from(server, ask, requests, act, answer):
+    server.acts = [act]
+    assert ask(requests[:1]) == [Reply("1/0", answer, None, None)]
+    # from the journal, too
+    assert ask(requests[:1]) == [Reply("1/0", answer, None, None)]
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "after", "waited"),
+    [(429, "30", 30), (503, "900", 600), (500, None, 1), (408, None, 1)],
+)
+def test_a_busy_server_is_asked_again(server, ask, waits, code, after, waited):
+    server.acts = [refuses(code, **({"Retry_After": after} if after else {}))]
+    assert answers(ask()) == ["Yes"] * 6
+    assert len(server.asked) == 7
+    # a pause holds for all, and the time that it is measured by does not pass here
+    assert waits[0] == pytest.approx(waited, abs=2 if after else 0)
+    assert len(waits) == (6 if after else 1)
+
+
+def test_waits_double_with_jitter():
+    waits = []
+    patience = Patience(backoff=2, longest=9, jitter=0.5, wait=waits.append)
+    for failures in range(1, 6):
+        patience.before_attempt(failures, None)
+    for waited, least in zip(waits, [2, 4, 8, 9, 9], strict=True):
+        assert least <= waited <= 1.5 * least
+    assert len({waited / least for waited, least in zip(waits, [2, 4, 8, 9, 9], strict=True)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (refuses(500), "answers 500 Internal Server Error"),
+        (refuses(429), "answers 429 Too Many Requests"),
+        (acts.hangs_up, "Connection aborted"),
+        (sends(b'{"choices": [{"mess'), 'sends no chat completion: {"choices": [{"mess'),
+        (sends(b"\xff\xfe"), "sends no chat completion"),
+        (sends(b"[" * 100_000), "sends no chat completion"),
+        (sends(b'{"choices": []}'), "sends no chat completion"),
+        (sends(b'{"error": {"message": "out of\\u001b[2J"}}'), r"completion: out of\x1b[2J"),
+        (sends(b'{"choices": [{"message": {"content": [1]}}]}'), "sends no chat completion"),
+        (sends(b'{"choices": [{"message": null}]}'), "sends no chat completion"),
+        (sends(acts.reply("x", {"content": [{"token": 1}]})), "sends no chat completion"),
+        (
+            sends(acts.reply("x", {"content": [token("x", ("yes", "1"))]})),
+            "sends no chat completion",
+        ),
+        (acts.cuts, "Connection broken"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_single_failures_are_named_after_all_others_were_asked(
+    server, ask, requests, tmp_path, act, reason
+):
+    server.acts = [says("No"), act, act, act]
+    text = fails(ask, "1 of 6 requests failed: 2/0: ", reason, "(tried 3 times)", kind=NoochError)
+    assert server.url in text
+    assert "asks only what has no reply" in text
+    assert len(server.asked) == 8
+    # the same again asks only what failed
+    assert answers(ask()) == ["No", *["Yes"] * 5]
+    assert server.questions[8:] == ["Is there a 2?"]
+    assert (tmp_path / "work" / "replies.jsonl").read_text().count("\n") == 6
+
+
+def test_requests_that_fail_may_stay_unanswered(server, ask):
+    server.acts = [says("No"), *[refuses(500)] * 3]
+    assert [reply.key for reply in ask(allow_unanswered=True)] == [
+        "1/0",
+        "3/0",
+        "4/0",
+        "5/0",
+        "6/0",
+    ]
+
+
+def test_a_server_that_is_too_slow(server, ask, requests):
+    server.acts = [says("No"), acts.hangs]
+    fails(lambda: ask(requests[:2], attempts=1, read=0.3), "Read timed out", kind=NoochError)
+
+    def trickles(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        while not handler.server.over.wait(0.05):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+
+    server.acts = [trickles]
+    fails(lambda: ask(requests[:2], attempts=1, read=0.3), "and no end", kind=NoochError)
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (refuses(401, f"Incorrect API key provided: {KEY}"), "401 Unauthorized: Incorrect API key"),
+        (refuses(404, "The model `m` does not exist."), "404 Not Found: The model `m` does not"),
+        (refuses(402), "402 Payment Required"),
+        (sends(b"", 307, Location="http://elsewhere.example/v1"), "redirects to 'http://elsewhere"),
+        (sends(b"", 308, Location="/v2/chat/completions"), "which is not followed"),
+        (sends(b"", 301), "redirects to nowhere"),
+    ],
+)
+def test_a_server_without_prospect_is_given_up_at_once(
+    server, ask, monkeypatch, tmp_path, act, reason
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.acts, server.always = [act], act
+    text = fails(ask, reason, server.url, "`model`", "OPENAI_API_KEY", kind=NoochError)
+    assert KEY not in text
+    assert len(server.asked) == 1
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    assert not any(KEY in file.read_text() for file in (tmp_path / "work").iterdir())
+
+
+def test_a_server_that_ends_is_given_up_after_8_failures_in_a_row(server, ask, requests):
+    many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
+    server.acts, server.always = [says("Yes")], refuses(502)
+    fails(lambda: ask(many, attempts=2), "502 Bad Gateway (tried 2 times)", kind=NoochError)
+    assert len(server.asked) == 1 + 8 * 2
+    # an answering server may refuse as many single ones as it likes
+    server.acts, server.always = [], refuses(400, "the image is too large")
+    fails(lambda: ask(many, {"model": "m"}), "99 of 100 requests failed", kind=NoochError)
+    assert len(server.asked) == 17 + 99
+
+
+def test_a_server_that_refuses_everything_is_given_up(server, ask, requests):
+    many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
+    server.always = refuses(400, "m is not a multimodal model")
+    fails(lambda: ask(many, {"model": "m"}), "is not a multimodal model", kind=NoochError)
+    assert len(server.asked) == 8
+
+
+def test_no_server(server, ask, waits, monkeypatch):
+    with chatting() as gone:
+        url = gone.url
+    monkeypatch.setattr(type(server), "url", url)
+    fails(ask, "6 of 6 requests failed: 1/0: ", "refused (tried 3 times)", url, kind=NoochError)
+    assert waits == [1, 2] * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "absent"),
+    [
+        ("logprobs", "unknown field", {"logprobs", "top_logprobs"}),
+        ("top_logprobs", "top_logprobs is not supported", {"logprobs", "top_logprobs"}),
+        ("temperature", "'temperature' does not support 0", {"temperature"}),
+        ("max_tokens", "'max_tokens': use 'max_completion_tokens'", {"max_tokens"}),
+    ],
+)
+def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, absent):
+    server.always = refuses_field(name, message, says("Yes"))
+    assert answers(ask()) == ["Yes"] * 6
+    assert len(server.asked) == 7
+    for body in server.asked[1:]:
+        left = {field: value for field, value in body.items() if field != "messages"}
+        assert left == {k: v for k, v in FIELDS.items() if k not in absent}
+
+
+def test_fields_are_kept_where_leaving_them_out_does_not_help(server, ask):
+    server.acts = [says("Yes"), refuses(400, "this image"), refuses(400, "this image")]
+    fails(ask, "answers 400 Bad Request: this image", kind=NoochError)
+    assert "logprobs" in server.asked[-1]
+
+
+def test_requests_at_a_time_are_bounded(server, ask, requests):
+    many = [replace(requests[0], key=f"{n}/0") for n in range(40)]
+    full = threading.Barrier(4)
+
+    def act(handler):
+        full.wait(HANGS)
+        says("Yes")(handler)
+
+    server.always = act
+    assert len(ask(many, concurrency=4)) == 40
+    assert server.most == 4
+
+
+class Clock:
+    """Time that passes only by waiting."""
+
+    def __init__(self):
+        self.now, self.lock = 100.0, threading.Lock()
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, seconds):
+        self.now += seconds
+
+
+@given(
+    st.floats(0.5, 1e5),
+    st.lists(st.one_of(st.none(), st.floats(0, 900)), max_size=30),
+)
+def test_a_rate_limit_is_never_exceeded(per_minute, pauses):
+    clock = Clock()
+    rate, starts, until = RateLimit(60 / per_minute, clock.wait, clock), [], -math.inf
+    for pause in pauses:
+        if pause is not None:
+            rate.pause(pause)
+            until = max(until, clock.now + pause)
+        rate.take()
+        assert clock.now >= until - 1e-6
+        starts.append(clock.now)
+    for before, after in itertools.pairwise(starts):
+        assert after - before >= 60 / per_minute - 1e-6
+
+
+def test_threads_share_a_rate_limit():
+    clock = Clock()
+    waits = []
+    rate = RateLimit(2.0, waits.append, clock)
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda _: rate.take(), range(5)))
+    assert sorted(waits) == [2, 4, 6, 8]
+
+
+def test_a_rate_limit_spaces_requests(ask, waits):
+    ask(rate_limit=0.01)
+    assert waits == [pytest.approx(6000 * n, rel=0.01) for n in range(1, 6)]
+
+
+def test_a_kill_in_the_middle_of_a_line(server, ask, tmp_path):
+    ask()
+    journal = tmp_path / "work" / "replies.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for cut in (1, len(lines[2]) - 1):
+        journal.write_bytes(b"".join(lines[:2]) + lines[2][:cut])
+        server.asked.clear()
+        assert answers(ask()) == ["Yes"] * 6
+        assert server.questions == [f"Is there a {n}?" for n in range(3, 7)]
+        assert journal.read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize("damage", [b"x\n", b'{"key": 1}\n', b"\xff\n"])
+def test_a_damaged_journal_is_refused(ask, server, tmp_path, damage):
+    (tmp_path / "work" / "replies.jsonl").write_bytes(damage)
+    fails(ask, "replies.jsonl", "is damaged", kind=FormatError)
+    assert not server.asked
+
+
+def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, requests, tmp_path):
+    ask(requests[3:])
+    endpoint = EndpointOptions(server.url, concurrency=1)
+    replies = endpoint_replies(requests, FIELDS, endpoint, tmp_path / "work")
+    assert [next(replies).key for _ in range(3)] == ["4/0", "5/0", "6/0"]
+    assert len(server.asked) == 3
+    assert [reply.key for reply in replies] == ["1/0", "2/0", "3/0"]
+
+
+def test_work_that_is_given_up_keeps_what_was_asked(server, ask, requests, tmp_path):
+    many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
+    replies = endpoint_replies(
+        many, FIELDS, EndpointOptions(server.url, concurrency=4), tmp_path / "work"
+    )
+    next(replies)
+    replies.close()
+    assert len(server.asked) < 100
+    assert len(ask(many)) == 100
+    assert len(server.asked) == 100
+
+
+def test_large_images_are_reduced(tmp_path):
+    smooth(1, 640, 480).save(tmp_path / "a.png")
+    for most, size in ((None, (640, 480)), (640, (640, 480)), (100, (100, 75))):
+        kind, _, data = image_url(tmp_path / "a.png", most).partition(";base64,")
+        content = acts.base64.b64decode(data)
+        assert kind == ("data:image/jpeg" if most == 100 else "data:image/png")
+        assert Image.open(io.BytesIO(content)).size == size
+        assert (content == (tmp_path / "a.png").read_bytes()) is (most != 100)
+
+
+@pytest.mark.parametrize("kind", ["webp", "bmp", "gif", "tiff"])
+def test_other_formats_are_sent_as_jpeg(tmp_path, kind):
+    smooth(1, 64, 48).save(tmp_path / f"a.{kind}")
+    head, _, data = image_url(tmp_path / f"a.{kind}", None).partition(";base64,")
+    sent = Image.open(io.BytesIO(acts.base64.b64decode(data)))
+    assert (head, sent.format, sent.size) == ("data:image/jpeg", "JPEG", (64, 48))
+
+
+def test_what_is_no_image_is_not_sent(server, ask, requests, tmp_path):
+    (tmp_path / "secret.jpg").write_text("root:x:0")
+    fails(
+        lambda: image_url(tmp_path / "secret.jpg", None), "no image that can be read", helps=False
+    )
+    broken = [requests[0], replace(requests[1], image=tmp_path / "secret.jpg"), requests[2]]
+    fails(lambda: ask(broken), "1 of 3 requests failed: 2/0", "secret.jpg", kind=NoochError)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://localhost:8000", "http://localhost:8000/v1/chat/completions"),
+        ("http://localhost:8000/", "http://localhost:8000/v1/chat/completions"),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1/chat/completions"),
+        ("https://a.b/v1beta/openai/", "https://a.b/v1beta/openai/chat/completions"),
+        ("https://a.b/v1/chat/completions", "https://a.b/v1/chat/completions"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions"),
+    ],
+)
+def test_addresses(url, address):
+    assert EndpointOptions(url).address == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://a/v1",
+        "http://",
+        "http://me:pw@a/v1",
+        "http://a/v1?key=x",
+        "http://a b",
+        "http://a/v1#x",
+    ],
+)
+def test_other_addresses_are_refused(url):
+    text = refused(lambda: EndpointOptions(url), "`endpoint`: is no address of a server")
+    assert "pw" not in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": 0},
+        {"rate_limit": 0.0},
+        {"rate_limit": math.nan},
+        {"timeout": -1.0},
+        {"timeout": math.inf},
+        {"attempts": 0},
+        {"max_side": 0},
+    ],
+)
+def test_numbers_that_are_not_allowed(options):
+    (name,) = options
+    refused(lambda: EndpointOptions("http://a", **options), f"`{name}`: is ")
+
+
+@pytest.mark.parametrize("key", ["sk secret", "sk\nsecret: x", "sk-sécret"])
+def test_a_key_that_cannot_be_one_is_not_shown(ask, server, monkeypatch, key):
+    monkeypatch.setenv("MY_KEY", key)
+    text = refused(lambda: ask(api_key_env="MY_KEY"), "MY_KEY holds no key")
+    assert "cret" not in text
+    assert not server.asked
+
+
+def test_a_key_is_sent_and_not_kept(server, ask, monkeypatch, tmp_path):
+    monkeypatch.setenv("MY_KEY", f"{KEY}\n")
+    server.acts = [refuses(400, f"bad {KEY}")] * 2
+    text = fails(lambda: ask(api_key_env="MY_KEY"), "bad ***", kind=NoochError)
+    assert KEY not in text
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    assert KEY not in (tmp_path / "work" / "replies.jsonl").read_text()
+    assert KEY not in repr(EndpointOptions("http://a", api_key_env="MY_KEY"))

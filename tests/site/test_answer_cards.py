@@ -1,0 +1,253 @@
+"""A report of answers in words: lines, bars and tables recounted from the answers, and the model's
+own words on the cards.
+"""
+
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from sites import HOSTILE, read_script, site_data, site_suite, tables_of_page
+
+from nooch.challenge import load_suite
+from nooch.evaluation import Predictions, evaluate, load_predictions
+from nooch.site.report_site import write_report
+
+TASKS = ["car", "cow"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """(data, suite) without pictures."""
+    data = site_data(tmp_path_factory.mktemp("world"), pictures=False)
+    return data, site_suite(data)
+
+
+def _rows(suite, seed=0, *, share=1.0, wrong=0.4, split="test"):
+    """Answers about a share of the images of a split; some are neither yes nor no."""
+    random, rows = np.random.default_rng(seed), []
+    for task in TASKS:
+        one = suite.set("ce", task, split)
+        for image, label in zip(one.image_ids.to_list(), one.labels.tolist(), strict=True):
+            yes = label ^ (random.random() < wrong)
+            answer = "Yes, there is." if yes else "No."
+            if random.random() < share:
+                text = f"Is there a {task} in\n the image?"
+                answer = "Hard to say" if random.random() < 0.1 else answer
+                rows.append({"image_id": image, "task": task, "text": text, "answer": answer})
+    return rows
+
+
+def _runs(suite, folder, **answers):
+    files = []
+    for name, rows in answers.items():
+        files.append(folder / f"{name}.jsonl")
+        files[-1].write_text("\n".join(map(json.dumps, rows)))
+    return load_predictions(files, suite)
+
+
+def _page(done, name="index"):
+    return (done.path / f"{name}.html").read_text(encoding="utf-8")
+
+
+def _yes(rows, task, ids):
+    said = [row["answer"].startswith("Yes") for row in rows
+            if row["task"] == task and row["image_id"] in ids]  # fmt: skip
+    return sum(said), len(said)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
+    data, suite = world
+    rows = _rows(suite, share=share)
+    runs = _runs(suite, tmp_path, model=rows)
+    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
+    page, notes = _page(done), evaluate(suite, runs, bootstrap=30).notes
+    for criterion in ("ce", "gist", "both"):
+        (line,) = [note for note in notes if note.startswith(f"model, {criterion}: yes to")]
+        assert line in page
+    bars = re.search(r'<table class="rates">.*?</table>', page, re.DOTALL)[0]
+    shown = [re.sub(r"<[^>]*>", " ", row).split() for row in re.findall("<tr>(.*?)</tr>", bars)[1:]]
+    assert shown[0][:2] == ["all", "tasks"]
+    assert {row[0] for row in shown[1:]} == set(TASKS)
+    cues = suite.header.criteria["ce"].cues
+    for task, *_ in shown[1:]:
+        one = suite.set("ce", task, "test")
+        listed = [cue for cue, _ in cues[task]]
+        for bit, cue in enumerate(listed):
+            by_cue = (one.by_cue >> np.uint64(bit)) & np.uint64(1) == 1
+            expected = [task, cue]
+            for mask in (by_cue & ~one.labels, ~by_cue & ~one.labels):
+                yes, n = _yes(rows, task, one.image_ids.filter(pl.Series(mask)).to_list())
+                expected.append(f"{100 * yes / n:.1f} % of {n}")
+            (found,) = [row for row in shown[1:] if row[:2] == [task, cue]]
+            kept = re.sub(r"\[[^]]*\] ", "", " ".join(found[2:]))
+            assert [task, cue, *re.findall(r"[\d.]+ % of \d+", kept)] == expected
+    sizes = [
+        sum(_yes(rows, task, suite.set("ce", task, "test").ids(cell))[1] for task in TASKS)
+        for cell in ("hard_negative", "easy_negative")
+    ]
+    records = [suite.record("ce", task, "test") for task in TASKS]
+    of = [sum(r.hard_negatives for r in records), sum(r.negatives for r in records)]
+    of[1] -= of[0]
+    text = f"Asked about {sizes[0]} of {of[0]} hard and {sizes[1]} of {of[1]} easy negatives of"
+    assert f"{text} split test" in page
+
+
+def test_cards_have_the_question_the_words_and_the_label(world, tmp_path):
+    data, suite = world
+    rows = _rows(suite)
+    other = [{**row, "answer": "yes"} for row in rows]
+    runs = _runs(suite, tmp_path, model=rows, other=other)
+    done = write_report(
+        suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0, examples=4
+    )
+    page = _page(done, "examples")
+    groups = {}
+    for kind, content in re.findall(
+        r'data-kind="(false_yes|no_yes)">(.*?)(?=<div class="example-group"|</section>)',
+        page,
+        re.DOTALL,
+    ):
+        groups.setdefault(kind, []).append(content)
+    # three criteria and two tasks
+    assert [len(groups[kind]) for kind in ("false_yes", "no_yes")] == [6, 6]
+    first = groups["false_yes"][0]
+    one, said = (
+        suite.set("ce", "car", "test"),
+        {r["image_id"]: r for r in rows if r["task"] == "car"},
+    )
+    hard = one.ids("hard_negative")
+    wrong = [image for image in hard if said[image]["answer"].startswith("Yes")]
+    assert (
+        f"Hard negatives with a yes, {len(wrong) + len(hard)} of {2 * len(hard)} answers" in first
+    )
+    support = dict(zip(one.image_ids.to_list(), one.support.tolist(), strict=True))
+    # most models first, then most context
+    order = sorted(hard, key=lambda image: (image not in wrong, -support[image], image))
+    assert re.findall(r'card-id">(\d+)<', first) == [str(image) for image in order[:4]]
+    assert first.count("<p>Is there a car in the image?</p>") == 4
+    assert first.count("<q>Yes, there is.</q>") == min(4, len(wrong))
+    assert first.count('<b>other</b> <span class="badge negative">yes</span> <q>yes</q>') == 4
+    assert first.count("<dd>no</dd>") == 4
+    missed = groups["no_yes"][0]
+    assert missed.count("<dd>yes</dd>") == missed.count("<li>")
+    assert 'badge easy">yes</span> <q>yes</q>' in missed
+    # the model that says yes to everything misses nothing; what is neither is no yes
+    positives = one.ids("hard_positive")
+    without = [image for image in positives if not said[image]["answer"].startswith("Yes")]
+    assert f"Hard positives without a yes, {len(without)} of {2 * len(positives)}" in missed
+    unclear = sum(said[image]["answer"] == "Hard to say" for image in without)
+    assert missed.count(">neither<") == unclear
+    assert "The context without the object, and a yes:" in _page(done)
+
+
+def test_words_are_escaped_and_cut(world, tmp_path):
+    data, suite = world
+    hostile = ["Yes <script>window.hacked=1</script>", f"Yes {HOSTILE} \x1b[31mred\x07"]
+    hostile += ["Yes " + "x" * 1_000_000, "Yes \n\n " + "word " * 100]
+    rows = [
+        {**row, "text": HOSTILE, "answer": hostile[number % 4]}
+        for number, row in enumerate(_rows(suite))
+    ]
+    runs = _runs(suite, tmp_path, **{"<b>bold": rows})
+    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+    for name in ("index", "examples", "results"):
+        page = _page(done, name)
+        assert len(page) < 1_000_000
+        assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(page)
+        assert "<b>bold" not in page
+        assert not re.search(r"<script(?! defer src=\"[a-z/]+\.js\"></script>)", page)
+        assert "onerror=hacked=1>" not in page
+    page = _page(done, "examples")
+    assert "&lt;script&gt;window.hacked=1&lt;/script&gt;" in page
+    assert "(1,000,004 characters)" in page
+    assert "<summary>more</summary>" in page
+    assert "Yes word word" in page
+
+
+def test_models_that_were_asked_other_questions_are_scored_apart(world, tmp_path):
+    data, suite = world
+    answers = {"a": _rows(suite, 1), "b": _rows(suite, 2), "c": _rows(suite, 3, share=0.5)}
+    runs = _runs(suite, tmp_path, **answers)
+    ids = data.select("test").images["image_id"]
+    values = np.random.default_rng(0).normal(size=(len(ids), 2))
+    plain = Predictions.of(values, ids, TASKS, scale="logit", run="plain")
+    done = write_report(
+        suite, tmp_path / "site", data=data, predictions=[*runs, plain], bootstrap=20
+    )
+    points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
+    words = {"fpr", "recall", "dprime", "response_criterion"}
+    metrics = {run: set(points.filter(method=run)["metric"]) for run in ("a", "b", "c", "plain")}
+    assert metrics == {**dict.fromkeys("abc", words), "plain": {"auc", "error", "nll", "ece"}}
+    titles = "".join(tables_of_page(done.path / "results.html"))
+    assert "Differences from a on ce" in titles
+    assert "Differences from c" not in titles
+    columns = tables_of_page(done.path / "results.html")["Scores on ce challenge sets (test)"][0]
+    assert {"accuracy hard pos", "recall easy pos", "yes rate hard neg", "d' hard"} <= set(columns)
+    alone = evaluate(suite, runs[2:], bootstrap=20)
+    own = points.filter(
+        method="c", criterion="ce", task="car", metric="fpr", subset="hard_negative"
+    )
+    assert own["mean"].item() == alone.value("fpr", "hard_negative", criterion="ce", task="car")
+    # losses are those of the predictions alone
+    assert read_script(done.path / "data/site.js")[1]["methods"] == ["plain"]
+    page = _page(done)
+    for run in "abc":
+        assert f"{run}, ce: yes to an absent object" in page
+    assert "<td>a</td>" in page
+    assert "Answers in words have no probabilities" not in " ".join(done.notes)
+
+
+def test_answers_alone_say_what_is_missing(world, tmp_path):
+    data, suite = world
+    runs = _runs(suite, tmp_path, model=_rows(suite), old=_rows(suite, split="valid"))
+    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+    assert "Answers in words have no probabilities: there are no losses of images." in done.notes
+    assert "No runs were given (`runs`): there are no losses" not in " ".join(done.notes)
+    assert "old is not scored: none of the images asked about is in the sets" in _page(
+        done, "results"
+    )
+    assert "asked about all" in _page(done, "results")
+
+
+def test_answers_with_probabilities_have_losses_and_words(world, tmp_path):
+    data, suite = world
+    rows = _rows(suite)
+    for row in rows:
+        row["probability"] = 0.9 if row["answer"].startswith("Yes") else 0.2
+    done = write_report(
+        suite, tmp_path / "site", data=data, bootstrap=0,
+        predictions=_runs(suite, tmp_path, model=rows),
+    )  # fmt: skip
+    points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
+    assert {"auc", "nll", "fpr", "recall"} <= set(points["metric"])
+    assert read_script(done.path / "data/site.js")[1]["methods"] == ["model"]
+    assert '<dt title="model">model</dt>' in _page(done, "examples")
+    assert "<q>Yes, there is.</q>" in _page(done)
+
+
+def test_the_shipped_suite_with_images_by_id(tmp_path, run_cli):
+    ids = load_suite("nooch-coco").set("ce", "boat", "test").ids("hard_negative")[:3]
+    rows = [{"image_id": image, "task": "boat", "answer": "Yes"} for image in ids]
+    (tmp_path / "model.json").write_text(json.dumps(rows))
+    (tmp_path / "val2014").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / f"val2014/COCO_val2014_{ids[0]:012d}.jpg")
+    command = f"report nooch-coco --predictions {tmp_path}/model.json --bootstrap 0"
+    alone = run_cli(f"{command} --out {tmp_path}/alone").ok()
+    assert "without the dataset" in " ".join(alone.err.split()).lower()
+    page = (tmp_path / "alone/index.html").read_text()
+    # there is no easy image to compare with
+    assert "Yes to absent objects, ce" in page
+    assert "<b>100.0 %</b>" in page
+    assert '<img src="pictures' not in page
+    shown = run_cli(f"{command} --images {tmp_path}/val2014 --out {tmp_path}/shown").ok()
+    page = (tmp_path / "shown/index.html").read_text()
+    # by CE and by gist
+    assert page.count('<img src="pictures') == 2
+    assert "images that would be shown have no file" in " ".join(shown.err.split())
+    wrong = run_cli(f"{command} --metrics auc --out {tmp_path}/wrong")
+    wrong.refused("there is no auc without probabilities, which model has not")
+    assert not (tmp_path / "wrong").exists()
