@@ -46,6 +46,7 @@ def oracle(photos, number):
 
 
 def annotated(photos, out, split=None, part_size=None, map=map, **options):
+    options.setdefault("min_area", 0.0)
     reading = AnnotationReading(photos, options.pop("segmenter", COLORS), device="cpu", **options)
     import_dataset(reading, out, split=split, part_size=part_size, map=map)
     return load_dataset(out)
@@ -68,8 +69,8 @@ def test_what_is_present(photos, tmp_path, min_area, min_confidence):
             assert data.labels(data.classes[column])[row] == present
             assert data.areas[row, column] == pytest.approx(area if present else 0)
     about = data.provenance["predicted"]
-    given = {name: value for name, value in thresholds.items() if value}
-    assert about == {"model": COLORS, **given}
+    given = {"min_confidence": min_confidence} if min_confidence else {}
+    assert about == {"model": COLORS, "min_area": min_area, **given}
 
 
 def test_presence_alone(photos, tmp_path):

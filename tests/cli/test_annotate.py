@@ -36,11 +36,13 @@ def test_a_dataset_that_find_takes(photos, run_cli):
 def test_labels(photos, run_cli):
     rows = [f"{number},{number % 2},{number // 6}" for number in range(12)]
     (photos / "labels.csv").write_text("\n".join(["id,cow,car", *rows]))
-    labels = "--labels labels.csv --tasks cow --format json"
+    labels = "--labels labels.csv --tasks cow --min-area 0.2 --format json"
     done = run_cli(f"annotate photos data --segmenter model {labels}").ok()
     assert done.json["classes"] == 4
     assert "`merge` cow=CLASS" not in done.err
     assert "--merge cow=CLASS" in done.err
+    areas = load_dataset(photos / "data").areas
+    assert areas.data[areas.data > 0].min() > 0.2
     np.testing.assert_array_equal(load_dataset(photos / "data").labels("cow"), np.arange(12) % 2)
 
 

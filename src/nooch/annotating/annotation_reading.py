@@ -70,7 +70,7 @@ class AnnotationReading:
     labels: Dataset | Place | str | None = None
     tasks: Sequence[str] | None = None
     merge: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    min_area: float = 0.0
+    min_area: float = 0.01
     min_confidence: float | None = None
     embedder: str | None = None
     maps: str | Path | None = None
@@ -158,14 +158,14 @@ class AnnotationReading:
         asked: dict[str, Any] = {
             "size": self.size,
             "merge": {name: list(members) for name, members in self.merge.items()},
-            "min_area": self.min_area,
             "min_confidence": self.min_confidence,
         }
         if embedder is not None:
             name = embedder.name.rpartition("/")[2]
             precision = "bf16" if embedder.bf16 else "fp32"
             asked["embedding"] = f"image-{name}-{embedder.identity[:12]}-{precision}"
-        return {"model": annotator.name, **annotator.facts, **{k: v for k, v in asked.items() if v}}
+        facts = {"model": annotator.name, **annotator.facts, "min_area": self.min_area}
+        return facts | {name: value for name, value in asked.items() if value}
 
     @cached_property
     def _index(self) -> ImageIndex:

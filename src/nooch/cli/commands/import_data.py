@@ -229,7 +229,7 @@ def annotate_command(
     merge: list[str] = Option(
         [], metavar="NAME=CLASSES", help="Classes as one: road=road+sidewalk; repeat for several."
     ),
-    min_area: float = Option(0.0, help="A class is present above this area, a fraction."),
+    min_area: float = Option(0.01, help="A class is present above this area, a fraction."),
     min_confidence: float = Option(
         None, help="And from this confidence; by default 0, or 0.5 for a model without areas."
     ),
