@@ -176,11 +176,3 @@ class MarkFitted(Fitted):
     @abstractmethod
     def phi(self, data: Dataset, task: str) -> NDArray[np.bool_]:
         """True where an image is out of context for the task, shape (n_images,)."""
-
-
-def require_areas(data: Dataset) -> None:
-    """Raise InputError where an area of the dataset is unknown."""
-    if not data.has_areas:
-        problem = "areas are unknown: the annotations say which classes are present, not how large"
-        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
-        raise InputError(f"{problem} they are", where="ce", remedy=remedy)
