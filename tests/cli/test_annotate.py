@@ -30,7 +30,14 @@ def test_a_dataset_that_find_takes(photos, run_cli):
     assert data.provenance["predicted"]["merge"] == {"way": ["road", "path"]}
     assert len(list((photos / "maps").glob("*.png"))) == 12
     cues = "--cues sky=way --tasks sky --criterion ce"
-    assert run_cli(f"find data {cues} --out suite").ok()
+    run_cli(f"find data {cues} --out suite").ok()
+    run_cli("report suite --annotations maps --out site").ok()
+    index = (photos / "site" / "index.html").read_text(encoding="utf-8")
+    assert "predicted by model, not annotated" in index
+    shown = len(list((photos / "site").rglob("*-cue0.png")))
+    # of each image of valid and test with a pixel of the cue
+    found = data.confidences[:, [1]].toarray()[:, 0] > 0
+    assert shown == (found & (data.images["split"] != "train").to_numpy()).sum() > 0
 
 
 def test_labels(photos, run_cli):
