@@ -47,7 +47,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"calibrating", "results"},
+    {"annotating", "calibrating", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking"},
