@@ -91,7 +91,8 @@ def read_answers(
     if known.height < len(raw):
         outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
         notes.append(f"{outside}: the suite does not have their image or object")
-    unanswered = asked["question_id"].filter(~pl.int_range(len(asked), eager=True).is_in(of))
+    numbers = pl.int_range(len(asked), eager=True)
+    unanswered = asked["question_id"].filter(~numbers.is_in(of.implode()))
     if len(unanswered):
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")

@@ -264,12 +264,6 @@ class FittedCE(SupportFitted):
         pair: Any = self.criterion.betas.get(task, {}).get(cue)
         return pair or (self.criterion.beta, self.criterion.beta)
 
-    def _areas(self, data: Dataset, task: str, cue: str, labels: Any) -> tuple[Any, Any]:
-        """Rows where the cue is present, and its areas, to be compared with beta."""
-        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
-        exact = pair == (beta, beta)
-        return rows, areas if exact else scaled(areas, labels[rows], pair, beta)
-
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
@@ -288,6 +282,13 @@ class FittedCE(SupportFitted):
             hard = np.where(labels[rows], areas < beta, areas > beta)
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
+
+    def _areas(
+        self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""
+        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
+        return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
 
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
