@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import json
 import socket
 import threading
@@ -11,7 +12,15 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from PIL import Image
+
 Act = Callable[["ChatHandler"], None]
+
+
+def size_of(content: bytes) -> tuple[int, int]:
+    """Width and height of an image."""
+    with Image.open(io.BytesIO(content)) as image:
+        return image.size
 
 
 class ChatServer(ThreadingHTTPServer):
@@ -46,6 +55,11 @@ class ChatServer(ThreadingHTTPServer):
         url = self.asked[number]["messages"][0]["content"][0]["image_url"]["url"]
         kind, _, data = url.partition(";base64,")
         return kind.removeprefix("data:"), base64.b64decode(data, validate=True)
+
+    def size_sent(self, number: int) -> int:
+        """Characters of the image of a request, as they were sent."""
+        url = self.asked[number]["messages"][0]["content"][0]["image_url"]["url"]
+        return len(url.partition(";base64,")[2])
 
     def handle_error(self, *_: object) -> None:
         """Clients go away, that is part of it."""

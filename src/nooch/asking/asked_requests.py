@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,12 +85,14 @@ class AskOptions(QuestionOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_one_of("precision", self.precision, ("auto", "float32", "bf16"))
-        if self.batch < 1 or self.most_tokens < 1:
-            raise ParameterError("`batch` and `max_tokens` are too small", allowed="1 and more")
+        for name, value in (("batch", self.batch), ("max_tokens", self.most_tokens)):
+            if value < 1:
+                raise ParameterError(f"is {value}", where=f"`{name}`", allowed="1 and more")
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}
-        idle = given if self.questions else given & {"template"} if self.prompts else set()
+        unused = {"template"} if self.prompts or self.describe else set()
+        idle = given if self.questions else given & unused
         if idle:
             problem = f"`{idle.pop()}` has no effect with given questions or prompts"
             raise ParameterError(problem, remedy="leave one of the two out")
@@ -123,11 +126,14 @@ class AskPlan:
 
     @property
     def facts(self) -> dict[str, int]:
-        """Numbers of questions, images and requests, and bytes of the image files."""
-        size = sum(path.stat().st_size for path in self.paths.values())
+        """Numbers of questions, images and requests; bytes of the image files, and of the images of
+        all requests as they are sent to a server.
+        """
+        sizes = {image_id: path.stat().st_size for image_id, path in self.paths.items()}
+        sent = sum(4 * math.ceil(sizes[image_id] / 3) for image_id in self.frame["image_id"])
         questions = int((self.frame["prompt"] == 0).sum())
         counts = {"questions": questions, "images": len(self.paths), "requests": len(self.frame)}
-        return {**counts, "bytes": size}
+        return {**counts, "bytes": sum(sizes.values()), "bytes_sent": sent}
 
 
 def plan_requests(
@@ -144,7 +150,9 @@ def plan_requests(
         frame = load_questions(options.questions).frame
     ids = frame["image_id"].unique(maintain_order=True).to_list()
     names = dict(frame.select("image_id", "image").iter_rows()) if "image" in frame.columns else {}
-    paths = dict(zip(ids, files_of(ids, data, options.images, names), strict=True))
+    # absolute, for workers in other folders
+    files = (file.absolute() for file in files_of(ids, data, options.images, names))
+    paths = dict(zip(ids, files, strict=True))
     if options.describe:
         frame = frame.select("image_id", text=pl.lit("")).unique(maintain_order=True)
     numbered = frame.drop("image", strict=False).with_row_index("row")

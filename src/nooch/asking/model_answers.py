@@ -43,8 +43,12 @@ def model_replies(
     """
     size = options.batch * _BATCHES
     parts = [requests[start : start + size] for start in range(0, len(requests), size)]
-    for replies in map(partial(_kept, found, options, folder), enumerate(parts)):
-        yield from replies
+    try:
+        for replies in map(partial(_kept, found, options, folder), enumerate(parts)):
+            yield from replies
+    finally:
+        # a model may fill a GPU
+        _loaded.cache_clear()
 
 
 def _kept(

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
+from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import (
     Combination,
     Criterion,
     Fitted,
     FittedCE,
-    MarkFitted,
     Summable,
     SupportFitted,
     reads_of,
@@ -111,9 +112,7 @@ def find(
         asked = replace(asked, path=recorded_path(folder, target))
     search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
     with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
-        record = DatasetRecord.of(data, asked.path)
-        stability = _stability(search, work, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read)
+        suite = Suite(_header(search, work, marked, asked), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is not None:
@@ -186,7 +185,8 @@ def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitting = work.reading(base.values())
     fitted = _fit(fitting, base, names)
-    search = Search(fitted, criteria, names, splits, asked.match)
+    overlay = read_label_overlay(asked.overlay, data) if asked.overlay else None
+    search = Search(fitted, criteria, names, splits, asked.match, overlay)
     if not asked.allow_unannotated:
         check_fit(fitted, base, names)
     same = reads_of(fitted.values()) == reads_of(base.values())
@@ -354,27 +354,16 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
                 for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
                     supports[task][name] = values
         for task, defined in block.items():
-            yield _measures(images, task, defined, supports[task]) if defined else Measures()
+            measured = (images, task, defined, supports[task], search.overlay)
+            yield Measures.of(*measured) if defined else Measures()
 
 
-def _measures(
-    images: Dataset,
-    task: str,
-    fitted: Mapping[str, Fitted],
-    supports: Mapping[str, NDArray[np.float64]],
-) -> Measures:
-    labels = images.labels(task, unknown=False)
-    by_cue: dict[str, NDArray[np.uint64]] = {}
-    phi: dict[str, NDArray[np.bool_]] = {}
-    for name, one in fitted.items():
-        if isinstance(one, MarkFitted):
-            phi[name] = one.phi(images, task)
-        elif isinstance(one, SupportFitted) and one.thresholds is not None:
-            bits = one.hard_by_cue(images, task, labels)
-            by_cue |= {} if bits is None else {name: bits}
-    # columns of a matrix become contiguous one task at a time
-    support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
-    return Measures(labels, images.unknown_labels(task), support, by_cue, phi)
+def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:
+    """All of the suite but its rows."""
+    data, known = work.data, work.data.provenance
+    area, licenses = known.get("area"), known.get("licenses", [])
+    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
+    return search.header(record, marked, _stability(search, work, asked.stability))
 
 
 def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:
