@@ -47,10 +47,10 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"calibrating", "results"},
+    {"annotating", "calibrating", "results"},
     {"examples"},
     {"figures", "site"},
-    {"checking"},
+    {"auditing", "checking"},
     {"cli"},
     {"__main__"},
 ]

@@ -106,7 +106,7 @@ def import_dataset(
         imported = seal(work, written, options.images, options.notes)
         with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
-                (new / name).parent.mkdir(exist_ok=True)
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
                 _link(work.dataset / name, new / name)
     # also what other imports of this dataset left, of other files or with other parameters
     remove_leftovers(target, "importing", _DOING)
