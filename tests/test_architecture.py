@@ -50,7 +50,7 @@ FLOORS = [
     {"annotating", "calibrating", "results"},
     {"examples"},
     {"figures", "site"},
-    {"checking"},
+    {"auditing", "checking"},
     {"cli"},
     {"__main__"},
 ]

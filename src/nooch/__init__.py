@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nooch.annotating.annotation_reading import AnnotationReading
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
+    from nooch.asking.endpoint_answers import EndpointOptions
+    from nooch.auditing import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -98,6 +100,8 @@ _NAMES = {
     "nooch.annotating.annotation_reading": "AnnotationReading",
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
+    "nooch.asking.endpoint_answers": "EndpointOptions",
+    "nooch.auditing": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -164,6 +168,8 @@ __all__ = [
     "AnnotationReading",
     "AskOptions",
     "Attribute",
+    "Audit",
+    "AuditOptions",
     "BoxReading",
     "CalibrateOptions",
     "Calibration",
@@ -178,6 +184,7 @@ __all__ = [
     "ContextScores",
     "Dataset",
     "DatasetImportOptions",
+    "EndpointOptions",
     "EvaluateOptions",
     "FeatureOptions",
     "FindOptions",
@@ -206,6 +213,7 @@ __all__ = [
     "__version__",
     "ask",
     "attribute_table",
+    "audit",
     "bench",
     "build_pixels",
     "calibrate",

@@ -192,6 +192,7 @@ def test_waits_double_with_jitter():
         (sends(b"[" * 100_000), "sends no chat completion"),
         (sends(b'{"choices": []}'), "sends no chat completion"),
         (sends(b'{"error": {"message": "out of\\u001b[2J"}}'), r"completion: out of\x1b[2J"),
+        (sends(b'{"error": "no \\/ memory"}'), "completion: no / memory"),
         (sends(b'{"choices": [{"message": {"content": [1]}}]}'), "sends no chat completion"),
         (sends(b'{"choices": [{"message": null}]}'), "sends no chat completion"),
         (sends(acts.reply("x", {"content": [{"token": 1}]})), "sends no chat completion"),

@@ -39,7 +39,7 @@ _MOST_FAILURES = 8
 _CHUNK = 1000
 """Requests that wait for a thread."""
 _OPTIONAL = ("max_tokens", "temperature", "logprobs", "top_logprobs")
-_MESSAGE = re.compile(rb'"(?:message|detail)"\s*:\s*("(?:[^"\\]|\\.)*")')
+_MESSAGE = re.compile(rb'"(?:message|detail|error)"\s*:\s*("(?:[^"\\]|\\.)*")')
 _SPACES = " \t\r\n▁Ġ"
 """White space, also as tokenizers write it."""
 

@@ -36,6 +36,7 @@ predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet
 ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
+audit: suite --predictions a.csv --out audit | suite --captions llava.json --out audit
 slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
 pixels: data --out pixels | data --size 224 --images photos --out pixels
 features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features

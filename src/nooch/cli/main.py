@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Score": (
         check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
-        ask.captions_command, check.slices_command,
+        ask.captions_command, check.slices_command, check.audit_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,

@@ -184,6 +184,9 @@ BaselineOption: Any = Option(None, help="Run to compare the others with; the fir
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+OverlayOption: Any = Option(
+    [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
+)
 PerSetOption: Any = Option(
     None, help="Questions: images for each task, label and subset, or all; 50 by default."
 )

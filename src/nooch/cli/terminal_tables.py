@@ -34,6 +34,7 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
         return
     print_counts(suite)
     print_expected(suite)
+    note(*(suite.header.overlay.notes if suite.header.overlay else ()))
     number = len(suite.header.sets)
     following = f"{counted(number, 'challenge set')}; next: nooch {following}"
     hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
