@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -63,6 +63,7 @@ class AnnotationReading:
         ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
     """
 
+    doing: ClassVar[str] = "annotating images"
     images: str | Path
     segmenter: str
     labels: Dataset | Place | str | None = None
