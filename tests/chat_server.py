@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import json
 import socket
 import threading
@@ -11,7 +12,15 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from PIL import Image
+
 Act = Callable[["ChatHandler"], None]
+
+
+def size_of(content: bytes) -> tuple[int, int]:
+    """Width and height of an image."""
+    with Image.open(io.BytesIO(content)) as image:
+        return image.size
 
 
 class ChatServer(ThreadingHTTPServer):

@@ -63,6 +63,8 @@ def test_every_measure_is_that_of_plain_sets(rows, n_train):
     b = suite_of([image for _, image in second], [i for i, _ in second])
     found = nooch.verify(a, b, bootstrap=20)
     both = {i for i, _ in first} & {i for i, _ in second}
+    assert found["low"].is_null().equals(found["high"].is_null())
+    assert found.filter(pl.col("low") > pl.col("high")).is_empty()
     place = {image: number for number, image in enumerate(sorted(both))}
     sets = {
         (task, cell): [{place[i] for i in sets_of(suite, task)[cell] & both} for suite in (a, b)]

@@ -236,6 +236,6 @@ def test_options_that_are_refused(suite, written, tmp_path):
     image = suite.set("ce", "car", "test").ids("hard_negative")[0]
     known = written([{"image_id": image, "caption": "x"}])
     scores = score_captions(suite, known, **few, bootstrap=0)
-    assert "1 tasks without synonyms are left out: boat" in scores.notes
+    assert "1 task without synonyms left out: boat" in scores.notes
     assert set(scores.table["task"]) == {"pooled", "car"}
     assert scores.table.filter(pl.col("value").is_nan()).height == 0

@@ -103,5 +103,5 @@ def test_a_file_that_leads_out_of_the_folder_is_not_read(made, published, tmp_pa
     data = replace(made.data, images=outside, image_root=str(tmp_path / "images"))
     fails(
         lambda: export(published, "vlmevalkit", tmp_path / "q", data=data, images_as="bytes"),
-        "no file is known for",
+        "images are not there",
     )

@@ -173,8 +173,12 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
 
 
 def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
-    names = fields.split()
-    return [next((r[name] for name in names if name in r), None) for r in records]
+    first, *others = fields.split()
+    values = [record.get(first) for record in records]
+    for name in others:
+        pairs = zip(values, records, strict=True)
+        values = [record.get(name) if value is None else value for value, record in pairs]
+    return values
 
 
 def _only(value: Any) -> Any:

@@ -82,7 +82,8 @@ def read_answers(
     if known.height < len(raw):
         outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
         notes.append(f"{outside}: the suite does not have their image or object")
-    unanswered = asked["question_id"].filter(~pl.int_range(len(asked), eager=True).is_in(of))
+    numbers = pl.int_range(len(asked), eager=True)
+    unanswered = asked["question_id"].filter(~numbers.is_in(of.implode()))
     if len(unanswered):
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
@@ -104,8 +105,7 @@ def _questions(
         raise InputError(
             "the answers do not name images and tasks", where=path, remedy="give `questions`"
         )
-    splits = about.splits_to_score()
-    keys = [key for key in about.keys if key[2] in splits]
+    keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
     return asked_of(draw_questions(about, keys, QuestionOptions())), [note]
 

@@ -128,10 +128,10 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f"in {unsure:,} of {len(frame):,} answers yes and no have less than half of the"
             " probability: the model would rather say something else"
         )
-    word = pl.col("answer").map_elements(RULES["word"], pl.Boolean)
-    yes = pl.coalesce(pl.col("probability") > 0.5, word)
-    kinds = frame.group_by("question_id").agg(yes.drop_nulls().n_unique().alias("yes"))["yes"]
     if (phrasings := frame["prompt"].n_unique()) > 1:
+        word = pl.col("answer").map_elements(RULES["word"], pl.Boolean)
+        yes = pl.coalesce(pl.col("probability") > 0.5, word)
+        kinds = frame.group_by("question_id").agg(yes.drop_nulls().n_unique().alias("yes"))["yes"]
         split = int((kinds > 1).sum())
         notes.append(
             f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"

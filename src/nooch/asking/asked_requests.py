@@ -84,8 +84,9 @@ class AskOptions(QuestionOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_one_of("precision", self.precision, ("auto", "float32", "bf16"))
-        if self.batch < 1 or self.most_tokens < 1:
-            raise ParameterError("`batch` and `max_tokens` are too small", allowed="1 and more")
+        for name, value in (("batch", self.batch), ("max_tokens", self.most_tokens)):
+            if value < 1:
+                raise ParameterError(f"is {value}", where=f"`{name}`", allowed="1 and more")
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}
@@ -144,7 +145,9 @@ def plan_requests(
         frame = load_questions(options.questions).frame
     ids = frame["image_id"].unique(maintain_order=True).to_list()
     names = dict(frame.select("image_id", "image").iter_rows()) if "image" in frame.columns else {}
-    paths = dict(zip(ids, files_of(ids, data, options.images, names), strict=True))
+    # absolute, for workers in other folders
+    files = (file.absolute() for file in files_of(ids, data, options.images, names))
+    paths = dict(zip(ids, files, strict=True))
     if options.describe:
         frame = frame.select("image_id", text=pl.lit("")).unique(maintain_order=True)
     numbered = frame.drop("image", strict=False).with_row_index("row")

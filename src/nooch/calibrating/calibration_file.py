@@ -21,11 +21,11 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """What ``nooch.calibrate`` found, as its file keeps it.
 
     Attributes:
-        criterion: parameters of the CE criterion with betas by task and cue, for ``find``.
-        predicted: the model whose areas these are, as the dataset's provenance has it.
-        settings: precision asked for, folds, seed, group, match, and fingerprints of the datasets.
-        areas: for each class ``name, predicted, images, bias`` (mean predicted minus true area),
-            ``correlation, auc`` (of the predicted area, for true areas above beta).
+        criterion: parameters of the CE criterion, with betas by task and cue.
+        predicted: the model of the areas, as the dataset's provenance has it.
+        settings: options, and fingerprints of the datasets.
+        areas: ``name, predicted, images, bias`` (mean predicted minus true area), ``correlation,
+            auc`` (of the predicted area for true areas above beta) of each class.
         verdicts: ``calibrated, task, cue`` (null: all cues together), then ``set`` to ``both`` as
             of ``nooch.verify``, predicted against true; those calibrated are out of fold.
         notes: what could not be calibrated, or does not reach the precision.
@@ -48,22 +48,22 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         digest = blake3(msgspec.json.encode(plain, order="deterministic")).hexdigest()
         return msgspec.structs.replace(self, hash=digest)
 
-    def ce(self, data: Dataset | None = None) -> CE:
-        """The criterion, to find with. Raises ParameterError for areas of another model."""
-        if data is not None and data.provenance.get("predicted") != self.predicted:
+    def ce(self, data: Dataset) -> CE:
+        """The criterion to find with. Raises ParameterError for areas of another model."""
+        if (other := data.provenance.get("predicted")) != self.predicted:
             raise ParameterError(
-                f"the calibration is of areas by {self.predicted}, and the dataset's are by"
-                f" {data.provenance.get('predicted')}",
-                allowed="a dataset whose areas were predicted by the same model and merges",
+                f"is of areas by {self.predicted}, those of the dataset are by {other}",
+                where="calibration",
+                allowed="areas by the same model, merged in the same way",
             )
         return CE(**self.criterion)
 
 
 def read_calibration(path: str | Path) -> Calibration:
     """Read a file of ``nooch.calibrate``. Raises FormatError where it is none, or was altered."""
-    made = "make one with nooch calibrate"
+    make = "make one with nooch calibrate"
     file = load_header(
-        Path(path), Calibration, name="calibration", version=1, make=made, again=_AGAIN
+        Path(path), Calibration, name="calibration", version=1, make=make, again=_AGAIN
     )
     if file.sealed() != file:
         problem = "was altered: its hash is not that of its contents"

@@ -119,7 +119,9 @@ def calibrate(
             reached = "no image is found" if known[0] is None else f"{known[0]:.3f} out of fold"
             notes.append(f"{row['task']}, precision of {row['set']}: {reached}")
     betas = {
-        one.name: dict(zip(one.cues, one.betas(one.folds >= 0, asked).T.tolist(), strict=True))
+        one.name: dict(
+            zip(one.cues.values(), one.betas(one.folds >= 0, asked).T.tolist(), strict=True)
+        )
         for one in pairs
     }
     criterion = {
@@ -165,7 +167,8 @@ class _TaskPair:
     """A task in the images where its label and cues are known in both datasets.
 
     Attributes:
-        task: its true class; ``name`` the predicted one, ``cues`` the predicted cues.
+        task: its true class; ``name`` the predicted one.
+        cues: true cue -> predicted cue.
         image_ids: (n,); ``folds`` likewise, int64.
         labels: predicted and true, bool (2, n).
         areas: of the predicted cues, float64 (n, n_cues).
@@ -174,7 +177,7 @@ class _TaskPair:
 
     task: str
     name: str
-    cues: Sequence[str]
+    cues: Mapping[str, str]
     image_ids: pl.Series
     folds: NDArray[np.int64]
     labels: Bools
@@ -187,8 +190,8 @@ class _TaskPair:
         folds: NDArray[np.int64],
     ) -> _TaskPair:  # fmt: skip
         """The arrays of a task; ``cues`` are the true ones, those with a predicted class first."""
-        name, here = names[task], [names[cue] for cue in cues if cue in names]
-        areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here])
+        name, here = names[task], {cue: names[cue] for cue in cues if cue in names}
+        areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here.values()])
         true = np.column_stack([t.area(cue, unknown=np.nan) for cue in cues])
         labels = np.stack([p.labels(name, unknown=False), t.labels(task, unknown=False)])
         unknown = np.isnan(areas).any(axis=1) | np.isnan(true).any(axis=1)
@@ -218,9 +221,8 @@ class _TaskPair:
 def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision: float) -> float:
     """The threshold on predicted areas by which hard images of a side are found best.
 
-    Those of enough precision are the thresholds whose precision is at least ``precision``, less
-    a standard error where there are such. Of these it is the one of highest recall, then of highest
-    precision, then nearest to ``beta``; where there is none, the one of highest precision.
+    Of the thresholds that reach the precision, or else of those of the highest precision, it is the
+    one of highest recall, then of highest precision, then nearest to ``beta``.
 
     Args:
         areas: predicted, of the images predicted to be of that side, float64 (n,).
@@ -234,16 +236,11 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
     known = np.unique(areas)
     middles = known[:-1] + np.diff(known) / 2
     betas = np.array([beta, *middles[(middles > 0) & (middles <= 1)]])
-    found, right = (np.searchsorted(np.sort(a), betas, "left") for a in (areas, areas[hard]))
-    if not positive:
-        found, right = (
-            len(a) - np.searchsorted(np.sort(a), betas, "right") for a in (areas, areas[hard])
-        )
+    sign = 1 if positive else -1
+    ordered = (np.sort(sign * of) for of in (areas, areas[hard]))
+    found, right = (np.searchsorted(of, sign * betas, "left") for of in ordered)
     share = np.divide(right, found, out=np.zeros(len(betas)), where=found > 0)
-    error = np.sqrt(share * (1 - share) / np.maximum(found, 1))
-    for enough in (share - error >= precision, share >= precision, share == share.max()):
-        if enough.any():
-            break
+    enough = share >= min(precision, share.max())
     order = np.lexsort((np.abs(betas - beta), -share, -right, ~enough))
     return float(betas[order[0]])
 

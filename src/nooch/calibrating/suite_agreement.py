@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 
 from nooch.challenge import CELLS, POOLED, Suite, as_suite
 from nooch.errors import InputError, ParameterError
@@ -21,10 +21,8 @@ __all__ = ["agreement", "verify"]
 
 Floats = NDArray[np.float64]
 _METRICS = ("jaccard", "precision", "recall", "kappa")
-_COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
 _N = len(CELLS)
-_REST = _N * _N - 1
-"""The pair of cells that nearly all images have: easy negatives in both suites."""
+_COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
 
 
 def verify(
@@ -69,12 +67,10 @@ def verify(
     names = [(name, name) for name in first.criteria if name in second.criteria]
     if not names and len(first.criteria) == len(second.criteria) == 1:
         names = [(first.criteria[0], second.criteria[0])]
-    tables = [
-        agreement(_cells(first, a), _cells(second, b), bootstrap, seed).select(
-            pl.lit(a).alias("criterion"), pl.all()
-        )
-        for a, b in names
-    ]
+    tables = []
+    for a, b in names:
+        table = agreement(_cells(first, a), _cells(second, b), bootstrap, seed)
+        tables.append(table.select(pl.lit(a).alias("criterion"), pl.all()))
     if not any(table["images"].max() for table in tables):
         raise InputError(
             "the suites share no criterion, task and image",
@@ -87,11 +83,9 @@ def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
     """Task -> ``image_id, cell`` (an index into ``CELLS``) of its images with a verdict."""
     suite.require_easy("comparing suites")
     found: dict[str, list[pl.DataFrame]] = {}
-    for key in suite.keys:
-        if key[0] == criterion:
-            one = suite.set(*key)
-            frame = pl.DataFrame({"image_id": one.image_ids, "cell": one.cells})
-            found.setdefault(key[1], []).append(frame)
+    for one in (suite.set(*key) for key in suite.keys if key[0] == criterion):
+        frame = pl.DataFrame({"image_id": one.image_ids, "cell": one.cells})
+        found.setdefault(one.task, []).append(frame)
     return {task: pl.concat(frames) for task, frames in found.items()}
 
 
@@ -101,73 +95,59 @@ def agreement(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """The table of ``verify`` without ``criterion``.
-
-    Args:
-        first: task -> ``image_id, cell`` (an index into ``CELLS``), each image once.
-        second: likewise, of the reference.
-        bootstrap: see ``verify``.
-        seed: likewise.
+    """The table of ``verify`` without ``criterion``, of task -> ``image_id, cell`` (an index into
+    ``CELLS``), each image once.
     """
     if len({f["image_id"].dtype for one in (first, second) for f in one.values()}) > 1:
         problem = "ids of images are text on one side and integers on the other"
         raise InputError(problem, allowed="the same images on both sides")
     joined = {t: first[t].join(second[t], on="image_id") for t in first if t in second}
     joined = {task: frame for task, frame in joined.items() if frame.height}
-    ids = pl.concat([f["image_id"] for f in joined.values()] or [pl.Series()]).unique().sort()
-    pairs = _cell_pairs(list(joined.values()), ids)
+    frames = list(joined.values())
+    ids = pl.concat([f["image_id"] for f in frames] or [pl.Series()]).unique().sort()
+    # images by task, cell of the first and cell of the second
+    rows = [
+        _N**2 * at + (_N * f["cell"] + f["cell_right"]).to_numpy() for at, f in enumerate(frames)
+    ]
+    columns = [ids.search_sorted(f["image_id"]).to_numpy() for f in frames]
+    places = tuple(np.concatenate([*of, np.empty(0, np.int64)]) for of in (rows, columns))
+    pairs = coo_array((np.ones(len(places[0])), places), (_N**2 * len(frames), len(ids))).tocsr()
     draws = BootstrapDraws(len(ids), bootstrap, seed).weights(slice(None))
-    sizes = _sizes(pairs, np.ones((len(ids), 1)))
-    values, replicates = _metrics(sizes), [_metrics(_sizes(pairs, block)) for _, block in draws]
-    low, high = np.full((2, *values.shape[:-1]), np.nan)
-    if replicates:
-        low, high, _ = intervals(np.concatenate(replicates, axis=-1))
+    weights = [np.ones((len(ids), 1)), *(block for _, block in draws)]
+    sizes = np.concatenate([_sizes(pairs @ of) for of in weights], axis=-1)
+    values = _metrics(sizes)
+    low, high, _ = intervals(values[..., 1:] if bootstrap else values * np.nan)
     images, of_first, of_second, both = sizes[..., 0]
     # what a metric is a share of; a kappa is none
     totals = np.stack([of_first + of_second - both, of_first, of_second, both * np.nan])
-    narrow, by_share = np.isnan(low) | (high <= low), wilson(values[..., 0], totals)
-    only = np.full((2, len(joined) + 2, 1), np.nan)
+    narrow = np.isnan(low) | (high <= low)
+    by_share = (
+        np.where(np.isnan(totals), np.nan, bound) for bound in wilson(values[..., 0], totals)
+    )
+    low, high = (np.where(narrow, *pair) for pair in zip(by_share, (low, high), strict=True))
+    only = np.full((2, len(frames) + 2, 1), np.nan)
     for side, one in enumerate((first, second)):
         only[side, 2:, 0] = [one[task].height - frame.height for task, frame in joined.items()]
-    columns = {
+    table = {
         "task": np.array([POOLED, AVERAGE, *joined])[:, None],
         "set": np.array(CELLS),
         "metric": np.array(_METRICS)[:, None, None],
         "value": values[..., 0],
-        "low": np.where(narrow, by_share[0], low),
-        "high": np.where(narrow, by_share[1], high),
+        "low": low,
+        "high": high,
+        **dict(zip(_COUNTS, (images, of_first, of_second, both, *only), strict=True)),
     }
-    counts = images, of_first, of_second, both, *only
-    columns |= dict(zip(_COUNTS, counts, strict=True))
     # by task and set, then by metric
-    shape = values.shape[:-1]
-    flat = {n: np.moveaxis(np.broadcast_to(c, shape), 0, -1).ravel() for n, c in columns.items()}
-    table = pl.DataFrame(flat).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return table.with_columns(pl.col(_COUNTS).round().cast(pl.Int64))
+    flat = {n: np.moveaxis(np.broadcast_to(c, low.shape), 0, -1).ravel() for n, c in table.items()}
+    known = pl.DataFrame(flat).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return known.with_columns(pl.col(_COUNTS).round().cast(pl.Int64))
 
 
-def _cell_pairs(frames: Sequence[pl.DataFrame], ids: pl.Series) -> csr_array:
-    """Images by task and pair of cells, (16 n_tasks, n_images): a row for each pair but ``_REST``,
-    whose row has the images that were not compared instead; these are few.
+def _sizes(sums: Floats) -> Floats:
+    """Images compared, in the first set, in the second and in both, (4, n_tasks + 2, 4 sets, k), of
+    sums (16 n_tasks, k): of all tasks together, NaN for their average, and of each task.
     """
-    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for number, frame in enumerate(frames):
-        codes = (_N * frame["cell"] + frame["cell_right"]).to_numpy()
-        at = ids.search_sorted(frame["image_id"]).to_numpy()
-        few, others = codes != _REST, np.delete(np.arange(len(ids)), at)
-        rows += [_N * _N * number + codes[few], np.full(len(others), _N * _N * number + _REST)]
-        columns += [at[few], others]
-    places = np.concatenate(rows), np.concatenate(columns)
-    return coo_array((np.ones(len(places[0])), places), (len(frames) * _N * _N, len(ids))).tocsr()
-
-
-def _sizes(pairs: csr_array, weights: Floats) -> Floats:
-    """Images compared, in the first set, in the second and in both, (4, n_tasks + 2, 4 sets, k):
-    of all tasks together, NaN for their average, and of each task.
-    """
-    sums = (pairs @ weights).reshape(-1, _N * _N, weights.shape[1])
-    sums[:, _REST] = weights.sum(axis=0) - sums.sum(axis=1)
-    by_task = sums.reshape(-1, _N, _N, weights.shape[1])
+    by_task = sums.reshape(-1, _N, _N, sums.shape[1])
     together = by_task.sum(axis=0)[None]
     counts = np.concatenate([together, together * np.nan, by_task])
     second = counts.sum(axis=1)

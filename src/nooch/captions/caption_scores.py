@@ -13,6 +13,7 @@ from nooch.captions.caption_files import ModelCaptions, read_captions
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.challenge import Suite
 from nooch.display import DisplayTable
+from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import ContextRates, context_rates, headline
 from nooch.evaluation.scores import ComparedRuns
@@ -138,17 +139,20 @@ def score_captions(
     """
     chosen = options_from(CaptionOptions, options, named)
     vocabulary = load_vocabulary(chosen.synonyms)
-    tasks, notes = _tasks(suite, vocabulary, chosen)
-    for name in chosen.criteria or ():
-        check_one_of("criterion", name, suite.criteria, owner="the suite")
-    splits = suite.splits_to_score(chosen.split)
-    keys = [
-        key
-        for key in suite.keys
-        if key[1] in tasks
-        and key[2] in splits
-        and (chosen.criteria is None or key[0] in chosen.criteria)
-    ]
+    splits, notes = suite.splits_to_score(chosen.split), []
+    keys = suite.select_keys(chosen.criteria or (), chosen.tasks or (), splits)
+    tasks = list(dict.fromkeys(task for _, task, _ in keys))
+    if lacking := [task for task in tasks if task not in vocabulary.classes]:
+        if chosen.tasks is not None or len(lacking) == len(tasks):
+            raise ParameterError(
+                f"there are no synonyms for {some_of(lacking)}",
+                where="`synonyms`",
+                allowed=some_of(vocabulary.classes, 12),
+                remedy="list them in a YAML file: task: [words, ...]",
+            )
+        left = f"{counted(len(lacking), 'task')} without synonyms left out"
+        notes.append(f"{left}: {some_of(lacking)}")
+        keys = tuple(key for key in keys if key[1] not in lacking)
     cells = {
         criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
         for criterion in dict.fromkeys(key[0] for key in keys)
@@ -167,25 +171,6 @@ def score_captions(
     settings = {name: getattr(chosen, name) for name in ("bootstrap", "seed")}
     settings |= {"baseline": baseline, "synonyms": str(chosen.synonyms), "splits": splits}
     return CaptionScores(pl.concat(tables), differences, [*lines, *other, *notes], settings)
-
-
-def _tasks(
-    suite: Suite, vocabulary: Vocabulary, chosen: CaptionOptions
-) -> tuple[list[str], list[str]]:
-    for task in chosen.tasks or ():
-        check_one_of("task", task, suite.tasks, owner="the suite")
-    wanted = suite.tasks if chosen.tasks is None else chosen.tasks
-    tasks = [task for task in wanted if task in vocabulary.classes]
-    lacking = [task for task in wanted if task not in vocabulary.classes]
-    if lacking and (chosen.tasks is not None or not tasks):
-        raise ParameterError(
-            f"there are no synonyms for {some_of(lacking)}",
-            where="`synonyms`",
-            allowed=some_of(vocabulary.classes, 12),
-            remedy="list them in a YAML file: task: [words, ...]",
-        )
-    without = f"{len(lacking)} tasks without synonyms are left out: {some_of(lacking)}"
-    return tasks, [without] if lacking else []
 
 
 Rated = dict[tuple[str, str], tuple[pl.DataFrame, ContextRates]]

@@ -41,12 +41,6 @@ class DatasetRecord(msgspec.Struct, frozen=True):
     path: str | None = None
     licenses: list[dict[str, Any]] = []
 
-    @classmethod
-    def of(cls, data: Dataset, path: str | None) -> DatasetRecord:
-        """The record of a dataset that lies at a path."""
-        area, licenses = data.provenance.get("area"), data.provenance.get("licenses", [])
-        return cls(data.fingerprint, len(data), data.splits, area, path, licenses)
-
 
 class CriterionRecord(msgspec.Struct, frozen=True):
     """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.

@@ -49,7 +49,7 @@ figure: fig1 --suite suite --predictions p.csv --out figures | all --suite suite
 results: runs --suite suite | paper --like table3
 statements: runs --suite suite | paper --format markdown
 export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
-verify: suite npy-files | predicted-suite suite --split test
+verify: suite npy-files | predicted-suite suite --bootstrap 0
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""

@@ -13,7 +13,7 @@ from nooch.calibrating.calibration_file import Calibration
 from nooch.challenge import Suite
 from nooch.cli.option_parsing import Format
 from nooch.cli.terminal_output import hint, note, print_json, print_table
-from nooch.english import cell_text, counted
+from nooch.english import counted
 
 __all__ = [
     "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected",
@@ -205,8 +205,8 @@ def print_agreement(table: pl.DataFrame, format: Format) -> None:
     if format is Format.json:
         print_json(table.to_dicts())
         return
-    value, low, high = (pl.col(n).round(3).cast(pl.String) for n in ("value", "low", "high"))
-    shown = pl.concat_str(value, pl.format(" [{}, {}]", low, high).fill_null(""))
+    columns = pl.struct("value", "low", "high")
+    shown = columns.map_elements(lambda row: _with_interval(**row), return_dtype=pl.String)
     index = ["criterion", "task", "set", "images", "first", "second", "both"]
     wide = table.with_columns(shown=shown).pivot("metric", index=index, values="shown")
     rows = wide.filter(pl.any_horizontal(pl.col("jaccard", "kappa").is_not_null())).rows()
@@ -234,7 +234,8 @@ def _cues(suite: Suite, task: str) -> str:
 
 
 def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    return cell_text(value) + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+    number = "–" if value is None else f"{value:.3g}"
+    return number if low is None else f"{number} [{low:.2f}, {high:.2f}]"
 
 
 def _starred(value: float | None, tied: bool) -> str | None:

@@ -6,7 +6,6 @@ from typing import Any
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
 from nooch.criteria.cooccurrence import CE, FittedCE
-from nooch.criteria.cue_areas import require_areas
 from nooch.criteria.fitted_criterion import (
     Criterion,
     Fitted,
@@ -16,6 +15,7 @@ from nooch.criteria.fitted_criterion import (
     TaskThresholds,
     Thresholds,
     reads_of,
+    require_areas,
 )
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.named_criteria import Combination, is_combination

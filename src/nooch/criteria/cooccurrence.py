@@ -13,17 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.criteria.cue_areas import CueBetas, checked_betas, require_areas, scaled
+from nooch.criteria.cue_betas import CueBetas, checked_betas, scaled
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
-from nooch.criteria.fitted_criterion import SupportFitted, Thresholds
+from nooch.criteria.fitted_criterion import SupportFitted, Thresholds, require_areas
 from nooch.data import KINDS, Dataset, Gaps
-from nooch.errors import (
-    FormatError,
-    ParameterError,
-    UndefinedError,
-    check_fraction,
-    check_one_of,
-)
+from nooch.errors import FormatError, ParameterError, UndefinedError, check_fraction, check_one_of
 
 __all__ = ["CE", "CEState", "FittedCE"]
 
@@ -121,7 +115,8 @@ class CE:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             check_fraction(name, value, "ce")
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
-        object.__setattr__(self, "betas", checked_betas(self.betas, self.beta))
+        if self.betas:
+            object.__setattr__(self, "betas", checked_betas(self.betas, self.beta))
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
                 raise ParameterError(
@@ -129,11 +124,6 @@ class CE:
                     where="ce",
                     allowed="other classes, each once",
                 )
-
-    def pair(self, task: str, cue: str) -> tuple[float, float]:
-        """The cue's beta for positives and for negatives."""
-        pair: Any = self.betas.get(task, {}).get(cue)
-        return pair or (self.beta, self.beta)
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
         """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
@@ -260,16 +250,19 @@ class FittedCE(SupportFitted):
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
         require_areas(data)
         largest, labels = np.zeros(len(data)), data.labels(task, unknown=False)
-        beta = self.criterion.beta
         for cue in self.cues(task):
-            rows, areas = data.rows_of(cue)
-            areas = scaled(areas, labels[rows], self.criterion.pair(task, cue), beta)
+            rows, areas = self._areas(data, task, cue, labels)
             largest[rows] = np.maximum(largest[rows], areas)
             unknown = data.unknown(cue)
             if unknown is not None:
                 # an unknown area could be the largest, and NaN stays in a maximum
                 largest[unknown] = np.nan
         return largest
+
+    def _pair(self, task: str, cue: str) -> tuple[float, float]:
+        """Betas of positives and of negatives."""
+        pair: Any = self.criterion.betas.get(task, {}).get(cue)
+        return pair or (self.criterion.beta, self.criterion.beta)
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
@@ -282,14 +275,20 @@ class FittedCE(SupportFitted):
         beta, bits = self.criterion.beta, np.zeros(len(data), dtype=np.uint64)
         for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
             bit = np.uint64(1 << position)
-            rows, areas = data.rows_of(cue)
-            areas = scaled(areas, labels[rows], self.criterion.pair(task, cue), beta)
+            rows, areas = self._areas(data, task, cue, labels)
             if beta > 0:
                 # where the cue is absent its area is 0, which is below beta
                 bits[labels] |= bit
             hard = np.where(labels[rows], areas < beta, areas > beta)
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
+
+    def _areas(
+        self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""
+        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
+        return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
 
     def explain(self, image: Dataset, task: str) -> str:
         """Which cue covers how much of the image, against beta, with A."""
@@ -298,7 +297,7 @@ class FittedCE(SupportFitted):
         known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         parts = [f"whether there is {cue} was not annotated" for cue in areas if cue not in known]
         for cue, area in sorted(known.items(), key=lambda item: -item[1]):
-            beta = self.criterion.pair(task, cue)[is_negative]
+            beta = self._pair(task, cue)[is_negative]
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.data import Dataset
-from nooch.errors import UndefinedError, check_one_of
+from nooch.errors import InputError, UndefinedError, check_one_of
 
 __all__ = [
     "Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds",
-    "Thresholds", "reads_of",
+    "Thresholds", "reads_of", "require_areas",
 ]  # fmt: skip
 
 
@@ -75,6 +75,14 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
             return None
         together.update(reads)
     return frozenset(together)
+
+
+def require_areas(data: Dataset) -> None:
+    """Raise InputError where an area of the dataset is unknown."""
+    if not data.has_areas:
+        problem = "areas are unknown: the annotations say which classes are present, not how large"
+        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
+        raise InputError(f"{problem} they are", where="ce", remedy=remedy)
 
 
 class Fitted(ABC):

@@ -10,21 +10,8 @@ from nooch.data.data_files import (
     read_arrays,
     read_table,
 )
-from nooch.data.dataset import (
-    Dataset,
-    ImageId,
-    as_dataset,
-    load_dataset,
-    open_dataset,
-    position_of,
-)
-from nooch.data.dataset_folder import (
-    PartRecord,
-    divide,
-    save_dataset,
-    seal_dataset,
-    write_part,
-)
+from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
+from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.table_schema import (
     ALL,

@@ -15,6 +15,7 @@ from nooch.files import read_bytes
 
 __all__ = ["file_records", "json_records"]
 
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _TABLES = {".parquet", ".csv", ".tsv"}
 
 
@@ -30,8 +31,11 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
     try:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        records = _one_by_one(content, path)
+    except _BROKEN:
+        try:
+            records = msgspec.json.Decoder().decode_lines(content)
+        except _BROKEN:
+            records = _one_by_one(content, path)
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             raise InputError(

@@ -183,9 +183,10 @@ def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
         first = first or (run.run, frame)
         if not frame.equals(first[1]):
             raise InputError(
-                f"runs {first[0]} and {run.run} were asked about different images",
+                f"runs {first[0]} and {run.run} were asked about different images, or these have"
+                " other weights",
                 where=f"task {task}",
-                allowed="runs with the same questions",
+                allowed="runs with the same questions and weights",
                 remedy="evaluate them separately",
             )
     return first[1] if first else None

@@ -154,13 +154,9 @@ def evaluate(
     if asked.overlay:
         return _side_by_side(suite, runs, asked, progress)
     asked = _resolved(asked, suite, runs, conditions)
-    criteria = _names("criterion", asked.criteria, suite.criteria)
     tasks = _predicted(suite, runs, asked.tasks)
     splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
-    wanted = [key for key in suite.keys if key[0] in criteria and key[1] in tasks]
-    if not wanted:
-        # raises with the reason
-        suite.record(criteria[0], tasks[0], splits[0])
+    wanted = suite.select_keys(asked.criteria or (), tasks)
     sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
     contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
@@ -361,16 +357,13 @@ def _resolved(
     return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
 
 
-def _names(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    for name in given or ():
-        check_one_of(kind, name, known, owner="the suite")
-    return list(known) if given is None else [name for name in known if name in given]
-
-
 def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] | None) -> list[str]:
     """The tasks asked for, by default all of the suite, that a run has predictions for."""
-    wanted = _names("task", asked, suite.tasks)
-    tasks = [task for task in wanted if any(task in run.tasks for run in runs)]
+    for task in asked or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+    predicted = {task for run in runs for task in run.tasks}
+    predicted &= set(suite.tasks if asked is None else asked)
+    tasks = [task for task in suite.tasks if task in predicted]
     if not tasks:
         raise InputError(
             f"there are no predictions for {some_of(asked or suite.tasks)}",

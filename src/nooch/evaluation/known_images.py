@@ -39,11 +39,10 @@ class KnownImages:
     @cached_property
     def _scored(self) -> list[pl.Series]:
         """Ids of the first set of each split: of all its images, as a rule."""
-        first: dict[str, pl.Series] = {}
-        for key in () if self.suite is None else self.suite.keys:
-            if self.suite is not None and key[2] not in first:
-                first[key[2]] = self.suite.set(*key).image_ids
-        return list(first.values())
+        if self.suite is None:
+            return []
+        first = {key[2]: key for key in reversed(list(self.suite.keys))}
+        return [self.suite.set(*key).image_ids for key in first.values()]
 
     @property
     def classes(self) -> Sequence[str]:
@@ -59,7 +58,11 @@ class KnownImages:
         if self.data is not None:
             images = self.data.images
         elif self.suite is not None and self.suite.keys:
-            images = pl.concat(_images_of(self.suite))
+            parts = []
+            for split in dict.fromkeys(key[2] for key in self.suite.keys):
+                ids = self.suite.image_ids(key for key in self.suite.keys if key[2] == split)
+                parts.append(ids.to_frame().with_columns(split=pl.lit(split)))
+            images = pl.concat(parts).with_columns(file_name=pl.lit(None, pl.String))
         name = pl.coalesce("file_name", pl.col("image_id").cast(pl.String))
         return images.select("image_id", "split", name=name)
 
@@ -145,14 +148,6 @@ def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
         if not absent.any():
             break
     return absent
-
-
-def _images_of(suite: Suite) -> Iterator[pl.DataFrame]:
-    """The images of the sets of each split."""
-    for split in dict.fromkeys(key[2] for key in suite.keys):
-        ids = suite.image_ids(key for key in suite.keys if key[2] == split)
-        none = pl.lit(None, pl.String)
-        yield pl.DataFrame({"image_id": ids}).with_columns(split=pl.lit(split), file_name=none)
 
 
 def _by_name(names: pl.Series, ids: pl.Series, files: pl.Series) -> list[Any]:

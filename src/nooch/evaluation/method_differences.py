@@ -119,7 +119,14 @@ def paired(
             gap = rows[method] - rows[baseline]
             blocks.append(block_of(method, part.scope, metrics, gap, baseline=baseline))
         progress("comparing methods, tasks", done, len(keys))
-    blocks += _average_blocks(averages, metrics, set(_pairs(methods, baselines)), baselines)
+    pairs = set(_pairs(methods, baselines))
+    for number, baseline in enumerate(baselines):
+        # means once, with the first baseline
+        blocks += [
+            block
+            for block in averages.blocks(metrics, baseline)
+            if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
+        ]
     settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
     return Scores(
         _plain(scores_table(blocks, metrics, {m: (m, None) for m in methods}, bootstrap)),
@@ -127,21 +134,6 @@ def paired(
         left_out(suite, keys, over),
         {**settings, "criterion": criterion},
     )
-
-
-def _average_blocks(
-    averages: Averages,
-    metrics: Sequence[str],
-    pairs: set[tuple[str, str]],
-    baselines: Sequence[str],
-) -> list[Block]:
-    return [
-        block
-        for number, baseline in enumerate(baselines)
-        for block in averages.blocks(metrics, baseline)
-        # means once, with the first baseline
-        if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
-    ]
 
 
 def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str]) -> None:

@@ -110,45 +110,37 @@ def judge(
     Raises:
         ParameterError: an unknown criterion, task or subset, or a task without a set.
     """
-    return [verdict for c in conditions for verdict in _judge(table, c, suite)]
-
-
-def _judge(table: pl.DataFrame, condition: Condition, suite: Suite) -> list[ConditionVerdict]:
-    c = condition
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
+    return [verdict for c in conditions for verdict in _judge(plain, c, suite)]
+
+
+def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVerdict]:
     columns = ("run", "criterion", "task", "split", "subset", "metric")
-    known = {name: plain[name].unique(maintain_order=True).to_list() for name in columns}
+    known = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
     for kind, name in (("subset", c.subset), ("metric", c.metric)):
         check_one_of(kind, name, known[kind], owner="the scores")
-    check_names(condition, suite)
+    check_names(c, suite)
     criteria = [c.criterion] if c.criterion else known["criterion"]
     tasks = [c.task] if c.task else [task for task in known["task"] if task != AVERAGE]
-    rows = {
-        (row["run"], row["criterion"], row["task"], row["split"]): row
-        for row in plain.filter(subset=c.subset, metric=c.metric).iter_rows(named=True)
+    rows = table.filter(subset=c.subset, metric=c.metric)
+    of = {
+        tuple(of): row
+        for *of, row in rows.select(*columns[:4], pl.struct("value", "reason")).rows()
     }
-    named = c.task is not None and c.criterion is not None
-    places = [
-        (run, *key)
-        for run, *key in product(known["run"], criteria, tasks, known["split"])
-        if _has_set(suite, *key, named=named)
-    ]
-    if not places:
+    verdicts = []
+    for run, *key in product(known["run"], criteria, tasks, known["split"]):
+        if c.criterion and c.task not in {None, AVERAGE}:
+            # where the condition names both, a missing set is an error
+            suite.record(*key)
+        if key[1] == AVERAGE or tuple(key) in suite.keys:
+            verdicts.append(_verdict(c, (run, *key), of.get((run, *key))))
+    if not verdicts:
         raise ParameterError(
             "concerns no value",
             where=f"`fail_if` {c.text}",
             allowed="criteria and tasks that have a set",
         )
-    return [_verdict(condition, place, rows.get(place)) for place in places]
-
-
-def _has_set(suite: Suite, criterion: str, task: str, split: str, *, named: bool) -> bool:
-    """Whether there is a set; where the condition names both, a missing one is an error."""
-    if task == AVERAGE:
-        return True
-    if named:
-        suite.record(criterion, task, split)
-    return (criterion, task, split) in suite.keys
+    return verdicts
 
 
 def _verdict(

@@ -80,6 +80,7 @@ def export(
         options["questions"] = options_from(QuestionOptions, options.get("questions"), named)
         splits = selection.splits or suite.splits_to_score()
         selection = replace(selection, splits=splits)
+        known |= {field.name for field in fields(QuestionOptions)}
     for name in options:
         check_one_of("option", name, known, owner=f"the export {to}")
     if any(not text.strip() for text in selection.licences):

@@ -57,31 +57,24 @@ def accuracy(results: list[dict[str, Any]]) -> float:
 
 def precision(results: list[dict[str, Any]]) -> float:
     """The share of present objects among those that the model says are there."""
-    said, _, found = _counts(results)
-    return _ratio(found, said)
+    return accuracy([r for r in results if r["prediction"] == "yes"])
 
 
 def recall(results: list[dict[str, Any]]) -> float:
     """The share of present objects that the model says are there."""
-    _, present, found = _counts(results)
-    return _ratio(found, present)
+    return accuracy([r for r in results if r["target"] == "yes"])
 
 
 def f1(results: list[dict[str, Any]]) -> float:
     """The harmonic mean of precision and recall."""
-    said, present, found = _counts(results)
-    return _ratio(2 * found, said + present)
+    words = [(r["prediction"], r["target"]) for r in results]
+    yes = sum(pair.count("yes") for pair in words)
+    return _ratio(2 * words.count(("yes", "yes")), yes)
 
 
 def yes_rate(results: list[dict[str, Any]]) -> float:
     """The share of yes among the answers."""
-    return _ratio(_counts(results)[0], len(results))
-
-
-def _counts(results: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """How many answers are yes, how many should be, and how many are both."""
-    yes = [(r["prediction"] == "yes", r["target"] == "yes") for r in results]
-    return sum(said for said, _ in yes), sum(true for _, true in yes), yes.count((True, True))
+    return _ratio(sum(r["prediction"] == "yes" for r in results), len(results))
 
 
 def _ratio(part: int, whole: int) -> float:

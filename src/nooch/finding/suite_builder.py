@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
+from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import (
     Combination,
     Criterion,
@@ -111,9 +112,7 @@ def find(
         asked = replace(asked, path=recorded_path(folder, target))
     search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
     with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
-        record = DatasetRecord.of(data, asked.path)
-        stability = _stability(search, work, asked.stability)
-        suite = Suite(search.header(record, marked, stability), read)
+        suite = Suite(_header(search, work, marked, asked), read)
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is not None:
@@ -357,6 +356,14 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
         for task, defined in block.items():
             measured = (images, task, defined, supports[task], search.overlay)
             yield Measures.of(*measured) if defined else Measures()
+
+
+def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:
+    """All of the suite but its rows."""
+    data, known = work.data, work.data.provenance
+    area, licenses = known.get("area"), known.get("licenses", [])
+    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
+    return search.header(record, marked, _stability(search, work, asked.stability))
 
 
 def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:

@@ -17,13 +17,7 @@ from nooch.errors import InputError
 from nooch.models.devices import choose_device
 from nooch.models.model_sources import DEFAULT, ModelSource, find_source
 from nooch.models.preprocessing import Inputs, Preprocessing
-from nooch.models.pretrained import (
-    placed,
-    preprocessing_of,
-    pretrained,
-    quietly,
-    refuse_lacking,
-)
+from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.errors import InputError
@@ -25,7 +26,9 @@ _FORMS = ("{}", " {}")
 def find_vlm(source: str) -> ModelSource:
     """Find a vision-language model. Raises InputError: no such model, or one of another type."""
     require_packages("a vision-language model", "vlm")
-    resolved = find_source(source)
+    # absolute, for workers in other folders
+    place = Path(source).expanduser()
+    resolved = find_source(str(place.absolute()) if place.is_dir() else source)
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     kind = resolved.config["model_type"]

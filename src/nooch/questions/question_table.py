@@ -13,7 +13,7 @@ from nooch.data import Dataset, ImageId
 from nooch.data.data_files import read_table
 from nooch.data.table_schema import Column, check_columns
 from nooch.errors import FormatError, InputError, some_of
-from nooch.readers.image_files import ImageIndex
+from nooch.readers.image_files import files_of
 
 __all__ = ["Questions", "image_names", "load_questions"]
 
@@ -99,26 +99,15 @@ def image_names(
     Raises:
         InputError: no dataset with file names and no folder, or images that the folder lacks.
     """
-    known: dict[ImageId, str | None] = {}
-    if data is not None:
-        known = dict(data.images.select("image_id", "file_name").iter_rows())
-    names: dict[ImageId, str | None]
-    if images is None:
-        names = {image_id: known.get(image_id) for image_id in ids}
-        where, remedy = None, "give the folder of images as `images`"
-    else:
-        index = ImageIndex(images)
-        names = {
-            image_id: index.by_file_name(known.get(image_id) or "") or index.by_id(image_id)
-            for image_id in ids
-        }
-        where, remedy = images, "give the folder that holds the images of all questions"
-    missing = [image_id for image_id, name in names.items() if name is None]
-    if missing:
+    if images is not None:
+        files = files_of(ids, data, images)
+        return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
+    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    names = {image_id: known.get(image_id) for image_id in ids}
+    if missing := [image_id for image_id, name in names.items() if name is None]:
         raise InputError(
             f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
-            where=where,
             allowed="files called by the dataset's names or by image ids",
-            remedy=remedy,
+            remedy="give the folder of images as `images`",
         )
     return {image_id: str(name) for image_id, name in names.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
-ENDING_PATTERN = rf"(?i)\.({'|'.join(ending[1:] for ending in IMAGE_ENDINGS)})$"
+ENDING_PATTERN = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 

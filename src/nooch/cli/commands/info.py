@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polars import DataFrame
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -161,7 +160,7 @@ def verify_command(
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)
     verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
-    if isinstance(verdicts, DataFrame):
+    if not isinstance(verdicts, list):
         print_agreement(verdicts, format)
         return
     if format is shared.Format.json:

@@ -1,4 +1,4 @@
-"""Areas of cues: whether they are known, and betas of single cues for areas that are not exact."""
+"""Betas of single cues, for areas that are not exact."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError
+from nooch.errors import ParameterError
 
-__all__ = ["CueBetas", "checked_betas", "require_areas", "scaled"]
+__all__ = ["CueBetas", "checked_betas", "scaled"]
 
 CueBetas = Mapping[str, Mapping[str, float | tuple[float, float]]]
 """Task -> cue -> its beta, or two: of positives and of negatives."""
@@ -43,15 +42,5 @@ def scaled(
     """Areas, float64 (n,), scaled so that a cue's own beta becomes ``beta``; with floats, too, what
     was above its own beta, equal to it or below it is so to ``beta``.
     """
-    if pair == (beta, beta):
-        return areas
     # a quotient is rounded to 1 only where the two are equal, and so is its product with beta
     return areas / np.where(labels, *pair) * beta
-
-
-def require_areas(data: Dataset) -> None:
-    """Raise InputError where an area of the dataset is unknown."""
-    if not data.has_areas:
-        problem = "areas are unknown: the annotations say which classes are present, not how large"
-        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
-        raise InputError(f"{problem} they are", where="ce", remedy=remedy)

@@ -11,7 +11,7 @@ from oracles import AREAS, dataset_of
 
 from nooch.challenge import SUBSETS
 from nooch.criteria import CE, FittedCE
-from nooch.criteria.cue_areas import scaled
+from nooch.criteria.cue_betas import scaled
 from nooch.errors import FormatError, ParameterError
 from nooch.finding.suite_builder import find
 

@@ -1,0 +1,235 @@
+"""nooch ask --endpoint: answers of a server, asked once each whatever interrupts the command."""
+
+import json
+import signal
+import subprocess
+import threading
+
+import chat_server as acts
+import numpy as np
+import polars as pl
+import pytest
+from chat_server import chatting, refuses, says, token
+from commands import argv
+from image_folders import image_dataset
+from scipy.sparse import csr_array
+from waiting import HANGS, until
+
+import nooch
+from nooch.data import Dataset, save_dataset
+
+KEY = "sk-not-to-be-seen"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A suite of 24 images of streets, cars and water birds."""
+    folder = tmp_path_factory.mktemp("asked")
+    plain = image_dataset(folder, 24)
+    areas = np.zeros((24, 3))
+    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
+    classes = ["car", "water_bird", "street"]
+    data = Dataset.build(plain.images, classes, csr_array(areas), image_root=plain.image_root)
+    save_dataset(data, folder / "data")
+    cues = {"car": ["street"], "water_bird": ["street"]}
+    suite = nooch.find(folder / "data", {"ce": nooch.CE(cues=cues)}, tasks=classes[:2])
+    nooch.save_suite(suite, folder / "suite")
+    return folder
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with chatting() as running:
+        running.always = said
+        yield running
+
+
+def said(handler):
+    """Yes to cars with 0.8 of the probability of both, no to birds with 0.9."""
+    question = handler.body["messages"][0]["content"][1]["text"]
+    if "car" in question:
+        says("Yes.", token("Yes", ("Yes", np.log(0.4)), ("no", np.log(0.1))))(handler)
+    else:
+        says("No", token("No", (" No", np.log(0.9)), ("Yes", np.log(0.1))))(handler)
+
+
+@pytest.fixture
+def command(folder, server, tmp_path):
+    suite = f"{folder / 'suite'} --dataset {folder / 'data'}"
+    out = tmp_path / "answers.parquet"
+    return f"ask {suite} --endpoint {server.url}/v1 --model m --out {out}"
+
+
+def test_answers_of_a_server_are_evaluated(run_cli, command, server, folder, tmp_path):
+    asked = run_cli(f"{command} --format json").ok()
+    assert f"the images are sent over the network to {server.url}/v1/chat/completions" in asked.err
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert asked.json["rows"] == len(frame) == len(server.asked)
+    assert {name: asked.json[name] for name in ("model", "endpoint", "max_tokens", "max_side")} == {
+        "model": "m",
+        "endpoint": f"{server.url}/v1",
+        "max_tokens": 16,
+        "max_side": None,
+    }
+    assert sorted(server.questions) == sorted(frame["text"])
+    expected = pl.when(pl.col("task") == "car")
+    assert frame.select(
+        (pl.col("answer") == expected.then(pl.lit("Yes.")).otherwise(pl.lit("No"))).all(),
+        ((pl.col("probability") - expected.then(0.8).otherwise(0.1)).abs() < 1e-9).all(),
+        ((pl.col("mass") - expected.then(0.5).otherwise(1.0)).abs() < 1e-9).all(),
+    ).row(0) == (True, True, True)
+    out = tmp_path / "answers.parquet"
+    scored = run_cli(f"evaluate {folder / 'suite'} {out} --metrics nll,fpr --format json").ok()
+    nll = {
+        (row["task"], row["subset"]): row["value"]
+        for row in scored.json["scores"]
+        if row["metric"] == "nll"
+    }
+    assert nll["car", "hard_positive"] == pytest.approx(-np.log(0.8))
+    assert nll["water_bird", "hard_negative"] == pytest.approx(-np.log(0.9))
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.parquet"]
+
+
+def test_captions_of_a_server(run_cli, command, server, tmp_path):
+    server.always = says("A car in a street.")
+    run_cli(f"{command} --describe").ok()
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert frame["caption"].unique().to_list() == ["A car in a street."]
+    assert "logprobs" not in server.asked[0]
+    assert server.asked[0]["max_tokens"] == 128
+
+
+def test_options_reach_the_server(run_cli, command, server):
+    run_cli(f"{command} --max-side 32 --max-tokens 3 --concurrency 2 --per-set 1").ok()
+    kind, content = server.image(0)
+    assert kind == "image/jpeg"
+    assert max(acts.size_of(content)) == 32
+    assert server.asked[0]["max_tokens"] == 3
+    assert server.most <= 2
+
+
+def test_a_dry_run_asks_nothing(run_cli, command, server, tmp_path):
+    run_cli(f"{command} --dry-run").ok()
+    assert not server.asked
+    assert not list(tmp_path.iterdir())
+
+
+def test_failures_end_in_an_error_and_are_asked_again(run_cli, command, server, tmp_path):
+    server.acts = [says("Yes"), refuses(422, "no such image"), refuses(422, "no such image")]
+    server.acts += [refuses(400, "too large")] * 2
+    text = run_cli(f"{command} --concurrency 1").refused(
+        "2 of", "requests failed", "422 Unprocessable Entity: no such image", "--allow-unanswered"
+    )
+    assert "--endpoint, --model" in text
+    assert not (tmp_path / "answers.parquet").exists()
+    before = len(server.asked)
+    run_cli(f"{command} --concurrency 1").ok()
+    assert len(server.asked) == before + 2
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert len(frame) == before - 2
+    assert frame["answer"].null_count() == 0
+
+
+def test_failures_may_stay_unanswered(run_cli, command, server, folder, tmp_path):
+    server.acts = [says("Yes"), *[refuses(400)] * 2]
+    run_cli(f"{command} --concurrency 1 --allow-unanswered").ok()
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert frame["answer"].null_count() == frame["probability"].null_count() - 1 == 1
+    note = run_cli(f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'}").ok().err
+    assert "1 of" in note
+
+
+def test_replies_of_another_model_or_wording_are_not_used(run_cli, command, server):
+    run_cli(f"{command} --overwrite").ok()
+    once = len(server.asked)
+    server.acts = [refuses(404)]
+    run_cli(f"{command} --overwrite --concurrency 1 --per-set 1").refused("answers 404 Not Found")
+    server.asked.clear()
+    run_cli(f"{command.replace('--model m', '--model n')} --overwrite").ok()
+    assert {body["model"] for body in server.asked} == {"n"}
+    assert len(server.asked) == once
+
+
+def test_a_killed_command_asks_no_question_twice(command, server, tmp_path):
+    words = argv(f"{command} --concurrency 1")
+    gate = threading.Semaphore(0)
+
+    def gated(handler):
+        gate.acquire()
+        said(handler)
+
+    server.always = gated
+    for kill in (signal.SIGKILL, signal.SIGKILL):
+        before = len(server.asked)
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        gate.release(3)
+        until(lambda before=before: len(server.asked) == before + 4)
+        process.send_signal(kill)
+        assert process.wait(HANGS) == -kill
+        # the request that was not answered
+        gate.release()
+        until(lambda: server.here == 0)
+        server.asked.pop()
+    gate.release(10**6)
+    subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    pairs = [json.dumps(body["messages"]) for body in server.asked]
+    assert len(pairs) == len(set(pairs)) == len(frame)
+
+
+def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
+    words = argv(f"{command} --concurrency 3")
+    gate, waiting = threading.Event(), threading.Semaphore(0)
+
+    def gated(handler):
+        waiting.release()
+        gate.wait(HANGS)
+        said(handler)
+
+    server.always = gated
+    process = subprocess.Popen(words, stderr=subprocess.PIPE)
+    for _ in range(3):
+        assert waiting.acquire(timeout=HANGS)
+    process.send_signal(signal.SIGINT)
+    gate.set()
+    _, error = process.communicate(timeout=HANGS)
+    assert process.returncode == 130, error
+    assert b"Traceback" not in error
+    (journal,) = tmp_path.glob(".answers.parquet.asking-*/replies.jsonl")
+    assert len(journal.read_bytes().splitlines()) == len(server.asked)
+    subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
+    assert len(server.asked) == len(pl.read_parquet(tmp_path / "answers.parquet"))
+
+
+def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_path):
+    env = {"MY_KEY": KEY}
+    asked = run_cli(f"{command} --api-key-env MY_KEY --format json", env=env).ok()
+    server.always = refuses(401, f"Incorrect API key provided: {KEY}.")
+    out = tmp_path / "other.parquet"
+    failed = run_cli(f"{command} --api-key-env MY_KEY --out {out}", env=env)
+    error = failed.refused(
+        "401 Unauthorized: Incorrect API key provided: ***.", "the key in MY_KEY"
+    )
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for content in (asked.out, asked.err, error, *(path.read_bytes() for path in files)):
+        assert KEY not in str(content)
+
+
+@pytest.mark.parametrize(
+    ("more", "messages"),
+    [
+        ("--endpoint ftp://host", ("--endpoint: is no address of a server", "--api-key-env")),
+        ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
+        ("--rate-limit 0", ("--rate-limit: is 0", "more than 0")),
+        ("--timeout -1", ("--timeout: is -1",)),
+    ],
+)
+def test_bad_options(run_cli, command, server, tmp_path, more, messages):
+    assert "pw" not in run_cli(f"{command} {more}").refused(*messages)
+    assert not server.asked
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,65 @@
+"""The figures of real models in the README and in docs/vlm.md are what the commands give."""
+
+from pathlib import Path
+
+import pytest
+
+from nooch.captions import score_captions
+from nooch.challenge import load_suite
+from nooch.evaluation import evaluate
+
+ROOT = Path(__file__).parents[2]
+CAPTIONS = {"instructblip": "InstructBLIP", "llava": "LLaVA", "minigpt-4": "MiniGPT-4"}
+MEASURES = [("rate", "hard_negative"), ("rate", "easy_negative")]
+MEASURES += [("ratio", "negative"), ("odds_ratio", "negative")]
+
+
+def _cells(frame, digits):
+    """Rates in percent, ratio and odds ratio, each with its interval."""
+    cells = []
+    for measure, subset in MEASURES:
+        row = frame.filter(measure=measure, subset=subset).row(0, named=True)
+        rate = measure == "rate"
+        text = [f"{row[name] * (100 if rate else 1):.{digits if rate else 1}f}"
+                for name in ("value", "low", "high")]  # fmt: skip
+        cells.append("{} [{}, {}]".format(*text))
+    return cells
+
+
+@pytest.fixture(scope="module")
+def figures(shared_data, tmp_path_factory):
+    """(model, criterion) -> the estimates over all tasks."""
+    vlm, found = shared_data / "vlm", {}
+    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
+    words = tmp_path_factory.mktemp("words") / "words.yaml"
+    words.write_text(text.partition("these words:\n```yaml\n")[2].partition("```")[0])
+    suite = load_suite("nooch-coco")
+    files, split = sorted((vlm / "captions").glob("*.json")), ["valid", "test"]
+    table = score_captions(suite, files, split=split, synonyms=words).table
+    pooled = table.filter(task="pooled")
+    for (run, criterion), part in pooled.group_by("run", "criterion"):
+        number, model = run.removeprefix("Instruction").split("_")
+        found[f"{CAPTIONS[model]}, {number}", criterion] = part
+    answers, asked = vlm / "answers/llava-1.5-7b.jsonl", vlm / "pope/llava_pope_test.jsonl"
+    scores = evaluate(suite, answers, questions=asked, split=split, bootstrap=1000)
+    for (_, criterion), rates in scores.contexts.items():
+        found["LLaVA 1.5, answers", criterion] = rates.frame()
+    return found
+
+
+def test_the_table_of_the_docs(figures):
+    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
+    for (model, criterion), frame in figures.items():
+        digits = 1 if "answers" in model else 2
+        assert f"| {' | '.join([model, criterion, *_cells(frame, digits)])} |" in text
+    rows = figures["LLaVA 1.5, answers", "ce"].filter(measure="rate")
+    n = dict(rows.select("subset", "n").iter_rows())
+    assert f"{n['hard_negative']} of CE's hard negatives and {n['easy_negative']} easy" in text
+
+
+def test_the_table_of_the_readme(figures):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = {f"{name}, captions": f"{name}, 1" for name in CAPTIONS.values()}
+    for name, model in {**shown, "LLaVA 1.5, answers": "LLaVA 1.5, answers"}.items():
+        cells = _cells(figures[model, "ce"], 1)[:3]
+        assert f"| {' | '.join([name, *cells])} |" in text
