@@ -17,7 +17,7 @@ from nooch.version import __version__
 if TYPE_CHECKING:
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
-    from nooch.auditing import Audit, AuditOptions, audit
+    from nooch.auditing.label_audit import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
-    "nooch.auditing": "Audit AuditOptions audit",
+    "nooch.auditing.label_audit": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",

@@ -184,21 +184,20 @@ def audit_command(
     synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
     most: int = typer.Option(200, min=1, help="Labels on the page at most."),
     images: Path = shared.ImagesOption,
-    seed: int = typer.Option(0, min=0, help="Seed of the division of the images into fifths."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Rank labels that models and the context contradict. With a page to review them."""
-    from nooch.auditing import AuditOptions, audit
+    from nooch.auditing.label_audit import AuditOptions, audit
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-        synonyms=synonyms, most=most, images=images, seed=seed, **vars(reading),
+        synonyms=synonyms, most=most, images=images, **vars(reading),
     )  # fmt: skip
     with progress() as update:
         result = audit(
-            suite, predictions, captions=captions, data=dataset, out=out, overwrite=overwrite,
+            suite, predictions or None, captions=captions, data=dataset, out=out, overwrite=overwrite,
             options=options, progress=update,
         )  # fmt: skip
     page = out / "index.html"
