@@ -37,6 +37,7 @@ class AuditOptions(PredictionFormat):
     Attributes:
         split: one or several; by default ``test``, or the only one.
         tasks: names; all of the suite's by default.
+        captions: files of captions, see ``nooch.score_captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: labels on the page at most.
         images: folder of images; by default the one that the dataset records, where it exists.
@@ -44,6 +45,7 @@ class AuditOptions(PredictionFormat):
 
     split: str | Sequence[str] | None = None
     tasks: Sequence[str] | None = None
+    captions: Sequence[str | Path] = ()
     synonyms: str | Path = COCO
     most: int = 200
     images: str | Path | None = None
@@ -80,10 +82,10 @@ def audit(
     suite: Suite | str | Path,
     predictions: PredictionSource = None,
     *,
-    captions: Sequence[str | Path] = (),
     data: Dataset | Place | str | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
+    options: AuditOptions | None = None,
     progress: Progress = no_progress,
     **named: Any,
 ) -> Audit:
@@ -96,20 +98,20 @@ def audit(
     Args:
         suite: whose labels.
         predictions: as for ``nooch.evaluate``: outputs, or answers in words, of several models.
-        captions: files of captions, see ``nooch.score_captions``.
         data: the dataset, whose other labels are the context; by default the one that the suite
             records, where it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
         overwrite: replace an earlier audit.
+        options: see ``AuditOptions``.
         progress: called with what is being done, and how much of how much is done.
-        named: fields of ``AuditOptions``, such as ``split`` and ``most``; or ``options``, all.
+        named: fields of ``AuditOptions``, such as ``split`` and ``captions``.
 
     Raises:
         InputError: files that cannot be used, no source, two of one name, labels all alike.
         ParameterError: unknown tasks or splits, another dataset than the suite's.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite, asked = as_suite(suite), options_from(AuditOptions, named.pop("options", None), named)
+    suite, asked = as_suite(suite), options_from(AuditOptions, options, named)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_TABLE)
     splits = suite.splits_to_score(asked.split)
@@ -119,9 +121,9 @@ def audit(
     runs = []
     if predictions is not None:
         runs += load_predictions(predictions, suite, found, options=asked)
-    if captions:
-        words, texts = load_vocabulary(asked.synonyms), read_captions(captions, suite.image_ids())
-        runs += [mentions(one, words, tasks) for one in texts]
+    if asked.captions:
+        words, ids = load_vocabulary(asked.synonyms), suite.image_ids()
+        runs += [mentions(one, words, tasks) for one in read_captions(asked.captions, ids)]
     notes = [f"{run.run}: {text}" for run in runs for text in run.notes]
     if found is not None:
         runs.insert(0, context_run(found, tasks, splits, progress))
@@ -150,10 +152,8 @@ def _ranked(
     frames = []
     for task in dict.fromkeys(key[1] for key in keys):
         sets = (suite.set(*key).table for key in keys if key[1] == task)
-        rows = pl.concat(
-            one.select("image_id", pl.lit(task).alias("task"), "label") for one in sets
-        )
-        rows = rows.unique("image_id").sort("image_id")
+        rows = pl.concat(one.select("image_id", "label") for one in sets).unique("image_id")
+        rows = rows.sort("image_id").with_columns(task=pl.lit(task))
         values = {run.run: values_of(run, task, rows["image_id"]) for run in runs}
         frames.append(rows.with_columns(**{name: pl.Series(one) for name, one in values.items()}))
     pairs = pl.concat(frames)

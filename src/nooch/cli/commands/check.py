@@ -193,18 +193,14 @@ def audit_command(
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-        synonyms=synonyms, most=most, images=images, **vars(reading),
+        captions=captions, synonyms=synonyms, most=most, images=images, **vars(reading),
     )  # fmt: skip
     with progress() as update:
-        result = audit(
-            suite, predictions or None, captions=captions, data=dataset, out=out, overwrite=overwrite,
-            options=options, progress=update,
-        )  # fmt: skip
-    page = out / "index.html"
-    if format is shared.Format.json:
-        rows = result.table.head(most).to_dicts()
-        print_json({"page": str(page), "notes": list(result.notes), "labels": rows})
-        return
+        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
+        result = audit(suite, predictions or None, data=dataset, options=options, **made)
     note(*result.notes)
+    if format is shared.Format.json:
+        print_json({"labels": result.table.head(most).to_dicts()})
+        return
     print_shown([result.display])
-    hint(f"page: {page}")
+    hint(f"page: {out / 'index.html'}")
