@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
     from nooch.asking.endpoint_answers import EndpointOptions
-    from nooch.auditing import Audit, AuditOptions, audit
+    from nooch.auditing.label_audit import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -101,7 +101,7 @@ _NAMES = {
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
     "nooch.asking.endpoint_answers": "EndpointOptions",
-    "nooch.auditing": "Audit AuditOptions audit",
+    "nooch.auditing.label_audit": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
