@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from nooch.version import __version__
 
 if TYPE_CHECKING:
+    from nooch.annotating.annotation_reading import AnnotationReading
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions
     from nooch.asking.endpoint_answers import EndpointOptions
+    from nooch.auditing.label_audit import Audit, AuditOptions, audit
     from nooch.benching.bench_config import read_config
     from nooch.benching.bench_plan import plan_bench, plan_finetune
     from nooch.benching.bench_run import bench
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
+    from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
@@ -94,9 +97,11 @@ if TYPE_CHECKING:
     from nooch.waterbirds.waterbirds_images import WaterbirdsOptions, make_waterbirds
 
 _NAMES = {
+    "nooch.annotating.annotation_reading": "AnnotationReading",
     "nooch.asking.ask": "ask",
     "nooch.asking.asked_requests": "AskOptions",
     "nooch.asking.endpoint_answers": "EndpointOptions",
+    "nooch.auditing.label_audit": "Audit AuditOptions audit",
     "nooch.benching.bench_config": "read_config",
     "nooch.benching.bench_plan": "plan_bench plan_finetune",
     "nooch.benching.bench_run": "bench",
@@ -131,6 +136,7 @@ _NAMES = {
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
+    "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
     "nooch.models.model_kinds": "load_task_model",
     "nooch.models.task_maps": "read_task_map",
@@ -159,8 +165,11 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 __all__ = [
     "CE",
+    "AnnotationReading",
     "AskOptions",
     "Attribute",
+    "Audit",
+    "AuditOptions",
     "BoxReading",
     "CalibrateOptions",
     "Calibration",
@@ -187,6 +196,7 @@ __all__ = [
     "Method",
     "NoochError",
     "PixelCache",
+    "PredictedClasses",
     "PredictionFormat",
     "Predictions",
     "Scores",
@@ -203,6 +213,7 @@ __all__ = [
     "__version__",
     "ask",
     "attribute_table",
+    "audit",
     "bench",
     "build_pixels",
     "calibrate",

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.answers import read_answers, read_label_overlay
+from nooch.answers import read_answers
 from nooch.answers.answer_files import FORMATS
 from nooch.challenge import load_suite
 from nooch.questions import QuestionOptions, draw_questions
@@ -234,9 +234,17 @@ class TestRefusals:
         rows = _pope(_rows(questions, said))[1:]
         fails(lambda: read(rows), "do not fit", "`questions`")
 
-    def test_missing_answers_are_named(self, read, questions, said):
+    def test_missing_answers_are_named(self, read, questions, said, tmp_path):
         rows = _pope_by_id(_rows(questions, said))[:-2]
-        assert "2 of 1,200 questions have no answer: 1, 2" in read(rows).notes
+        fails(lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`question")
+        texts = [
+            {**row, "question": text}
+            for row, text in zip(rows, questions["text"][::-1], strict=False)
+        ]
+        missing = "2 of 1,200 questions have no answer: 1, 2"
+        assert missing in read(texts).notes
+        questions.write_parquet(tmp_path / "asked.parquet")
+        assert read(rows, questions=tmp_path / "asked.parquet").notes == [missing]
 
     def test_an_unknown_rule(self, read):
         refused(
@@ -249,40 +257,6 @@ class TestRefusals:
     def test_files_that_are_not_json_records(self, suite, tmp_path, content):
         (tmp_path / "a.json").write_bytes(content)
         fails(lambda: read_answers(tmp_path / "a.json", suite), "a.json")
-
-
-class TestLabelOverlay:
-    def test_a_table_and_repopes_files_say_the_same(self, suite, tmp_path):
-        ids = suite.set("ce", "tie", "test").ids("hard")[:2]
-        rows = [(ids[0], "tie", "yes"), (ids[1], "sports ball", "No"), (ids[1], "zebra", "no")]
-        table = pl.DataFrame(rows, schema=["image_id", "task", "verdict"], orient="row")
-        table.write_csv(tmp_path / "v.csv")
-        records = [
-            {
-                "image": f"COCO_val2014_{image:012d}.jpg",
-                "text": f"Is there a {task} in the image?",
-                "label": label.lower(),
-            }
-            for image, task, label in [*rows, (7, "tie", "no")]
-        ]
-        file = _lines(tmp_path / "r.json", records)
-        expected = {("tie", ids[0]): True, ("sports_ball", ids[1]): False}
-        assert read_label_overlay(tmp_path / "v.csv", suite) == expected
-        assert read_label_overlay(file, suite) == expected
-
-    def test_ambiguous_and_refused_verdicts(self, suite, tmp_path):
-        image = suite.set("ce", "tie", "test").ids("hard")[0]
-        row = {"image_id": image, "task": "tie", "verdict": "ambiguous"}
-        assert read_label_overlay(_lines(tmp_path / "a.json", [row]), suite) == {
-            ("tie", image): None
-        }
-        for change, part in (
-            ([{**row, "verdict": "maybe"}], "record 1 is no verdict"),
-            ([row, {**row, "verdict": "no"}], "record 2 is another verdict"),
-            ([{"image": "7.jpg", "text": "x"}], "record 1 is no verdict"),
-        ):
-            file = _lines(tmp_path / "b.json", change)
-            fails(lambda file=file: read_label_overlay(file, suite), part, "b.json")
 
 
 def test_objects_one_after_the_other(suite, questions, said, tmp_path):

@@ -213,7 +213,7 @@ REFUSED = {
     "one seed twice": ("--set 'seeds=[1, 1]'", "seeds are"),
     "half an epoch": ("--set epochs=0.5", "epochs is 0.5"),
     "no value": ("--set lr", "name=value"),
-    "broken YAML": ("--set 'lr=[1'", "is no YAML"),
+    "broken YAML": ("--set 'lr=[1'", "cannot be read"),
     "an attribute that is not there": ("--set environment=place", "'place'"),
     "an unknown device": ("--device gpu", "gpu"),
 }

@@ -13,6 +13,7 @@ from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, 
 from nooch.evaluation import evaluate
 from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
+from nooch.files import sha256_of
 from nooch.metrics import ANSWER_METRICS
 
 TASKS = ("car", "tie")
@@ -61,10 +62,13 @@ def worlds(draw):
     return ids, labels, hard, values, random.integers(0, 4, (n, 2)).astype(float)
 
 
-def _values(scores):
+def _values(scores, run=None):
     columns = ["task", "subset", "metric", "value"]
     return {
-        row[:3]: row[3] for row in scores.table.filter(task=TASKS[0]).select(columns).iter_rows()
+        row[:3]: row[3]
+        for row in scores.table.filter(task=TASKS[0], run=run or scores.table["run"][0])
+        .select(columns)
+        .iter_rows()
     }
 
 
@@ -171,14 +175,17 @@ def test_corrected_labels_leave_images_out_of_their_sets(tmp_path):
     file = tmp_path / "verdicts.csv"
     pl.DataFrame(rows, schema=["image_id", "task", "verdict"], orient="row").write_csv(file)
     run = Predictions.of(values, ids, TASKS, scale="probability")
-    scores = evaluate(_suite(ids, labels, hard), run, labels=file)
+    scores = evaluate(_suite(ids, labels, hard), run, overlay=file)
     right = np.array([image not in (0, 2) for image in ids])
     kept = Predictions.of(values[right], ids[right], TASKS, scale="probability")
     expected = evaluate(_suite(ids[right], labels[right], hard[right]), kept)
-    assert _values(scores) == _values(expected)
-    other = scores.table.filter(task="tie", subset="all", metric="auc")["n"].item()
-    assert other == 30
-    assert "2 corrected labels: these images are left out of the sets of their task" in scores.notes
+    assert _values(scores, "predictions, corrected") == _values(expected)
+    before = evaluate(_suite(ids, labels, hard), run)
+    assert _values(scores) == _values(before)
+    other = scores.table.filter(task="tie", subset="all", metric="auc")["n"].to_list()
+    assert other == [30, 30]
+    assert any("0 labels corrected, 2 images left out" in note for note in scores.notes)
+    assert scores.settings["overlay"] == [sha256_of(file)]
 
 
 def test_what_is_refused():

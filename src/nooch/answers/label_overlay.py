@@ -2,58 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from nooch.answers.asked_questions import images_and_tasks
 from nooch.challenge import Suite
-from nooch.data import ImageId
+from nooch.challenge.suite import OverlayRecord
+from nooch.data import Dataset
 from nooch.data.json_records import file_records
-from nooch.errors import InputError
+from nooch.english import counted
+from nooch.errors import InputError, some_of
+from nooch.files import sha256_of
 
-__all__ = ["LabelOverlay", "read_label_overlay"]
+__all__ = ["LabelOverlay", "OverlaySource", "read_label_overlay"]
 
-LabelOverlay = Mapping[tuple[str, ImageId], bool | None]
-"""(task, image id) -> present (True), absent (False), or ambiguous (None)."""
+OverlaySource = str | Path | Sequence[str | Path]
+"""One or several files of verdicts."""
 
 _VERDICTS = {"yes": True, "no": False, "ambiguous": None}
 _ALLOWED = (
     "a table with image_id, task, verdict (yes, no, ambiguous), or JSON records with image, text"
     " and label (yes, no) as RePOPE has them"
 )
+_PAIR = ("image_id", "task")
 
 
-def read_label_overlay(path: str | Path, suite: Suite) -> LabelOverlay:
-    """Verdicts about images and tasks of a suite; those about others are left out.
+@dataclass(frozen=True, eq=False)
+class LabelOverlay:
+    """Verdicts of people, which take the place of labels; no dataset is changed.
 
-    RePOPE's files leave out ambiguous questions, so nothing is known of these here.
+    Attributes:
+        frame: ``image_id, task, verdict`` (Boolean: present; null: ambiguous), each pair once.
+        record: hashes of the files, how many verdicts there are, where reviewers differ.
+    """
+
+    frame: pl.DataFrame
+    record: OverlayRecord
+
+    def applied(
+        self, task: str, image_ids: pl.Series, labels: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Labels, bool (n,), with verdicts in their place; where one is yes or no; ambiguous."""
+        known = self.frame.filter(task=task).with_columns(judged=True)
+        known = known.with_columns(pl.col("image_id").cast(image_ids.dtype))
+        rows = image_ids.alias("image_id").to_frame()
+        rows = rows.join(known, on="image_id", how="left", maintain_order="left")
+        said = rows["judged"].fill_null(value=False).to_numpy()
+        clear = rows["verdict"].is_not_null().to_numpy()
+        verdicts = rows["verdict"].fill_null(value=False).to_numpy()
+        return np.where(clear, verdicts, labels), clear, said & ~clear
+
+
+def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOverlay:
+    """Verdicts about images and tasks of a suite or dataset; those about others are left out.
+
+    Of several verdicts of one ``reviewer`` the latest by ``time`` (ISO 8601) counts; among
+    reviewers the majority, and where there is none, the image is ambiguous. RePOPE's files leave
+    out ambiguous questions, so nothing is known of these here.
 
     Raises:
-        InputError: the file cannot be read, has another form, or two verdicts that differ.
+        InputError: a file cannot be read, has another form, or has two verdicts of one reviewer
+            that differ, without a time that tells which is the later.
     """
-    rows = [_fields(record) for record in file_records(path)]
-    frame = pl.DataFrame(rows, dict.fromkeys(("image", "text", "verdict"), pl.String), orient="row")
-    images, tasks = images_and_tasks(frame["image"], frame["text"], suite)
-    overlay: dict[tuple[str, ImageId], bool | None] = {}
-    known = zip(rows, images, tasks, strict=True)
-    for number, ((image, _, verdict), image_id, task) in enumerate(known, 1):
-        if image is None or verdict not in _VERDICTS:
-            raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
-        if task is None or image_id is None:
-            continue
-        if overlay.setdefault((task, image_id), _VERDICTS[verdict]) != _VERDICTS[verdict]:
-            problem = f"record {number} is another verdict on image {image_id}, {task}, than before"
-            raise InputError(problem, where=path, allowed="one verdict on an image and task")
-    return overlay
+    paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
+    rows = []
+    for path in paths:
+        for number, record in enumerate(file_records(path), 1):
+            fields = _fields(record)
+            if fields[0] is None or fields[2] not in _VERDICTS:
+                raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
+            rows.append([*fields, str(path), str(number)])
+    names = ("image", "text", "verdict", "reviewer", "time", "path", "number")
+    said = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    said = said.with_columns(images_and_tasks(said["image"], said["text"], about))
+    said = said.drop_nulls(_PAIR)
+    latest = said.filter(pl.col("time") == pl.col("time").max().over(*_PAIR, "reviewer"))
+    latest = latest.unique([*_PAIR, "reviewer", "verdict"], keep="first", maintain_order=True)
+    for row in latest.filter(~pl.struct(*_PAIR, "reviewer").is_first_distinct()).to_dicts():
+        raise InputError(
+            f"record {row['number']} is another verdict on image {row['image_id']}, {row['task']},"
+            " than before",
+            where=row["path"],
+            allowed="one verdict of a reviewer on an image and task, or a time in each",
+        )
+    votes = latest.group_by(*_PAIR, "verdict", maintain_order=True).len()
+    split = votes.filter(pl.struct(_PAIR).is_duplicated()).unique(_PAIR, maintain_order=True)
+    best = votes.filter(pl.col("len") == pl.col("len").max().over(*_PAIR))
+    verdict = pl.col("verdict").replace_strict(_VERDICTS, return_dtype=pl.Boolean)
+    decided = pl.when(pl.len().over(*_PAIR) == 1).then(verdict)
+    frame = best.select(*_PAIR, decided.alias("verdict")).unique(maintain_order=True)
+    notes = [f"corrected labels: {counted(frame.height, 'verdict')} on images and tasks known here"]
+    if split.height:
+        differ = some_of(f"{image} ({task})" for image, task in split.select(_PAIR).iter_rows())
+        notes.append(f"reviewers differ on {counted(split.height, 'verdict')}: {differ}")
+    return LabelOverlay(frame, OverlayRecord([sha256_of(path) for path in paths], notes))
 
 
-def _fields(record: Mapping[str, Any]) -> tuple[str | None, str, str]:
-    """Image, name of the task or question, and verdict of a record."""
-    names = ("image", "text", "label")
-    if "verdict" in record:
-        names = ("image_id", "task", "verdict")
+def _fields(record: Mapping[str, Any]) -> list[str | None]:
+    """Image, name of the task or question, verdict, reviewer and time of a record."""
+    names = ("image_id", "task", "verdict") if "verdict" in record else ("image", "text", "label")
     image, text, verdict = (record.get(name) for name in names)
-    return None if image is None else str(image), str(text), str(verdict).lower()
+    about = [str(record.get(name) or "") for name in ("reviewer", "time")]
+    return [None if image is None else str(image), str(text), str(verdict).lower(), *about]

@@ -22,7 +22,10 @@ from nooch.english import counted
 from nooch.errors import InputError, NoochError, ParameterError, check_one_of
 from nooch.files import Place
 
-__all__ = ["CriterionRecord", "DatasetRecord", "SetRecord", "Skipped", "Suite", "SuiteHeader"]
+__all__ = [
+    "CriterionRecord", "DatasetRecord", "OverlayRecord", "SetRecord", "Skipped", "Suite",
+    "SuiteHeader",
+]  # fmt: skip
 
 
 class DatasetRecord(msgspec.Struct, frozen=True):
@@ -119,8 +122,17 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
+class OverlayRecord(msgspec.Struct, frozen=True):
+    """Corrected labels: SHA-256 of their files, and what a reader should know of them."""
+
+    files: list[str]
+    notes: list[str]
+
+
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image."""
+    """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image;
+    ``overlay``: the corrected labels that took the place of the dataset's.
+    """
 
     dataset: DatasetRecord
     tasks: list[str]
@@ -129,6 +141,7 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     sets: list[SetRecord]
     skipped: list[Skipped]
     hard_only: bool = False
+    overlay: OverlayRecord | None = None
 
 
 def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None:
@@ -200,6 +213,7 @@ class Suite(Displayed):
             + (f", counts matched to {record.match}" if record.match else "")
             for name, record in h.criteria.items()
         ]
+        notes += [] if h.overlay is None else h.overlay.notes
         if h.skipped:
             notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
         title = (

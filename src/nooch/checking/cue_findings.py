@@ -72,7 +72,7 @@ def cue_findings(
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")
     keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
-    sample = sample_of(suite, runs, [key for key in keys if key in suite.keys], None).suite
+    sample = sample_of(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in keys:
         if key in sample.keys:

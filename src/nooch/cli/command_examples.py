@@ -12,6 +12,7 @@ import boxes: data.yaml data --boxes yolo | Annotations data --boxes voc --image
 import image-folder: photos data | photos data --split 70/10/20 --seed 1
 import auto: annotations.json data | photos data --split 70/10/20
 import table: a.csv data --id id --label car,boat | b.csv data --id id --class name --area area
+annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
 import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwrite
 import-suite published: npy-files --out suite | npy-files --labels data --out suite
 download coco-stuff: downloads | downloads --images --from /mirror/coco
@@ -35,6 +36,7 @@ predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet
 ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
+audit: suite --predictions a.csv --out audit | suite --captions llava.json --out audit
 slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
 pixels: data --out pixels | data --size 224 --images photos --out pixels
 features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features

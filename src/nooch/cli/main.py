@@ -46,8 +46,9 @@ __all__ = ["COMMANDS", "app", "command_name", "run"]
 
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
-        import_data.app, download.app, scenes.scenes_command, waterbirds.app,
-        add_attributes.add_attributes_command, find.embed_command, info.info_command,
+        import_data.app, import_data.annotate_command, download.app, scenes.scenes_command,
+        waterbirds.app, add_attributes.add_attributes_command, find.embed_command,
+        info.info_command,
     ),
     "Find": (
         find.find_command, info.show_command, info.explain_command,
@@ -57,7 +58,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Score": (
         check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
-        ask.captions_command, check.slices_command,
+        ask.captions_command, check.slices_command, check.audit_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,

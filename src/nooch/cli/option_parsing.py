@@ -126,7 +126,9 @@ ImagesOption: Any = Option(
     None, help="Folder of images, where it is not the one that the dataset records."
 )
 AnnotationsOption: Any = Option(
-    [], help="COCO file that the dataset was made from, to shade cues; repeat for several."
+    [],
+    help="COCO file that the dataset was made from, repeated for several, or a folder of label"
+    " maps, to shade cues.",
 )
 MethodsOption: Any = Option(
     None,
@@ -182,6 +184,9 @@ BaselineOption: Any = Option(None, help="Run to compare the others with; the fir
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+OverlayOption: Any = Option(
+    [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
+)
 PerSetOption: Any = Option(
     None, help="Questions: images for each task, label and subset, or all; 50 by default."
 )

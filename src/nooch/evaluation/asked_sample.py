@@ -10,11 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import Answers, LabelOverlay
+from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, Suite
 from nooch.challenge.suite import SetRecord
-from nooch.data import ImageId
-from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.context_rates import ContextRates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
@@ -122,7 +120,6 @@ class AskedSample:
         suite: Suite,
         runs: Sequence[Predictions],
         keys: Sequence[Key],
-        overlay: LabelOverlay | None = None,
     ) -> AskedSample:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
@@ -130,7 +127,6 @@ class AskedSample:
             suite: the suite.
             runs: the predictions.
             keys: (criterion, task, split) of the sets that are scored.
-            overlay: corrected labels; images whose label differs from it are left out of sets.
 
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
@@ -139,17 +135,11 @@ class AskedSample:
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
-        wrong: set[tuple[str, ImageId]] = set()
         for key in keys:
             challenge = suite.set(*key)
             if key[1] in weights:
                 ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
                 challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
-            if overlay is not None:
-                right = _agrees(challenge, overlay)
-                left = challenge.image_ids.filter(pl.Series(~right))
-                wrong |= {(key[1], image) for image in left}
-                challenge = challenge.only(right)
             if len(challenge):
                 sets[key] = challenge
         if not sets:
@@ -159,9 +149,6 @@ class AskedSample:
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
         notes = _about(suite, keys, weights) if weights else []
-        if overlay is not None:
-            number = counted(len(wrong), "corrected label")
-            notes.append(f"{number}: these images are left out of the sets of their task")
         return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
@@ -170,13 +157,6 @@ class AskedSample:
         at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
         weights = asked["weight"].to_numpy()[at]
         return np.asarray(weights / weights.mean())
-
-
-def _agrees(challenge: ChallengeSet, overlay: LabelOverlay) -> NDArray[np.bool_]:
-    """Where corrected labels do not contradict a set's, bool (n,)."""
-    pairs = zip(challenge.image_ids, challenge.labels.tolist(), strict=True)
-    task = challenge.task
-    return np.array([overlay.get((task, image), label) is label for image, label in pairs], bool)
 
 
 def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:

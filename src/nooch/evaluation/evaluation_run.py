@@ -14,13 +14,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import read_label_overlay
+from nooch.answers import OverlaySource, read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
 from nooch.evaluation.asked_sample import AskedSample, rates_of_answers
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.context_rates import ContextRates, headline
+from nooch.evaluation.context_rates import headline
+from nooch.evaluation.corrected_sets import corrected_suite
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
@@ -86,8 +87,9 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        labels: a file of corrected labels, see ``nooch.answers.read_label_overlay``: images whose
-            label it contradicts, or calls ambiguous, are left out of the sets of that task.
+        overlay: files of corrected labels, see ``nooch.answers.read_label_overlay``: each run is
+            scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
+            are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
@@ -107,7 +109,7 @@ class EvaluateOptions(PredictionFormat):
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
-    labels: str | Path | None = None
+    overlay: OverlaySource = ()
     strict: bool = False
     min_hard: int = 0
     threads: int | None = None
@@ -149,15 +151,15 @@ def evaluate(
     runs = load_predictions(predictions, suite, options=asked)
     for run in () if asked.ignore_unknown else runs:
         check_tasks(run, suite)
+    if asked.overlay:
+        return _side_by_side(suite, runs, asked, progress)
     asked = _resolved(asked, suite, runs, conditions)
     tasks = _predicted(suite, runs, asked.tasks)
     splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
     wanted = suite.select_keys(asked.criteria or (), tasks)
-    sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits], asked.labels)
+    sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    contexts: dict[tuple[str, str], ContextRates] = {}
-    if sample.weights:
-        contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
+    contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
     lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
     notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
     notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
@@ -187,14 +189,42 @@ def evaluate(
     return Scores(table, differences, notes, settings, verdicts, contexts)
 
 
-def sample_of(
-    suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key], labels: str | Path | None
-) -> AskedSample:
-    """The suite as far as it was asked about, and as the file of corrected labels agrees."""
-    overlay = None if labels is None else read_label_overlay(labels, suite)
-    if overlay is None and all(run.weights is None for run in runs):
+def _side_by_side(
+    suite: Suite, runs: Sequence[Predictions], asked: EvaluateOptions, progress: Progress
+) -> Scores:
+    """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
+    overlay = read_label_overlay(asked.overlay, suite)
+    before = evaluate(
+        suite, runs, options=replace(asked, overlay=(), fail_if=()), progress=progress
+    )
+    names = {run.run: f"{run.run}, corrected" for run in runs}
+    # labels that predictions have are the suite's; ambiguous images are in no set
+    other = [replace(run, run=names[run.run], labels=None) for run in runs]
+    baseline = None if asked.baseline is None else names[asked.baseline]
+    options = replace(asked, overlay=(), baseline=baseline, ignore_unknown=True)
+    corrected, note = corrected_suite(suite, overlay)
+    after = evaluate(corrected, other, options=options, progress=progress)
+    notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
+    settings = {**before.settings, "overlay": overlay.record.files}
+    table, differences = (
+        _by_task(getattr(before, name), getattr(after, name)) for name in ("table", "differences")
+    )
+    contexts = {**before.contexts, **after.contexts}
+    return Scores(table, differences, list(notes), settings, after.verdicts, contexts)
+
+
+def _by_task(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """The rows of both tables, those of a criterion, task and split next to each other."""
+    place = pl.struct("criterion", "task", "split")
+    rows = pl.concat([before, after]).with_row_index("row")
+    return rows.sort(pl.col("row").min().over(place), maintain_order=True).drop("row")
+
+
+def sample_of(suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key]) -> AskedSample:
+    """The suite as far as it was asked about."""
+    if all(run.weights is None for run in runs):
         return AskedSample(suite, suite)
-    return AskedSample.of(suite, runs, keys, overlay)
+    return AskedSample.of(suite, runs, keys)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from nooch.answers import LabelOverlay, OverlaySource
 from nooch.challenge import (
     HARD,
     ChallengeSet,
@@ -27,7 +29,9 @@ from nooch.challenge import (
     mark_by_threshold,
 )
 from nooch.challenge.suite import SetRecord, SuiteHeader
-from nooch.criteria import Combination, Criterion, Fitted, FittedCE, SupportFitted, TaskThresholds
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
+from nooch.criteria.fitted_criterion import TaskThresholds
+from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import Place, place
 
@@ -51,6 +55,9 @@ class FindOptions:
         allow_unannotated: also where that leaves out more than half of a task's training positives
             or of a split's images.
         stability: resamples of the training images that say how sure each context cue is; 0: none.
+        overlay: files of corrected labels, see ``nooch.answers.read_label_overlay``: they take the
+            place of labels in the sets, which leave out ambiguous images; criteria are fitted on
+            the dataset's own labels.
     """
 
     tasks: str | Sequence[str] = "all"
@@ -59,6 +66,7 @@ class FindOptions:
     path: str | None = None
     allow_unannotated: bool = False
     stability: int = 0
+    overlay: OverlaySource = ()
 
 
 def recorded_path(dataset: Place | str, out: Path | None) -> str:
@@ -106,6 +114,47 @@ class Measures:
     by_cue: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
     phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        images: Dataset,
+        task: str,
+        fitted: Mapping[str, Any],
+        supports: Mapping[str, NDArray[np.float64]],
+        overlay: LabelOverlay | None,
+    ) -> Measures:
+        """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
+        labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
+        if overlay is not None:
+            before, ids = labels, images.images["image_id"]
+            labels, judged, left_out = overlay.applied(task, ids, before)
+            left_out |= False if unknown is None else unknown & ~judged
+            unknown = left_out if left_out.any() else None
+            if (labels != before).any():
+                # a support may depend on the label: cues can have a beta for each side
+                images = _relabeled(images, task, labels)
+                supports = {name: fitted[name].support(images, task) for name in supports}
+        by_cue: dict[str, NDArray[np.uint64]] = {}
+        phi: dict[str, NDArray[np.bool_]] = {}
+        for name, one in fitted.items():
+            if isinstance(one, MarkFitted):
+                phi[name] = one.phi(images, task)
+            elif isinstance(one, SupportFitted) and one.thresholds is not None:
+                bits = one.hard_by_cue(images, task, labels)
+                by_cue |= {} if bits is None else {name: bits}
+        # columns of a matrix become contiguous one task at a time
+        support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
+        return cls(labels, unknown, support, by_cue, phi)
+
+
+def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
+    """The images with other labels of a task; what is present now has the area 0."""
+    areas, column = images.areas.tocoo(), images.column(task)
+    kept, rows = areas.col != column, np.flatnonzero(labels)
+    at = np.append(areas.row[kept], rows), np.append(areas.col[kept], np.full(len(rows), column))
+    values = np.append(areas.data[kept], np.zeros(len(rows)))
+    return replace(images, areas=csr_array((values, at), shape=areas.shape))
+
 
 @dataclass(frozen=True)
 class Search:
@@ -118,6 +167,7 @@ class Search:
         splits: names.
         match: criterion whose counts of hard images are matched; None: the only one that needs no
             match, where others do.
+        overlay: corrected labels, or None.
 
     Raises:
         ParameterError: ``match`` cannot be matched, is missing or has no effect; a combination of
@@ -129,6 +179,7 @@ class Search:
     tasks: Sequence[str]
     splits: Sequence[str]
     match: str | None
+    overlay: LabelOverlay | None = None
 
     def __post_init__(self) -> None:
         if self.match is not None:
@@ -165,7 +216,8 @@ class Search:
         fitted = {n: [*code_of(one), one.kind, one.to_json()] for n, one in self.fitted.items()}
         criteria = [[name, getattr(c, "expression", None)] for name, c in self.criteria.items()]
         asked = [list(self.tasks), list(self.splits), self.match]
-        return {"fitted": fitted, "criteria": criteria, "asked": asked}
+        files = [] if self.overlay is None else self.overlay.record.files
+        return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
 
     def header(
         self, dataset: DatasetRecord, marked: Marked, stability: Mapping[str, Any]
@@ -188,6 +240,7 @@ class Search:
             records,
             sorted(marked.records, key=lambda record: order.index(record.criterion)),
             sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
+            overlay=None if self.overlay is None else self.overlay.record,
         )
 
     def sets(

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
 from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import (
@@ -27,7 +28,6 @@ from nooch.criteria import (
     Criterion,
     Fitted,
     FittedCE,
-    MarkFitted,
     Summable,
     SupportFitted,
     reads_of,
@@ -185,7 +185,8 @@ def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitting = work.reading(base.values())
     fitted = _fit(fitting, base, names)
-    search = Search(fitted, criteria, names, splits, asked.match)
+    overlay = read_label_overlay(asked.overlay, data) if asked.overlay else None
+    search = Search(fitted, criteria, names, splits, asked.match, overlay)
     if not asked.allow_unannotated:
         check_fit(fitted, base, names)
     same = reads_of(fitted.values()) == reads_of(base.values())
@@ -353,27 +354,8 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
                 for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
                     supports[task][name] = values
         for task, defined in block.items():
-            yield _measures(images, task, defined, supports[task]) if defined else Measures()
-
-
-def _measures(
-    images: Dataset,
-    task: str,
-    fitted: Mapping[str, Fitted],
-    supports: Mapping[str, NDArray[np.float64]],
-) -> Measures:
-    labels = images.labels(task, unknown=False)
-    by_cue: dict[str, NDArray[np.uint64]] = {}
-    phi: dict[str, NDArray[np.bool_]] = {}
-    for name, one in fitted.items():
-        if isinstance(one, MarkFitted):
-            phi[name] = one.phi(images, task)
-        elif isinstance(one, SupportFitted) and one.thresholds is not None:
-            bits = one.hard_by_cue(images, task, labels)
-            by_cue |= {} if bits is None else {name: bits}
-    # columns of a matrix become contiguous one task at a time
-    support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
-    return Measures(labels, images.unknown_labels(task), support, by_cue, phi)
+            measured = (images, task, defined, supports[task], search.overlay)
+            yield Measures.of(*measured) if defined else Measures()
 
 
 def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:

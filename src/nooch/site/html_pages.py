@@ -14,7 +14,7 @@ from nooch.site.results_page import BEST
 from nooch.site.site_content import Card, Site
 from nooch.version import __version__
 
-__all__ = ["MOST_TASKS", "PAGES", "render_pages"]
+__all__ = ["MOST_TASKS", "PAGES", "page_environment", "render_pages"]
 
 PAGES = {
     "index": "Overview",
@@ -29,8 +29,8 @@ MOST_TASKS = 24
 """Tasks on one page of examples: more would make a page that no browser opens at once."""
 
 
-def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
-    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it."""
+def page_environment() -> Environment:
+    """The templates; what comes from data is escaped."""
     environment = Environment(
         loader=PackageLoader("nooch.site"),
         autoescape=True,
@@ -45,13 +45,19 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
         # hard_positive is hard positive
         "words": lambda name: printable(name.replace("_", " ")),
     }
+    environment.globals["version"] = __version__
+    return environment
+
+
+def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
+    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it."""
+    environment = page_environment()
 
     def picture(card: Card) -> str | None:
         return picture_name(card.split, card.row) if pictures[card.split][card.row] else None
 
     environment.globals |= {
         "pages": PAGES,
-        "version": __version__,
         "is_best": lambda text: text.startswith(BEST),
         "without_mark": lambda text: text.removeprefix(BEST),
         "picture": picture,

@@ -86,7 +86,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
         evaluate(suite, [run], split=split, ignore_unknown=True)
-    sample = sample_of(suite, [run], keys, None).suite
+    sample = sample_of(suite, [run], keys).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
         Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
 
@@ -108,9 +108,9 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
             *(pl.col("run").alias("method"), pl.col("value").alias("mean"), "over"),
         ),
         intervals=(
-            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of an error that is the"
+            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of a rate that is the"
             " same in all of them"
             if bootstrap
-            else "95 % intervals: Wilson's of errors; of all else none, without resamples"
+            else "95 % intervals: Wilson's of rates; of all else none, without resamples"
         ),
     )

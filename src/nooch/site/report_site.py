@@ -37,7 +37,7 @@ from nooch.site.site_folder import SITE_MARKER, write_site
 from nooch.site.threshold_losses import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-__all__ = ["ReportOptions", "Reported", "write_report"]
+__all__ = ["ReportOptions", "Reported", "image_index", "write_report"]
 
 T = TypeVar("T")
 
@@ -84,7 +84,8 @@ class ReportOptions:
             each criterion the method with the best average AUC on hard images.
         images: folder of images; by default the one that the dataset records, where it exists.
             Without a dataset, files are known by the ids in their names.
-        annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
+        annotations: the COCO files that the dataset was made from, or a folder of label maps as
+            ``nooch annotate`` writes them, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
@@ -151,7 +152,7 @@ def write_report(
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     data = None if data is None else suite.require_dataset(data)
     split = suite.splits_to_score(options.split)[0]
-    index = _index(data, options.images)
+    index = image_index(data, options.images)
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
     resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
@@ -190,7 +191,7 @@ def write_report(
     return Reported(Path(out), [*notes, *problems])
 
 
-def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
+def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
     """The files that may be shown; the folder that the dataset records is used where it exists."""
     if images is not None:
         return ImageIndex(images)
@@ -221,11 +222,14 @@ def _results(
     return merged, ImageLosses(suite, runs, options.predictions)
 
 
+_SHOWN = ("reader", "sources", "split", "predicted", "labels")
+
+
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
     provenance = {} if data is None else data.provenance
     return {
         **summary(suite),
-        "provenance": {k: v for k, v in provenance.items() if k in {"reader", "sources", "split"}},
+        "provenance": {k: v for k, v in provenance.items() if k in _SHOWN},
         "captions": 0 if data is None or data.captions is None else data.captions.height,
     }
 

@@ -20,7 +20,7 @@ from nooch.site.site_content import Site
 from nooch.site.task_data import BLOCK, about_images, split_file, task_file
 from nooch.version import __version__
 
-__all__ = ["SITE_MARKER", "write_site"]
+__all__ = ["SITE_MARKER", "write_assets", "write_site"]
 
 SITE_MARKER = "report.json"
 _MOST_PROBLEMS = 5
@@ -39,7 +39,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
             pictures[picture.wanted.split][picture.wanted.row] = picture.sizes
         shades = draw_shades(drawn, site.masks, folder)
         _write_data(site, folder / "data", pictures, shades, progress)
-        _write_assets(folder / "assets")
+        write_assets(folder / "assets")
         for name, text in render_pages(site, pictures).items():
             (folder / name).write_text(text, encoding="utf-8")
         suite = site.suite
@@ -95,7 +95,8 @@ def _write_data(
             progress(f"writing {split}, tasks", number + 1, len(suite.tasks))
 
 
-def _write_assets(folder: Path) -> None:
+def write_assets(folder: Path) -> None:
+    """Write scripts and styles of pages to a new folder."""
     folder.mkdir()
     for file in resources.files("nooch.site").joinpath("assets").iterdir():
         if file.name.endswith((".js", ".css", ".svg")):

@@ -1,4 +1,4 @@
-"""``nooch check`` and ``nooch slices``: where a model errs, from a dataset and its predictions."""
+"""``nooch check``, ``nooch slices`` and ``nooch audit``: where a model errs, or a label."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nooch.files import Place, check_output_file
 if TYPE_CHECKING:
     from nooch.checking.check import Checked
 
-__all__ = ["check_command", "slices_command"]
+__all__ = ["audit_command", "check_command", "slices_command"]
 
 _MOST = 10
 _GroupOption = typer.Option(
@@ -168,3 +168,39 @@ def slices_command(
         say(sentence)
         hint(f"  --phi {quote(phi)}")
     note(f"slices: {slices.counts}")
+
+
+@with_reading
+def audit_command(
+    suite: Path = shared.SuiteArgument,
+    predictions: list[Path] = typer.Option(
+        [], "--predictions", "--answers", help="Predictions or answers; repeat for several models."
+    ),
+    captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
+    out: Path = typer.Option(..., help="Folder to write; it must not exist."),
+    dataset: Place = shared.DatasetOption,
+    split: str = typer.Option(None, help="Splits to audit, separated by commas; test by default."),
+    tasks: str = shared.TasksOption,
+    synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
+    most: int = typer.Option(200, min=1, help="Labels on the page at most."),
+    images: Path = shared.ImagesOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+    reading: Any = None,
+) -> None:
+    """Rank labels that models and the context contradict. With a page to review them."""
+    from nooch.auditing.label_audit import AuditOptions, audit
+
+    options = AuditOptions(
+        split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
+        captions=captions, synonyms=synonyms, most=most, images=images, **vars(reading),
+    )  # fmt: skip
+    with progress() as update:
+        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
+        result = audit(suite, predictions or None, data=dataset, options=options, **made)
+    note(*result.notes)
+    if format is shared.Format.json:
+        print_json({"labels": result.table.head(most).to_dicts()})
+        return
+    print_shown([result.display])
+    hint(f"page: {out / 'index.html'}")

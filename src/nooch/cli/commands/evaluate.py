@@ -58,9 +58,7 @@ def evaluate_command(
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: Place = shared.DatasetOption,
     baseline: str = shared.BaselineOption,
-    labels: Path = Option(
-        None, help="Corrected labels; images that they contradict are left out of the sets."
-    ),
+    overlay: list[Path] = shared.OverlayOption,
     strict: bool = shared.StrictOption,
     min_hard: int = Option(
         0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
@@ -99,7 +97,7 @@ def evaluate_command(
         averages=average,
         by=shared.split_names(by),
         attributes=None if data is None else data.images,
-        labels=labels,
+        overlay=overlay,
         strict=strict,
         min_hard=min_hard,
         threads=threads,

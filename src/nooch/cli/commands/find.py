@@ -54,6 +54,7 @@ def find_command(
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     allow_unannotated: bool = shared.AllowUnannotatedOption,
     stability: int = Option(0, min=0, help="ce: resamples for how sure cues are, such as 200."),
+    overlay: list[Path] = shared.OverlayOption,
     engine: str = shared.EngineOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -95,7 +96,7 @@ def find_command(
         suite = find(
             data,
             criteria,
-            options=FindOptions(tasks, match, chosen, path, allow_unannotated, stability),
+            options=FindOptions(tasks, match, chosen, path, allow_unannotated, stability, overlay),
             out=out,
             overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,

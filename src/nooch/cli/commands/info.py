@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polars import DataFrame
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
@@ -47,6 +46,7 @@ def info_command(
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
     shown["annotated"] = _annotated(facts["annotated"], len(data))
     shown |= {name: data.provenance.get(name) for name in ("area", "reader")}
+    shown["predicted_by"] = data.provenance.get("predicted", {}).get("model")
     known = {name.replace("_", " "): of for name, of in shown.items() if of not in ({}, None)}
     rows = [[name, _in_words(of)] for name, of in known.items()]
     print_table(str(dataset), ["", ""], rows, left=2)
@@ -161,7 +161,7 @@ def verify_command(
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)
     verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
-    if isinstance(verdicts, DataFrame):
+    if not isinstance(verdicts, list):
         print_agreement(verdicts, format)
         return
     if format is shared.Format.json:

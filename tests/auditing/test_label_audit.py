@@ -1,0 +1,224 @@
+"""Labels that models, captions and the context contradict: slow ways, and planted errors."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import fails, refused
+from scipy.sparse import csr_array
+from sites import HOSTILE
+from sklearn.linear_model import LogisticRegression
+
+from nooch.auditing.label_audit import audit
+from nooch.auditing.label_evidence import cross_fitted, fold_numbers
+from nooch.challenge import load_suite
+from nooch.criteria import Attribute
+from nooch.data import Dataset, save_dataset
+from nooch.errors import OutputError
+from nooch.evaluation import Predictions
+from nooch.files import sha256_of
+from nooch.finding.suite_builder import find
+from nooch.metrics import auc
+from nooch.readers.label_maps import read_label_maps
+
+CLASSES = ["car", "road", "cow", "grass"]
+
+
+def _world(n=300, splits=("all",), classes=CLASSES):
+    """Cars on roads and cows on grass: (dataset, suite of all images)."""
+    random = np.random.default_rng(1)
+    kind = random.integers(0, 2, n)
+    here = random.random((n, 4)) < np.where(
+        kind[:, None], [0.7, 0.9, 0.1, 0.1], [0.1, 0.1, 0.7, 0.9]
+    )
+    images = pl.DataFrame(
+        {
+            "image_id": np.arange(n) * 3,
+            "split": [splits[row % len(splits)] for row in range(n)],
+            "own": True,
+        }
+    )
+    data = Dataset.build(images, classes, csr_array(here * 0.3))
+    options = {"tasks": [classes[0], classes[2]], "splits": sorted({*splits} - {"train"})}
+    return data, find(data, {"own": Attribute("own")}, **options)
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 60), st.integers(0, 999), st.booleans())
+def test_cross_fitting_is_the_obvious_one(n, seed, sparse):
+    random = np.random.default_rng(seed)
+    x, labels = random.normal(size=(n, 2)).round(1), random.random(n) < 0.3
+    folds = random.integers(-1, 3, n)
+    odds = cross_fitted(csr_array(x) if sparse else x, labels, folds)
+    for row in range(n):
+        rest = folds != folds[row]
+        if folds[row] < 0 or len({*labels[rest]}) < 2:
+            assert np.isnan(odds[row])
+        else:
+            model = LogisticRegression(max_iter=1000).fit(x[rest], labels[rest])
+            assert odds[row] == pytest.approx(model.decision_function(x[[row]])[0], abs=1e-3)
+
+
+def test_all_rows_of_an_image_are_in_one_fold():
+    ids = pl.Series([4, 1, 4, 7, 9, 12, 1, 15])
+    folds = fold_numbers(ids)
+    assert folds[0] == folds[2]
+    assert folds[1] == folds[6]
+    assert sorted({*folds}) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("splits", [("all",), ("train", "test")])
+def test_the_context_is_of_other_labels_and_other_images(splits):
+    data, suite = _world(splits=splits)
+    table = audit(suite, data=data).table
+    assert table.columns == ["image_id", "task", "label", "score", "context"]
+    assert table["score"].is_sorted(descending=True)
+    cars = table.filter(task="car").sort("image_id")
+    part = data.select(splits[-1])
+    present = {name: part.labels(name) for name in CLASSES}
+    assert (cars["label"].to_numpy() == present["car"]).all()
+    usual = present["road"] & ~present["grass"] & ~present["cow"]
+    # evidence against a label: roads speak against "no car"
+    against = cars["context"].to_numpy() * np.where(present["car"], -1, 1)
+    assert against[usual].min() > 0
+    assert against[~present["road"] & present["grass"]].max() < 0
+    if splits == ("train", "test"):
+        train = data.select("train")
+        others = [train.labels(name) for name in CLASSES[1:]]
+        model = LogisticRegression().fit(np.stack(others, axis=1), train.labels("car"))
+        rows = np.stack([present[name] for name in CLASSES[1:]], axis=1)
+        known = cars["context"].to_numpy() * np.where(present["car"], -1, 1)
+        # calibrated: a line through the regression's own log odds
+        line = np.polyfit(model.decision_function(rows), known, 1)
+        assert line[0] > 0.5
+        assert np.abs(np.polyval(line, model.decision_function(rows)) - known).max() < 1
+
+
+def test_a_source_that_is_silent_counts_nothing(tmp_path):
+    data, suite = _world()
+    ids = data.image_ids.tolist()
+    random = np.random.default_rng(0)
+    truth = np.stack([data.labels(task) for task in suite.tasks], axis=1)
+    values = np.where(truth, 1, -1) + random.normal(size=truth.shape)
+    runs = [Predictions.of(values[:, [0]], ids, ["car"], scale="logit", run="cars")]
+    alone = audit(suite, data=data).table
+    table = audit(suite, runs, data=data).table
+    assert table.filter(task="cow")["cars"].null_count() == len(ids)
+    cows = [frame.filter(task="cow").sort("image_id")["score"] for frame in (alone, table)]
+    assert (cows[0] - cows[1]).abs().max() < 1e-9
+    cars = table.filter(task="car")
+    assert cars["cars"].null_count() == 0
+    # two runs that agree count hardly more than one
+    twice = [*runs, Predictions.of(values[:, [0]], ids, ["car"], scale="logit", run="again")]
+    joined = cars.join(audit(suite, twice, data=data).table, on=["image_id", "task"])
+    assert (joined["score"] - joined["score_right"]).abs().max() < 0.5
+
+
+def test_planted_errors_in_photographs(shared_data, tmp_path):
+    """Wrong labels of MSRC: captions find them, the context helps, and more sources find more."""
+    folder = shared_data / "msrc-v2"
+    data = read_label_maps(folder / "labels", classes=folder / "classes.txt", void=[0])
+    tasks = ["car", "cow", "sheep", "boat", "aeroplane", "bicycle"]
+    random, words, wrong, texts = np.random.default_rng(3), [], set(), {}
+    for task in tasks:
+        present = data.labels(task)
+        for image, there, lot in zip(
+            data.image_ids, present, random.random(len(data)), strict=True
+        ):
+            if lot < (0.15 if there else 0.01):
+                wrong.add((image, task))
+                words.append({"image_id": image, "task": task, "verdict": "no" if there else "yes"})
+            # captions miss a quarter of the objects, and mention a few that are not there
+            for model in ("a", "b"):
+                said = random.random() < (0.75 if there else 0.02)
+                texts.setdefault((model, image), []).extend([f"a {task}"] if said else [])
+    pl.DataFrame(words).write_csv(tmp_path / "planted.csv")
+    for model in ("a", "b"):
+        records = [
+            {"image_id": image, "caption": f"Photo of {', '.join(named) or 'nothing'}."}
+            for (of, image), named in texts.items()
+            if of == model
+        ]
+        (tmp_path / f"{model}.json").write_text(json.dumps(records))
+    with_mark = data.images.with_columns(own=pl.lit(value=True))
+    marked = Dataset.build(with_mark, data.classes, data.areas)
+    suite = find(marked, {"own": Attribute("own")}, tasks=tasks, overlay=tmp_path / "planted.csv")
+    (tmp_path / "words.yaml").write_text("".join(f"{task}: [{task}]\n" for task in tasks))
+    captions = [tmp_path / "a.json", tmp_path / "b.json"]
+    table = audit(suite, captions=captions, data=marked, synonyms=tmp_path / "words.yaml").table
+    pairs = list(table.select("image_id", "task").iter_rows())
+    is_wrong = np.array([pair in wrong for pair in pairs])
+    found = {name: auc(is_wrong, table[name].to_numpy()) for name in ("score", "context", "a", "b")}
+    assert found["score"] > 0.95, found
+    assert found["score"] > max(found[name] for name in ("context", "a", "b")) + 0.01, found
+    assert is_wrong[:50].mean() > 0.7
+
+
+class TestFolder:
+    def test_as_typed_and_back_as_overlay(self, run_cli, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        data, _ = _world(splits=("train", "test"))
+        save_dataset(data, tmp_path / "data")
+        run_cli("find data --criterion attribute --phi own --tasks car,cow --out suite").ok()
+        rows = data.select("test")
+        said = np.where(rows.labels("car"), "Yes", "No")
+        answers = {"image_id": rows.image_ids, "task": "car", "answer": said}
+        pl.DataFrame(answers).write_csv("answers.csv")
+        done = run_cli(
+            "audit suite --answers answers.csv --most 5 --out audited --format json"
+        ).ok()
+        table = pl.read_parquet("audited/audit.parquet")
+        assert table.columns[3:] == ["score", "context", "answers"]
+        assert done.json["labels"] == table.head(5).to_dicts()
+        first = table.row(0, named=True)
+        verdict = {"image_id": first["image_id"], "task": first["task"], "verdict": "ambiguous"}
+        pl.DataFrame([verdict]).write_csv("verdicts.csv")
+        run_cli("find data --criterion attribute --phi own --overlay verdicts.csv --out again").ok()
+        suite = load_suite("again")
+        assert suite.header.overlay.files == [sha256_of(tmp_path / "verdicts.csv")]
+        assert first["image_id"] not in suite.set("attribute", first["task"], "test").image_ids
+        shown = run_cli("audit suite --predictions answers.csv --out audited --overwrite").ok()
+        assert "Audit(300 labels; context, answers)" in shown.out
+        fails(lambda: audit("suite", out=tmp_path / "audited"), "exists", kind=OutputError)
+
+    def test_names_are_escaped_and_no_other_host_is_asked(self, tmp_path):
+        classes = [f"car {HOSTILE}"[:60], "road", "cow", "grass"]
+        data, suite = _world(40, classes=classes)
+        audit(suite, data=data, out=tmp_path / "out", most=3)
+        page = (tmp_path / "out" / "index.html").read_text()
+        script = (tmp_path / "out" / "data" / "audit.js").read_text()
+        assert "<script>window" not in page
+        assert "<" not in script
+        assert "http" not in page.replace("http-equiv", "")
+
+    @pytest.mark.parametrize(
+        ("options", "part"),
+        [
+            ({}, "sources of evidence are none"),
+            ({"predictions": "label"}, "the sources of evidence are label"),
+            ({"predictions": "twice"}, "twice"),
+            ({"tasks": ["road"]}, "'road' is no task of the suite"),
+            ({"most": 0}, "most is 0"),
+            ({"split": "valid"}, "'valid' is no split"),
+        ],
+    )
+    def test_refusals(self, options, part):
+        data, suite = _world(20)
+        name = options.pop("predictions", None)
+        if name is not None:
+            run = Predictions.of(
+                np.zeros((20, 1)), data.image_ids, ["car"], scale="logit", run=name
+            )
+            options["predictions"] = [run] * (2 if name == "twice" else 1)
+        suite.dataset = None
+        act = refused if name is None and options else fails
+        act(lambda: audit(suite, **options), part)
+
+    def test_labels_that_are_all_alike(self):
+        data = _world(20)[0]
+        few = data.select(rows=data.labels("car"))
+        marked = find(few, {"own": Attribute("own")}, tasks=["car"])
+        fails(lambda: audit(marked, data=few), "all labels are alike")
