@@ -205,7 +205,7 @@ def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
     assert process.returncode == 130, error
     assert b"Traceback" not in error
     (journal,) = tmp_path.glob(".answers.parquet.asking-*/replies.jsonl")
-    assert len(journal.read_bytes().splitlines()) == len(server.asked)
+    assert len(journal.read_bytes().strip().splitlines()) == len(server.asked)
     subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
     assert len(server.asked) == len(pl.read_parquet(tmp_path / "answers.parquet"))
 
