@@ -77,23 +77,18 @@ def learned(predicted: Dataset, rows: Bools, large: Bools, own: str, group: str 
 def row_of(
     predicted: Dataset,
     true: Dataset,
-    task: str,
-    cue: str,
+    pair: tuple[str, str],
     verdicts: pl.DataFrame,
     group: str | None,
 ) -> dict[str, object]:
-    """The figures of one pair."""
+    """The figures of a task and its cue."""
+    task, cue = pair
     rows = ~predicted.labels(task)
     areas, truth = predicted.area(cue)[rows], true.area(cue)
     hard = (truth[rows] > 0.1) & ~true.labels(task)[rows]
     of = verdicts.filter(pl.col("cue").is_null(), task=task, set="hard_negative")
-    known = {
-        f"{metric}{' calibrated' if calibrated else ''}": of.filter(
-            calibrated=calibrated, metric=metric
-        )["value"].mean()
-        for calibrated in (False, True)
-        for metric in ("precision", "recall")
-    }
+    names = "precision", "recall", "calibrated_precision", "calibrated_recall"
+    known = {name: of[name].list.first().mean() for name in names}
     share, correlation = needed(areas, truth[rows], hard)
     return {
         "task": task, "cue": cue, "hard": int(hard.sum()), **known,
@@ -133,7 +128,7 @@ def main() -> None:
         for seed in SEEDS
     )
     pairs = [(task, cue) for task, listed in cues.items() for cue in listed]
-    rows = [row_of(predicted, true, task, cue, verdicts, asked.group) for task, cue in pairs]
+    rows = [row_of(predicted, true, pair, verdicts, asked.group) for pair in pairs]
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_width_chars=200, float_precision=2):
         print(pl.DataFrame(rows))
     if asked.figure is not None:

@@ -56,6 +56,11 @@ class ChatServer(ThreadingHTTPServer):
         kind, _, data = url.partition(";base64,")
         return kind.removeprefix("data:"), base64.b64decode(data, validate=True)
 
+    def size_sent(self, number: int) -> int:
+        """Characters of the image of a request, as they were sent."""
+        url = self.asked[number]["messages"][0]["content"][0]["image_url"]["url"]
+        return len(url.partition(";base64,")[2])
+
     def handle_error(self, *_: object) -> None:
         """Clients go away, that is part of it."""
 

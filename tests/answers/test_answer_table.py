@@ -234,9 +234,17 @@ class TestRefusals:
         rows = _pope(_rows(questions, said))[1:]
         fails(lambda: read(rows), "do not fit", "`questions`")
 
-    def test_missing_answers_are_named(self, read, questions, said):
+    def test_missing_answers_are_named(self, read, questions, said, tmp_path):
         rows = _pope_by_id(_rows(questions, said))[:-2]
-        assert "2 of 1,200 questions have no answer: 1, 2" in read(rows).notes
+        fails(lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`question")
+        texts = [
+            {**row, "question": text}
+            for row, text in zip(rows, questions["text"][::-1], strict=False)
+        ]
+        missing = "2 of 1,200 questions have no answer: 1, 2"
+        assert missing in read(texts).notes
+        questions.write_parquet(tmp_path / "asked.parquet")
+        assert read(rows, questions=tmp_path / "asked.parquet").notes == [missing]
 
     def test_an_unknown_rule(self, read):
         refused(

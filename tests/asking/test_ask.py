@@ -197,6 +197,7 @@ def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):
         ({"questions": "q.parquet", "per_set": 3}, ["`per_set`", "no effect"]),
         ({"questions": "q.parquet", "tasks": ["car"]}, ["`tasks`", "no effect"]),
         ({"prompts": ["Is it {task}?"], "template": "A {task}?"}, ["`template`", "no effect"]),
+        ({"describe": True, "template": "A {task}?"}, ["`template`", "no effect"]),
         ({"prompts": ["Is it a car?"]}, ["`prompts`", "is no template"]),
         ({"precision": "fp8"}, ["precision", "bf16"]),
         ({"batch": 0}, ["`batch`", "1 and more"]),

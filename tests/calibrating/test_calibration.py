@@ -18,6 +18,7 @@ from nooch.errors import FormatError, InputError, ParameterError
 CLASSES = ["cow", "grass", "field"]
 CUES = {"cow": ["grass"]}
 CE = nooch.CE(cues=CUES)
+SHARES = ("precision", "recall", "calibrated_precision", "calibrated_recall")
 
 
 def world(n=400, noise=0.0, bias=0.0, seed=0):
@@ -33,13 +34,8 @@ def world(n=400, noise=0.0, bias=0.0, seed=0):
     return [dataset_of(images, CLASSES) for images in (predicted, true)]
 
 
-def verdict(found, metric, cell="hard_negative", calibrated=True, cue=None):
-    (row,) = [
-        row
-        for row in found.verdicts
-        if (row["calibrated"], row["metric"], row["set"], row["cue"])
-        == (calibrated, metric, cell, cue)
-    ]
+def verdict(found, cell="hard_negative", cue=None):
+    (row,) = [row for row in found.verdicts if (row["set"], row["cue"]) == (cell, cue)]
     return row
 
 
@@ -80,8 +76,8 @@ def test_the_beta_is_the_best_of_all_thresholds(rows, positive, beta, precision)
 def test_exact_areas_keep_beta_and_are_never_wrong():
     predicted, true = world()
     found = nooch.calibrate(predicted, true, criterion=CE)
-    assert found.criterion["betas"] == {"cow": {"grass": [0.1, 0.1]}}
-    assert {row["value"] for row in found.verdicts} == {1.0}
+    assert found.criterion.betas == {"cow": {"grass": (0.1, 0.1)}}
+    assert {row[name][0] for row in found.verdicts for name in SHARES} == {1.0}
     assert found.notes == []
     areas = {row["name"]: row for row in found.areas}
     assert (areas["grass"]["bias"], areas["grass"]["auc"]) == (0.0, 1.0)
@@ -95,25 +91,24 @@ def test_exact_areas_keep_beta_and_are_never_wrong():
 def test_a_bias_is_corrected_and_the_figures_are_those_of_the_suites():
     predicted, true = world(bias=0.08)
     found = nooch.calibrate(predicted, true, criterion=CE)
-    assert found.criterion["betas"]["cow"]["grass"] == pytest.approx([0.18, 0.18], abs=0.02)
-    assert verdict(found, "precision", calibrated=False)["value"] < 0.9
-    assert verdict(found, "precision")["value"] > 0.95
+    assert found.criterion.betas["cow"]["grass"] == pytest.approx((0.18, 0.18), abs=0.02)
+    assert verdict(found)["precision"][0] < 0.9
+    assert verdict(found)["calibrated_precision"][0] > 0.95
     assert found.areas[1]["bias"] == pytest.approx(0.08, abs=1e-9)
     suites = [nooch.find(data, CE, tasks=["cow"]) for data in (predicted, true)]
     same = nooch.verify(*suites, bootstrap=0).filter(task="cow")
-    for row in same.filter(pl.col("metric").is_in(["precision", "recall"])).iter_rows(named=True):
-        if row["set"].startswith("hard"):
-            mine = verdict(found, row["metric"], row["set"], calibrated=False)
-            assert {n: mine[n] for n in ("value", "low", "high", "first", "second", "both")} == {
-                n: row[n] for n in ("value", "low", "high", "first", "second", "both")
-            }
+    for cell in ("hard_positive", "hard_negative"):
+        for metric in ("precision", "recall"):
+            (row,) = same.filter(set=cell, metric=metric).select("value", "low", "high").rows()
+            assert verdict(found, cell)[metric] == list(row)
+        assert verdict(found, cell)["true"] == same.filter(set=cell)["second"][0]
 
 
 def test_noise_costs_recall_and_what_cannot_be_reached_is_told():
     found = nooch.calibrate(*world(n=1500, noise=0.06), criterion=CE, precision=0.95)
-    plain, chosen = (verdict(found, "recall", calibrated=c)["value"] for c in (False, True))
-    assert chosen < plain
-    assert verdict(found, "precision")["value"] == pytest.approx(0.95, abs=0.03)
+    row = verdict(found)
+    assert row["calibrated_recall"][0] < row["recall"][0]
+    assert row["calibrated_precision"][0] == pytest.approx(0.95, abs=0.03)
     predicted, _ = world(seed=1)
     _, unrelated = world(seed=2)
     hopeless = nooch.calibrate(predicted, unrelated, criterion=CE)
@@ -137,10 +132,10 @@ def test_a_fold_is_judged_by_the_betas_of_the_others():
         data, dataset_of(true, CLASSES), criterion=CE, precision=1, folds=2, group="camera"
     )
     # by the betas of group 0 all of group 1 is hard; by those of group 1 none of group 0
-    wrong = verdict(apart, "precision")
-    assert (wrong["first"], wrong["both"], wrong["value"]) == (100, 50, 0.5)
+    assert verdict(apart)["calibrated_precision"][0] == 0.5
+    assert verdict(apart)["calibrated_recall"][0] == 0.5
     mixed = nooch.calibrate(data, dataset_of(true, CLASSES), criterion=CE, precision=1, folds=2)
-    assert verdict(mixed, "precision")["value"] == 1.0
+    assert verdict(mixed)["calibrated_precision"][0] == 1.0
 
 
 def test_classes_are_matched_and_several_cues_have_betas_of_their_own():
@@ -149,13 +144,16 @@ def test_classes_are_matched_and_several_cues_have_betas_of_their_own():
     match = {"cow": "animal", "grass": "lawn", "field": "path"}
     criterion = nooch.CE(cues={"cow": ["grass", "field"]})
     found = nooch.calibrate(renamed, true, criterion=criterion, match=match)
-    assert found.criterion["cues"] == {"animal": ["lawn", "path"]}
-    assert set(found.criterion["expected"]) == {"animal"}
-    assert verdict(found, "recall", cue="grass")["value"] == verdict(found, "recall")["value"]
-    assert verdict(found, "precision", cue="field")["second"] == 0
+    assert found.criterion.cues == {"animal": ("lawn", "path")}
+    assert set(found.criterion.expected) == {"animal"}
+    assert [verdict(found, cue="grass")[name] for name in SHARES] == [
+        verdict(found)[name] for name in SHARES
+    ]
+    assert verdict(found, cue="field")["true"] == 0
+    assert verdict(found, cue="field")["recall"] == [None, None, None]
     del match["field"]
     partial = nooch.calibrate(renamed, true, criterion=criterion, match=match)
-    assert partial.criterion["cues"] == {"animal": ["lawn"]}
+    assert partial.criterion.cues == {"animal": ("lawn",)}
     assert partial.notes == ["cow: no predicted class is field"]
 
 
@@ -163,7 +161,7 @@ def test_folds_depend_on_the_seed_alone():
     data = world(noise=0.05)
     a, b, other = (nooch.calibrate(*data, criterion=CE, seed=seed) for seed in (1, 1, 2))
     assert a == b
-    assert a.criterion["betas"] == other.criterion["betas"]
+    assert a.criterion.betas == other.criterion.betas
     assert a.verdicts != other.verdicts
 
 
@@ -205,13 +203,13 @@ def test_find_applies_a_calibration_and_shows_what_to_expect(files, run_cli):
     found = run_cli("find predicted --tasks cow --calibration c.json --out suite").ok()
     assert "Expected of predicted areas" in found.out
     assert "Expected of predicted areas" in run_cli("show suite").ok().out
-    betas = nooch.read_calibration("c.json").criterion["betas"]
+    betas = nooch.read_calibration("c.json").criterion.betas
     by_hand = nooch.find("predicted", nooch.CE(cues=CUES, betas=betas), tasks=["cow"])
     suite = nooch.load_suite("suite")
     assert suite.set("ce", "cow", "all").table.equals(by_hand.set("ce", "cow", "all").table)
     expected = suite.header.criteria["ce"].parameters["expected"]["cow"]["hard_negative"]
-    row = verdict(nooch.read_calibration("c.json"), "precision")
-    assert expected["precision"] == [row["value"], row["low"], row["high"]]
+    row = verdict(nooch.read_calibration("c.json"))
+    assert expected == {m: row[f"calibrated_{m}"] for m in ("precision", "recall")}
     page = run_cli("report suite --out site").ok()
     assert "How far predicted areas can be trusted" in (files / "site" / "index.html").read_text()
     assert "index.html" in page.out

@@ -61,12 +61,12 @@ def test_an_engine_gives_the_same(model, run_cli, tmp_path):
 
 def test_killed_and_resumed(model, tmp_path):
     completed(f"ask suite --model {model} --out a.parquet --batch 1 --device cpu")
-    command = f"ask suite --model {model} --out b.parquet --batch 1 --device cpu"
+    command = f"ask suite --model {model} --out b.parquet --batch 1 --device cpu --overwrite"
 
     def ready():
         return list(tmp_path.glob(".b.parquet.asking-*/0000000.msgpack"))
 
-    kill_three_times(command, ready, 0.5)
+    kill_three_times(command, ready, 0.1)
     a, b = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in "ab")
     assert a.equals(b)
     assert not list(tmp_path.glob(".b.parquet*"))

@@ -112,9 +112,13 @@ def test_options_reach_the_server(run_cli, command, server):
 
 
 def test_a_dry_run_asks_nothing(run_cli, command, server, tmp_path):
-    run_cli(f"{command} --dry-run").ok()
+    facts = run_cli(f"{command} --dry-run --format json").ok().json
+    assert f"would be sent to {server.url}/v1/chat" in run_cli(f"{command} --dry-run").ok().out
     assert not server.asked
     assert not list(tmp_path.iterdir())
+    run_cli(command).ok()
+    assert facts["requests"] == len(server.asked)
+    assert facts["bytes_sent"] == sum(map(server.size_sent, range(len(server.asked))))
 
 
 def test_failures_end_in_an_error_and_are_asked_again(run_cli, command, server, tmp_path):
@@ -135,9 +139,11 @@ def test_failures_end_in_an_error_and_are_asked_again(run_cli, command, server, 
 
 def test_failures_may_stay_unanswered(run_cli, command, server, folder, tmp_path):
     server.acts = [says("Yes"), *[refuses(400)] * 2]
-    run_cli(f"{command} --concurrency 1 --allow-unanswered").ok()
+    asked = run_cli(f"{command} --concurrency 1 --allow-unanswered").ok()
+    assert "2 of 48 answers have no probability" in asked.err
     frame = pl.read_parquet(tmp_path / "answers.parquet")
-    assert frame["answer"].null_count() == frame["probability"].null_count() - 1 == 1
+    assert frame["answer"].null_count() == 1
+    assert frame["probability"].null_count() == 2
     note = run_cli(f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'}").ok().err
     assert "1 of" in note
 
@@ -199,9 +205,18 @@ def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
     assert process.returncode == 130, error
     assert b"Traceback" not in error
     (journal,) = tmp_path.glob(".answers.parquet.asking-*/replies.jsonl")
-    assert len(journal.read_bytes().splitlines()) == len(server.asked)
+    assert len(journal.read_bytes().strip().splitlines()) == len(server.asked)
     subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
     assert len(server.asked) == len(pl.read_parquet(tmp_path / "answers.parquet"))
+
+
+def test_an_interrupt_does_not_wait_for_further_attempts(command, server):
+    server.always = acts.hangs
+    process = subprocess.Popen(argv(f"{command} --concurrency 3 --timeout 5"))
+    until(lambda: len(server.asked) == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANGS) == 130
+    assert len(server.asked) == 3
 
 
 def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_path):
@@ -227,9 +242,16 @@ def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_p
         ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
         ("--rate-limit 0", ("--rate-limit: is 0", "more than 0")),
         ("--timeout -1", ("--timeout: is -1",)),
+        ("--engine local", ("--engine has no effect with --endpoint",)),
     ],
 )
 def test_bad_options(run_cli, command, server, tmp_path, more, messages):
     assert "pw" not in run_cli(f"{command} {more}").refused(*messages)
     assert not server.asked
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--max-side 9", "--rate-limit 9", "--allow-unanswered"])
+def test_options_of_a_server_alone(run_cli, folder, tmp_path, option):
+    command = f"ask {folder / 'suite'} --model m --out {tmp_path / 'a.parquet'} {option}"
+    run_cli(command).refused(f"{option.split()[0]} has no effect without --endpoint")

@@ -54,14 +54,16 @@ def read_answers(
         about: the suite; or a dataset, whose classes are the tasks.
         questions: the file of questions that were asked: ``questions.parquet`` of an export or its
             folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
-            questions that ``nooch export --to pope`` draws from the suite without further options.
+            questions that ``nooch export --to pope`` draws from the suite without further options,
+            if answers are to all of them or have their texts.
         rule: how text becomes yes or no, a name out of ``RULES``; by default the rule of the tool
             that wrote the file.
         run: name of the run; by default the file's.
 
     Raises:
         InputError: the file is not recognized, answers that fit no question or another one's
-            text, two answers to a question, or no answer about an image and task of the suite.
+            text, two answers to a question, fewer than there are to questions that are not known
+            to be theirs, or no answer about an image and task of the suite.
         ParameterError: an unknown rule.
     """
     kind, raw = read_raw_answers(path)
@@ -74,6 +76,13 @@ def read_answers(
     else:
         asked, notes = _questions(path, about, questions)
         of = _matched(raw, asked, path)
+        if notes and len(raw) < len(asked) and raw["question"].has_nulls():
+            raise InputError(
+                f"{len(raw):,} answers, without the texts of their questions, may not be to those"
+                f" that are drawn by default, which are {len(asked):,}",
+                where=path,
+                remedy="give the file of questions that the model was asked as `questions`",
+            )
     answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
     answers = answers.hstack(raw.select("answer", "probability"))
     known = answers.drop_nulls(["image_id", "task"])

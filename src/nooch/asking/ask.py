@@ -137,4 +137,9 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"
             f" ({100 * split / len(kinds):.1f} %)"
         )
+    if words := frame["probability"].null_count():
+        notes.append(
+            f"{words:,} of {len(frame):,} answers have no probability, so that nooch evaluate reads"
+            " the words of all"
+        )
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,8 @@ class AskOptions(QuestionOptions):
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}
-        idle = given if self.questions else given & {"template"} if self.prompts else set()
+        unused = {"template"} if self.prompts or self.describe else set()
+        idle = given if self.questions else given & unused
         if idle:
             problem = f"`{idle.pop()}` has no effect with given questions or prompts"
             raise ParameterError(problem, remedy="leave one of the two out")
@@ -124,11 +126,14 @@ class AskPlan:
 
     @property
     def facts(self) -> dict[str, int]:
-        """Numbers of questions, images and requests, and bytes of the image files."""
-        size = sum(path.stat().st_size for path in self.paths.values())
+        """Numbers of questions, images and requests; bytes of the image files, and of the images of
+        all requests as they are sent to a server.
+        """
+        sizes = {image_id: path.stat().st_size for image_id, path in self.paths.items()}
+        sent = sum(4 * math.ceil(sizes[image_id] / 3) for image_id in self.frame["image_id"])
         questions = int((self.frame["prompt"] == 0).sum())
         counts = {"questions": questions, "images": len(self.paths), "requests": len(self.frame)}
-        return {**counts, "bytes": size}
+        return {**counts, "bytes": sum(sizes.values()), "bytes_sent": sent}
 
 
 def plan_requests(

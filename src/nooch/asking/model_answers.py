@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,12 @@ def model_replies(
     """
     size = options.batch * _BATCHES
     parts = [requests[start : start + size] for start in range(0, len(requests), size)]
-    return chain.from_iterable(map(partial(_kept, found, options, folder), enumerate(parts)))
+    try:
+        for replies in map(partial(_kept, found, options, folder), enumerate(parts)):
+            yield from replies
+    finally:
+        # a model may fill a GPU
+        _loaded.cache_clear()
 
 
 def _kept(

@@ -21,20 +21,21 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """What ``nooch.calibrate`` found, as its file keeps it.
 
     Attributes:
-        criterion: parameters of the CE criterion, with betas by task and cue.
+        criterion: with betas by task and cue, and what to expect of them.
         predicted: the model of the areas, as the dataset's provenance has it.
         settings: options, and fingerprints of the datasets.
         areas: ``name, predicted, images, bias`` (mean predicted minus true area), ``correlation,
             auc`` (of the predicted area for true areas above beta) of each class.
-        verdicts: ``calibrated, task, cue`` (null: all cues together), then ``set`` to ``both`` as
-            of ``nooch.verify``, predicted against true; those calibrated are out of fold.
+        verdicts: ``task, cue`` (null: all cues together), ``set``, ``true`` (truly hard images);
+            ``precision`` and ``recall``, each with its 95 % interval, by beta itself and, as
+            ``calibrated_*``, out of fold. One cue alone has no row of its own.
         notes: what could not be calibrated, or does not reach the precision.
         hash: of all that.
     """
 
     format: str = "nooch-calibration"
     version: int = 1
-    criterion: dict[str, Any]
+    criterion: CE
     predicted: Any = None
     settings: dict[str, Any]
     areas: list[dict[str, Any]]
@@ -56,7 +57,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
                 where="calibration",
                 allowed="areas by the same model, merged in the same way",
             )
-        return CE(**self.criterion)
+        return self.criterion
 
 
 def read_calibration(path: str | Path) -> Calibration:

@@ -12,12 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.calibrating.calibration_file import Calibration
-from nooch.calibrating.suite_agreement import agreement
-from nooch.challenge.challenge_set import cell_codes
 from nooch.criteria import CE
 from nooch.data import Dataset, as_dataset, encode_header
 from nooch.data.splits import group_names
 from nooch.errors import InputError, ParameterError, check_fraction, check_one_of
+from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place, check_output_file, replace_file
 from nooch.finding.suite_builder import training_part
 from nooch.metrics import auc
@@ -109,32 +108,24 @@ def calibrate(
         remedy = "name classes that differ with `match`, or give cues by hand"
         problem = "no task has a class and a cue among the predicted classes"
         raise InputError(problem, where="calibrate", remedy=remedy)
-    verdicts = _verdicts(pairs, asked)
-    expected: dict[str, Any] = {}
-    for row in verdicts.filter("calibrated", pl.col("cue").is_null()).iter_rows(named=True):
-        known = [row[name] for name in ("value", "low", "high")]
-        sets = expected.setdefault(names[row["task"]], {})
-        sets.setdefault(row["set"], {})[row["metric"]] = known
-        if row["metric"] == "precision" and not (known[0] or 0) >= asked.precision:
-            reached = "no image is found" if known[0] is None else f"{known[0]:.3f} out of fold"
-            notes.append(f"{row['task']}, precision of {row['set']}: {reached}")
-    betas = {
-        one.name: dict(
-            zip(one.cues.values(), one.betas(one.folds >= 0, asked).T.tolist(), strict=True)
-        )
-        for one in pairs
-    }
-    criterion = {
-        "alpha": asked.criterion.alpha, "beta": asked.criterion.beta,
-        "cues": {name: list(of) for name, of in betas.items()}, "betas": betas,
-        "expected": expected,
-    }  # fmt: skip
+    verdicts = [row for one in pairs for row in one.verdicts(asked)]
+    expected: dict[str, Any] = {one.name: {} for one in pairs}
+    for row in (row for row in verdicts if row["cue"] is None):
+        of = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
+        expected[names[row["task"]]][row["set"]] = of
+        if (reached := of["precision"][0]) is None or reached < asked.precision:
+            words = "no image is found" if reached is None else f"{reached:.3f} out of fold"
+            notes.append(f"{row['task']}, precision of {row['set']}: {words}")
+    betas = {one.name: one.betas(one.folds >= 0, asked).T.tolist() for one in pairs}
+    cues_of = {one.name: list(one.cues.values()) for one in pairs}
+    by_cue = {name: dict(zip(cues_of[name], of, strict=True)) for name, of in betas.items()}
+    alpha, beta = asked.criterion.alpha, asked.criterion.beta
     found = Calibration(
-        criterion=criterion,
+        criterion=CE(alpha, beta, cues_of, by_cue, expected),
         predicted=p.provenance.get("predicted"),
         settings=settings,
-        areas=_areas(p, t, names, asked.criterion.beta),
-        verdicts=verdicts.to_dicts(),
+        areas=[_areas(p, t, pair, beta) for pair in names.items()],
+        verdicts=verdicts,
         notes=notes,
     ).sealed()
     if target is not None:
@@ -169,7 +160,7 @@ class _TaskPair:
     Attributes:
         task: its true class; ``name`` the predicted one.
         cues: true cue -> predicted cue.
-        image_ids: (n,); ``folds`` likewise, int64.
+        folds: int64 (n,).
         labels: predicted and true, bool (2, n).
         areas: of the predicted cues, float64 (n, n_cues).
         true: of the true cues, those of ``areas`` first, float64 (n, n_cues and more).
@@ -178,7 +169,6 @@ class _TaskPair:
     task: str
     name: str
     cues: Mapping[str, str]
-    image_ids: pl.Series
     folds: NDArray[np.int64]
     labels: Bools
     areas: Floats
@@ -198,8 +188,7 @@ class _TaskPair:
         for missing in (p.unknown_labels(name), t.unknown_labels(task)):
             unknown |= False if missing is None else missing
         rows = np.flatnonzero(~unknown)
-        ids = p.images["image_id"].gather(rows)
-        return cls(task, name, here, ids, folds[rows], labels[:, rows], areas[rows], true[rows])
+        return cls(task, name, here, folds[rows], labels[:, rows], areas[rows], true[rows])
 
     def betas(self, rows: Bools, asked: CalibrateOptions) -> Floats:
         """Betas that these images choose, for positives and negatives, (2, n_cues)."""
@@ -212,10 +201,48 @@ class _TaskPair:
                 chosen[side, c] = best_beta(*of_side, beta, asked.precision)
         return chosen
 
-    def cells(self, labels: Bools, areas: Floats, low: Any, high: Any) -> pl.DataFrame:
-        """``image_id, cell`` by betas of positives and negatives, float64 (n, n_cues) or one."""
-        hard = np.where(labels, (areas < low).all(axis=1), (areas > high).any(axis=1))
-        return pl.DataFrame({"image_id": self.image_ids, "cell": cell_codes(labels, hard)})
+    def verdicts(self, asked: CalibrateOptions) -> list[dict[str, Any]]:
+        """Precision and recall of hard images, see ``Calibration``."""
+        beta, rows = asked.criterion.beta, []
+        plain = np.full((2, *self.areas.shape), beta)
+        chosen = plain.copy()
+        for fold in range(asked.folds):
+            chosen[:, self.folds == fold] = self.betas(self.folds != fold, asked)[:, None]
+        parts: dict[str | None, slice] = {None: slice(None)}
+        if len(self.cues) > 1:
+            parts |= {cue: slice(c, c + 1) for c, cue in enumerate(self.cues)}
+        for cue, part in parts.items():
+            truly = _hard(self.labels[1], self.true[:, part], (beta, beta))
+            found = [
+                _hard(self.labels[0], self.areas[:, part], b[..., part]) for b in (plain, chosen)
+            ]
+            for cell, positive in (("hard_positive", True), ("hard_negative", False)):
+                true = truly & (self.labels[1] == positive)
+                row: dict[str, Any] = {
+                    "task": self.task,
+                    "cue": cue,
+                    "set": cell,
+                    "true": int(true.sum()),
+                }
+                for prefix, hard in zip(("", "calibrated_"), found, strict=True):
+                    of = hard & (self.labels[0] == positive)
+                    row[f"{prefix}precision"] = _share(of & true, of)
+                    row[f"{prefix}recall"] = _share(of & true, true)
+                rows.append(row)
+        return rows
+
+
+def _hard(labels: Bools, areas: Floats, betas: Any) -> Bools:
+    """Whether images are hard by betas of positives and of negatives, each one or (n, n_cues)."""
+    low, high = (areas < betas[0]).all(axis=1), (areas > betas[1]).any(axis=1)
+    return np.asarray(np.where(labels, low, high))
+
+
+def _share(part: Bools, whole: Bools) -> list[float | None]:
+    """The share of images with its 95 % interval; of no image, None."""
+    n = np.array([whole.sum()])
+    share = np.array([part.sum()]) / np.maximum(n, 1)
+    return [float(one[0]) if n else None for one in (share, *wilson(share, n))]
 
 
 def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision: float) -> float:
@@ -245,57 +272,17 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
     return float(betas[order[0]])
 
 
-def _verdicts(pairs: Sequence[_TaskPair], asked: CalibrateOptions) -> pl.DataFrame:
-    """Precision and recall of hard images by task and, of several cues, by cue: by beta itself, and
-    out of fold by betas of the other folds.
-    """
-    beta, tables = asked.criterion.beta, []
-    for calibrated in (False, True):
-        first, second = {}, {}
-        for one in pairs:
-            low, high = np.full((2, *one.areas.shape), beta)
-            for fold in range(asked.folds) if calibrated else ():
-                low[one.folds == fold], high[one.folds == fold] = one.betas(
-                    one.folds != fold, asked
-                )
-            parts = {"": slice(None)} | {cue: slice(c, c + 1) for c, cue in enumerate(one.cues)}
-            for cue, part in parts.items():
-                predicted = one.labels[0], one.areas[:, part], low[:, part], high[:, part]
-                first[f"{one.task}\n{cue}"] = one.cells(*predicted)
-                second[f"{one.task}\n{cue}"] = one.cells(
-                    one.labels[1], one.true[:, part], beta, beta
-                )
-        names = pl.col("task").str.splitn("\n", 2).struct
-        table = agreement(first, second).filter(
-            pl.col("set").str.starts_with("hard"), pl.col("metric").is_in(["precision", "recall"]),
-            pl.col("task").str.contains("\n"),
-        )  # fmt: skip
-        tables.append(
-            table.select(
-                pl.lit(calibrated).alias("calibrated"),
-                names[0].alias("task"),
-                names[1].replace("", None).alias("cue"),
-                pl.exclude("task"),
-            )
-        )
-    return pl.concat(tables)
-
-
-def _areas(p: Dataset, t: Dataset, names: Mapping[str, str], beta: float) -> list[dict[str, Any]]:
-    """Predicted against true areas by class, see ``Calibration``."""
-    rows = []
-    for name, other in names.items():
-        pair = np.stack([p.area(other, unknown=np.nan), t.area(name, unknown=np.nan)])
-        x, y = pair[:, ~np.isnan(pair).any(axis=0)]
-        large, varies = y > beta, len(x) and x.std() > 0 and y.std() > 0
-        rows.append(
-            {
-                "name": name,
-                "predicted": other,
-                "images": len(x),
-                "bias": float((x - y).mean()) if len(x) else None,
-                "correlation": float(np.corrcoef(x, y)[0, 1]) if varies else None,
-                "auc": auc(large, x) if 0 < large.sum() < len(x) else None,
-            }
-        )
-    return rows
+def _areas(p: Dataset, t: Dataset, pair: tuple[str, str], beta: float) -> dict[str, Any]:
+    """Predicted against true areas of a class, see ``Calibration``."""
+    name, other = pair
+    areas = np.stack([p.area(other, unknown=np.nan), t.area(name, unknown=np.nan)])
+    x, y = areas[:, ~np.isnan(areas).any(axis=0)]
+    large, varies = y > beta, len(x) and min(x.std(), y.std()) > 0
+    return {
+        "name": name,
+        "predicted": other,
+        "images": len(x),
+        "bias": float((x - y).mean()) if len(x) else None,
+        "correlation": float(np.corrcoef(x, y)[0, 1]) if varies else None,
+        "auc": auc(large, x) if 0 < large.sum() < len(x) else None,
+    }

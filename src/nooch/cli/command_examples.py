@@ -12,6 +12,7 @@ import boxes: data.yaml data --boxes yolo | Annotations data --boxes voc --image
 import image-folder: photos data | photos data --split 70/10/20 --seed 1
 import auto: annotations.json data | photos data --split 70/10/20
 import table: a.csv data --id id --label car,boat | b.csv data --id id --class name --area area
+annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
 import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwrite
 import-suite published: npy-files --out suite | npy-files --labels data --out suite
 download coco-stuff: downloads | downloads --images --from /mirror/coco

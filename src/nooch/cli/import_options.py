@@ -89,30 +89,34 @@ class ImportOptions:
         """What split names mean."""
         return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
 
-    def engine_for(self, out: Path) -> Engine:
-        """Where files are read; logs are next to the output.
+    def engine_for(self, out: Path, gpus: int = 0) -> Engine:
+        """Where files are read, each job with so many GPUs; logs are next to the output.
 
         Raises:
             ParameterError: both an engine and a number of processes were given, or no such engine.
         """
         if self.engine is None:
-            return LocalEngine(self.processes)
+            return LocalEngine(self.processes, gpus=gpus)
         if self.processes is not None:
             raise ParameterError(
                 "--processes and --engine exclude each other",
                 allowed=f"--engine local:{self.processes}, or another engine",
             )
-        return engine_of(self.engine, logs_of(out))
+        return engine_of(self.engine, logs_of(out), gpus=gpus)
 
 
 with_import_options = partial(with_options, ImportOptions, "options", ImportOptions)
 
 
 def run_import(
-    reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = ()
+    reading: Reading,
+    out: Path,
+    options: ImportOptions,
+    notes: Sequence[str] = (),
+    gpus: int = 0,
 ) -> None:
-    """Import what ``reading`` names, and print what was written."""
-    plan, engine = options.plan, options.engine_for(out)
+    """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
+    plan, engine = options.plan, options.engine_for(out, gpus)
     if options.part_size is None:
         _note_size(reading)
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset

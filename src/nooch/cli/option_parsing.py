@@ -126,7 +126,9 @@ ImagesOption: Any = Option(
     None, help="Folder of images, where it is not the one that the dataset records."
 )
 AnnotationsOption: Any = Option(
-    [], help="COCO file that the dataset was made from, to shade cues; repeat for several."
+    [],
+    help="COCO file that the dataset was made from, repeated for several, or a folder of label"
+    " maps, to shade cues.",
 )
 MethodsOption: Any = Option(
     None,

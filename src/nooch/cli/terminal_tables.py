@@ -157,15 +157,15 @@ def print_calibration(found: Calibration, format: Format, out: Path) -> None:
         return
     areas = [list(row.values()) for row in found.areas]
     print_table("Predicted against true areas", list(found.areas[0]), areas, left=2)
-    rows: dict[tuple[str, ...], list[Any]] = {}
-    for row in found.verdicts:
-        key = row["task"], row["cue"] or "all cues", row["set"]
-        known = _with_interval(row["value"], row["low"], row["high"])
-        rows.setdefault(key, [*key, row["second"]]).append(known)
-    columns = ["task", "cue", "set", "true", "precision", "recall", "calibrated", "calibrated"]
-    print_table(
-        "Hard images by predicted areas; calibrated out of fold", columns, rows.values(), left=3
-    )
+    texts = ["task", "cue", "set", "true"]
+    shares = ["precision", "recall", "calibrated_precision", "calibrated_recall"]
+    rows = [
+        [*(row[name] for name in texts), *(_with_interval(*row[name]) for name in shares)]
+        for row in found.verdicts
+    ]
+    title = "Hard images by predicted areas; calibrated out of fold"
+    columns = [*texts, *(name.replace("_", " ") for name in shares)]
+    print_table(title, columns, rows, left=3)
     note(*found.notes)
     hint(f"{out}: next: nooch find DATASET --calibration {out} --out SUITE")
 

@@ -174,9 +174,11 @@ def exceptions_of(
     return ordered
 
 
-def areas_table(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:
-    """Areas as a table ``image_id, class, area``, a row for each stored entry."""
-    return _entries(areas, ids, classes, "area", areas.data)
+def areas_table(
+    areas: csr_array, ids: pl.Series, classes: Sequence[str], name: str = "area"
+) -> pl.DataFrame:
+    """Areas, or confidences, as ``image_id, class, area``, a row for each stored entry."""
+    return _entries(areas, ids, classes, name, areas.data)
 
 
 def exceptions_table(exceptions: csr_array, ids: pl.Series, classes: Sequence[str]) -> pl.DataFrame:

@@ -71,6 +71,8 @@ class Dataset(Displayed, DatasetTables):
         exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
             annotated in the image, 1 where it is known although its kind was not; or None. A pair
             that is unknown and has an area is present, but its area is not complete.
+        confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure a model was of what
+            it predicted, also where that was too little for presence; or None.
     """
 
     @classmethod
@@ -93,7 +95,7 @@ class Dataset(Displayed, DatasetTables):
             rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and
                 ``verified``: sparse or dense, n_images x n_classes, rows in the order of
                 ``images``, not zero where it is unknown (known) whether, and how large, the class
-                is in the image, whatever the image's ``annotated_*`` columns say.
+                is in the image, whatever the image's ``annotated_*`` columns say; ``confidences``.
 
         Raises:
             InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
@@ -119,6 +121,8 @@ class Dataset(Displayed, DatasetTables):
         embeddings = {k: v[order] for k, v in rest.pop("embeddings", {}).items()}
         ordered = areas[order].astype(np.float64)
         ordered.sort_indices()
+        if rest.get("confidences") is not None:
+            rest["confidences"] = rest["confidences"][order].sorted_indices()
         return cls(
             images[order],
             tuple(classes),
@@ -151,10 +155,8 @@ class Dataset(Displayed, DatasetTables):
     @cached_property
     def splits(self) -> dict[str, int]:
         """Number of images in each split that has any, in the order train, valid, test, all."""
-        if self.header is not None:
-            counts = self.header.splits
-        else:
-            counts = dict(self.images["split"].value_counts().iter_rows())
+        own = None if self.header is None else self.header.splits
+        counts = own or dict(self.images["split"].value_counts().iter_rows())
         return {name: counts[name] for name in (*SPLITS, ALL) if name in counts}
 
     @property
@@ -304,14 +306,14 @@ class Dataset(Displayed, DatasetTables):
             captions=captions,
             embeddings={name: values[rows] for name, values in self.embeddings.items()},
             exceptions=None if self.exceptions is None else self.exceptions[rows],
+            confidences=None if self.confidences is None else self.confidences[rows],
         )
 
     def with_embedding(self, name: str, values: NDArray[np.floating[Any]]) -> Dataset:
         """The dataset with one more embedding, float array (n_images, d)."""
         if values.ndim != 2 or len(values) != len(self):
-            raise InputError(
-                f"embedding {name} has shape {values.shape}, expected ({len(self)}, d)"
-            )
+            problem = f"embedding {name} has shape {values.shape}, expected ({len(self)}, d)"
+            raise InputError(problem)
         return replace(self, embeddings={**self.embeddings, name: values})
 
     @cached_property
@@ -328,9 +330,8 @@ class Dataset(Displayed, DatasetTables):
         if self.captions is not None:
             tables["captions"] = self.captions
         if self.exceptions is not None:
-            tables["exceptions"] = exceptions_table(
-                self.exceptions, self.images["image_id"], self.classes
-            )
+            ids = self.images["image_id"]
+            tables["exceptions"] = exceptions_table(self.exceptions, ids, self.classes)
         return fingerprint_of(
             self.images.schema,
             () if self.captions is None else self.captions.columns,

@@ -2,8 +2,9 @@
 
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
 ``exceptions.parquet`` is optional, with one row for each pair that differs from the image's
-``annotated_*`` columns: ``image_id, class, known``. Everything is hashed in ``dataset.json``, which
-is written last; a folder without it is not a dataset.
+``annotated_*`` columns: ``image_id, class, known``. ``confidences.parquet`` is optional, too:
+``image_id, class, confidence`` of what a model predicted. Everything is hashed in ``dataset.json``,
+which is written last; a folder without it is not a dataset.
 """
 
 from __future__ import annotations
@@ -144,6 +145,9 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
     # several parts have the same tables, even if one of them is empty
     if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
         tables["exceptions"] = exceptions_table(part.exceptions, ids, part.classes)
+    if part.confidences is not None:
+        more = part.confidences, ids, part.classes
+        tables["confidences"] = areas_table(*more, "confidence")
     written = [write_table(table, folder, name, number, of) for name, table in tables.items()]
     for name, values in part.embeddings.items():
         written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))
@@ -237,6 +241,7 @@ def _layout(part: Dataset) -> dict[str, Any]:
         "columns of images": part.images.schema,
         "captions": part.captions is None,
         "exceptions": part.exceptions is None,
+        "confidences": part.confidences is None,
         "embeddings": {name: values.shape[1] for name, values in part.embeddings.items()},
     }
 

@@ -17,7 +17,7 @@ from nooch.files import Place
 
 __all__ = ["DatasetTables"]
 
-_STORED = ("images", "areas", "captions", "embeddings", "exceptions")
+_STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences")
 """Fields that a stored dataset reads when they are first used."""
 
 
@@ -37,6 +37,7 @@ class DatasetTables:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     exceptions: csr_array | None = field(default_factory=lambda: None)
+    confidences: csr_array | None = field(default_factory=lambda: None)
     _files: ClassVar[PartFiles | None] = None
 
     def __post_init__(self) -> None:
@@ -84,8 +85,8 @@ class DatasetTables:
         """The dataset with everything read and checked now; itself where it is in memory.
 
         Args:
-            reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
-                everything by default.
+            reads: read in addition to images and areas: ``captions``, ``confidences`` and
+                ``embeddings/NAME``; everything by default.
 
         Raises:
             FormatError: files that are missing, altered, or hold what a dataset cannot.
@@ -106,6 +107,7 @@ class DatasetTables:
             self.provenance,
             self.kinds,
             self._files.exceptions(images),
+            self._files.confidences(images) if reads is None or "confidences" in reads else None,
         )
         if self._files.whole:
             # the files are those that it was computed of: they are checked by their hashes

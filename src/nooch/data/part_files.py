@@ -2,9 +2,9 @@
 that when it is read.
 
 A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``,
-``captions.parquet``, ``exceptions.parquet``, ``embeddings/NAME.npy``. A dataset of several parts is
-a folder of part files per table: ``images/part-0000000.parquet`` and on,
-``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every
+``captions.parquet``, ``exceptions.parquet``, ``confidences.parquet``, ``embeddings/NAME.npy``. A
+dataset of several parts is a folder of part files per table: ``images/part-0000000.parquet`` and
+on, ``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every
 image id in it is above those of the parts before. How a dataset is divided does not change its
 fingerprint.
 """
@@ -32,6 +32,7 @@ from nooch.data.table_schema import (
     ALL,
     AREAS,
     CAPTIONS,
+    CONFIDENCES,
     EXCEPTIONS,
     IMAGES,
     IMPORT_AGAIN,
@@ -54,7 +55,7 @@ __all__ = [
 FORMAT_VERSION = 2
 """Version 2 records what was annotated; in version 1 every class counts as annotated."""
 
-_TABLES = ("images", "areas", "captions", "exceptions")
+_TABLES = ("images", "areas", "captions", "exceptions", "confidences")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -180,10 +181,7 @@ class PartFiles:
 
     def areas(self, images: pl.DataFrame) -> csr_array:
         """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
-        table, where = self._table("areas", AREAS)
-        return pairs_matrix(
-            table, table["area"].to_numpy(), images["image_id"], self.header.classes, where
-        )
+        return self._numbers("areas", AREAS, images)
 
     def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
         """Captions as a table, or None where there are none."""
@@ -202,6 +200,18 @@ class PartFiles:
             return None
         table, where = self._table("exceptions", EXCEPTIONS)
         values = np.where(table["known"].to_numpy(), KNOWN, UNKNOWN).astype(np.int8)
+        return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
+
+    def confidences(self, images: pl.DataFrame) -> csr_array | None:
+        """Confidences as CSR float64 (n_images, n_classes), or None where there are none."""
+        if not self.has("confidences"):
+            return None
+        return self._numbers("confidences", CONFIDENCES, images)
+
+    def _numbers(self, kind: str, schema: Schema, images: pl.DataFrame) -> csr_array:
+        """A table of pairs by its last column."""
+        table, where = self._table(kind, schema)
+        values = table[list(schema)[-1]].to_numpy()
         return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
 
     def embeddings(

@@ -16,10 +16,11 @@ from nooch.errors import FormatError, InputError, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
-    "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CORE_COLUMNS", "EXCEPTIONS",
-    "IMAGES", "IMPORT_AGAIN", "KINDS", "NAMES", "SPLITS", "Column", "Schema", "check_areas",
-    "check_captions", "check_classes", "check_columns", "check_file_names", "check_images",
-    "class_name", "complete_columns", "dataset_error", "identifiers", "is_ascending", "type_name",
+    "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CONFIDENCES", "CORE_COLUMNS",
+    "EXCEPTIONS", "IMAGES", "IMPORT_AGAIN", "KINDS", "NAMES", "SPLITS", "Column", "Schema",
+    "check_areas", "check_captions", "check_classes", "check_columns", "check_file_names",
+    "check_images", "class_name", "complete_columns", "dataset_error", "identifiers",
+    "is_ascending", "type_name",
     "unsafe_names",
 ]  # fmt: skip
 
@@ -106,6 +107,13 @@ AREAS: Schema = {
     ),
 }
 CAPTIONS: Schema = {"image_id": _ID, "caption": Column((pl.String,), "String, never null")}
+CONFIDENCES: Schema = {
+    "image_id": _ID,
+    "class": _NAME,
+    "confidence": Column(
+        (pl.Float64,), "Float64, from 0 to 1", wrong=lambda value: ~value.is_between(0, 1)
+    ),
+}
 EXCEPTIONS: Schema = {
     "image_id": _ID,
     "class": _NAME,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,11 @@ def load_predictions(
     sources: list[tuple[str | None, Any]]
     if isinstance(source, Mapping):
         sources = [(str(name), part) for name, part in source.items()]
+    elif isinstance(source, Sequence | Iterator | ValuesView) and not isinstance(source, str):
+        sources = [(None, part) for part in source]
     else:
-        sources = [(None, part) for part in ([source] if _is_one(source) else source)]
+        # an array, too, is one, which is refused
+        sources = [(None, source)]
     if not sources:
         raise ParameterError("no predictions were given", allowed="at least one run")
     stems = [Path(s).stem for _, s in sources if isinstance(s, str | Path)]
@@ -112,19 +115,6 @@ def described(runs: Sequence[Predictions]) -> str:
     return f"Predictions: {', '.join(facts)}"
 
 
-def _is_one(source: PredictionSource) -> bool:
-    """Whether this is one source; an array is one (which is refused), though it is iterable."""
-    kinds = str | Path | Predictions | pl.LazyFrame
-    if isinstance(source, kinds) or not isinstance(source, Iterable):
-        return True
-    return _is_frame(source) or hasattr(source, "__array__")
-
-
-def _is_frame(source: Any) -> bool:
-    """Whether this is a table of some library: of pandas, or one that speaks Arrow."""
-    return hasattr(source, "columns") or hasattr(source, "__arrow_c_stream__")
-
-
 def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
     if len(runs) == 1:
         return [replace(runs[0], run=name)]
@@ -151,25 +141,24 @@ def _read(
         else:
             frame = read_prediction_table(path, how)
         return table_predictions(frame, name, tasks, how, str(path))
-    frame = source.collect() if isinstance(source, pl.LazyFrame) else source
-    if not _is_frame(frame):
+    name = name or "predictions"
+    return table_predictions(_polars(source), name, tasks, how, name)
+
+
+def _polars(source: Any) -> pl.DataFrame:
+    """A frame, also of another library: pandas, or any that speaks Arrow."""
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
             f"a {type(source).__name__} is no predictions",
             allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"
             " for arrays and tensors",
         )
-    name = name or "predictions"
-    return table_predictions(_polars(frame), name, tasks, how, name)
-
-
-def _polars(frame: Any) -> pl.DataFrame:
-    """A frame of another library (pandas, or any that speaks Arrow)."""
-    if isinstance(frame, pl.DataFrame):
-        return frame
     try:
-        return pl.DataFrame(frame)
+        return pl.DataFrame(source)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(
-            f"a {type(frame).__name__} cannot be read: {str(error).splitlines()[0]}",
+            f"a {type(source).__name__} cannot be read: {str(error).splitlines()[0]}",
             allowed=TABLES,
         ) from error

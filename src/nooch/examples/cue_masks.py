@@ -19,6 +19,8 @@ from nooch.examples.thumbnails import Wanted
 from nooch.exports.coco_source import read_annotations
 from nooch.readers.coco.coco_masks import mask_area
 from nooch.readers.coco.coco_structure import Annotation
+from nooch.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.readers.label_maps import class_list
 
 __all__ = ["COLORS", "Masks", "cue_masks", "inner"]
 
@@ -47,13 +49,18 @@ def cue_masks(
         suite: its criteria say which classes are cues of any task.
         data: the dataset; it records which annotation files it was made from.
         images: split -> its images.
-        annotations: COCO instances and stuff files.
+        annotations: COCO instances and stuff files; or a folder of label maps, ``.png`` below the
+            names of the images, with ``classes.txt``, as ``nooch annotate`` writes it.
         wanted: images with pictures.
 
     Raises:
         InputError: a file that is missing, altered or no annotation file; image ids that are no
             integers.
     """
+    listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
+    cues = dict.fromkeys(cue for pairs in listed for cue, _ in pairs)
+    if len(annotations) == 1 and Path(annotations[0]).is_dir():
+        return _map_masks(Path(annotations[0]), list(cues), images)
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         raise InputError(
@@ -67,8 +74,6 @@ def cue_masks(
         list(data.provenance.get("sources", [])),
     )
     names = {number: class_name(name) for number, (name, _) in content.categories.items()}
-    listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
-    cues = dict.fromkeys(cue for pairs in listed for cue, _ in pairs)
     order = {cue: place for place, cue in enumerate(cues)}
 
     def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -82,6 +87,26 @@ def cue_masks(
             if name is not None and mask is not None:
                 by_cue[name] = by_cue[name] | mask if name in by_cue else mask
         return sorted(by_cue.items(), key=lambda item: order[item[0]])
+
+    return masks
+
+
+def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImages]) -> Masks:
+    """Masks of cues in label maps; an image without a file name or a map has none."""
+    values = {name: value for value, name in class_list(folder / "classes.txt").items()}
+
+    def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
+        name = images[split].file_names[row]
+        file = folder / Path(name or "").with_suffix(".png")
+        if name is None or not file.is_file():
+            return []
+        try:
+            with opened_image(file, LABEL_MAPS) as image:
+                pixels = np.asarray(image)
+        except UNREADABLE as error:
+            raise InputError(f"cannot be read as an image: {error}", where=file) from error
+        found = [(cue, pixels == values[cue]) for cue in cues if cue in values]
+        return [(cue, mask) for cue, mask in found if mask.any()]
 
     return masks
 

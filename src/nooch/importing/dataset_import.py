@@ -93,7 +93,7 @@ def import_dataset(
     content = _dependencies(reading, options)
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
-        reading_progress = partial(progress, "reading annotation files")
+        reading_progress = partial(progress, getattr(reading, "doing", "reading annotation files"))
         scanned = reading.scan(folder, map, reading_progress, options.part_size)
         from nooch.importing.part_import import seal, write_parts
 
@@ -106,7 +106,7 @@ def import_dataset(
         imported = seal(work, written, options.images, options.notes)
         with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
-                (new / name).parent.mkdir(exist_ok=True)
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
                 _link(work.dataset / name, new / name)
     # also what other imports of this dataset left, of other files or with other parameters
     remove_leftovers(target, "importing", _DOING)

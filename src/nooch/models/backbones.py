@@ -152,6 +152,9 @@ def _pretrained(resolved: ModelSource) -> tuple[Any, str | None]:
     from transformers import AutoModel
 
     module, lacking = pretrained(AutoModel, resolved)
+    if hasattr(module, "get_image_features"):
+        # of a model of texts and images, such as CLIP: features as it compares them with texts
+        module.forward = module.get_image_features
     if lacking and all(name.startswith("pooler.") for name in lacking):
         # classifiers such as ViT's carry no pooler: transformers would give it random weights
         module.pooler = None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nooch.errors import InputError
+from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import Inputs
 from nooch.models.pretrained import complete, preprocessing_of
 from nooch.models.task_maps import find_labels
@@ -14,7 +15,7 @@ from nooch.models.task_models import Asked, TaskModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ANSWERS", "any_class", "is_classifier", "load_classifier", "one_class"]
+__all__ = ["ANSWERS", "any_class", "is_classifier", "labels_of", "load_classifier", "one_class"]
 
 
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
@@ -63,7 +64,7 @@ def load_classifier(asked: Asked) -> TaskModel:
     """A classifier that gives the tasks' logits. Raises InputError: tasks without labels, missing
     weights, a ``problem_type`` of no classification.
     """
-    resolved, labels = asked.resolved, _labels(asked)
+    resolved, labels = asked.resolved, labels_of(asked.resolved)
     kind = resolved.config.get("problem_type") or "single_label_classification"
     if kind not in ANSWERS:
         allowed = ", ".join(ANSWERS)
@@ -95,9 +96,11 @@ def load_classifier(asked: Asked) -> TaskModel:
     return TaskModel(name, identity, "classifier", tuple(inside), inputs, outputs, meaning)
 
 
-def _labels(asked: Asked) -> list[str]:
-    """Labels in the order of the outputs."""
-    config, name = asked.resolved.config, asked.resolved.name
+def labels_of(resolved: ModelSource) -> list[str]:
+    """Labels in the order of the outputs. Raises InputError for an ``id2label`` that has not one
+    for each.
+    """
+    config, name = resolved.config, resolved.name
     try:
         named = dict(config.get("id2label") or {})
         numbered = {int(number): str(label) for number, label in named.items()}

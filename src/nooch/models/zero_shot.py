@@ -15,7 +15,7 @@ from nooch.models.task_models import Asked, TaskModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["is_zero_shot", "load_zero_shot"]
+__all__ = ["is_zero_shot", "load_zero_shot", "tokenizer_of"]
 
 # models that were trained on texts of one length, filled up with padding
 _ONE_LENGTH = frozenset({"siglip"})
@@ -79,7 +79,7 @@ def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: 
     """Embeddings of length 1, float32 (n_texts, d)."""
     import torch
 
-    tokenizer = _tokenizer(resolved)
+    tokenizer = tokenizer_of(resolved)
     config = module.config.text_config
     ids = tokenizer(list(texts))["input_ids"]
     most = int(config.max_position_embeddings)
@@ -102,7 +102,8 @@ def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: 
         return _unit(module.get_text_features(**tokens))
 
 
-def _tokenizer(resolved: ModelSource) -> Any:
+def tokenizer_of(resolved: ModelSource) -> Any:
+    """The tokenizer in a model's folder. Raises InputError where there is none."""
     from transformers import AutoTokenizer
 
     # without its vocabulary transformers makes a tokenizer that knows no word

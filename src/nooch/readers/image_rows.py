@@ -26,6 +26,7 @@ __all__ = [
     "Entries",
     "ImageRows",
     "Parse",
+    "batch_file",
     "files_below",
     "listed_digest",
     "parse_files",
@@ -62,7 +63,7 @@ class ImageRows:
         return rows.collect_batches(maintain_order=True, engine="streaming")
 
     def _files(self) -> Iterator[Path]:
-        return (_batch_file(self.folder, number) for number in range(self.batches))
+        return (batch_file(self.folder, number) for number in range(self.batches))
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
@@ -94,7 +95,7 @@ def write_rows(rows: pl.DataFrame, folder: Path) -> int:
     """Write a table that has a column ``image_id``; returns the number of batches."""
     batches = [*_batches(rows)]
     for number, batch in enumerate(batches):
-        batch.write_parquet(_batch_file(folder, number))
+        batch.write_parquet(batch_file(folder, number))
     return len(batches)
 
 
@@ -123,11 +124,12 @@ class _ParseJob(NumberedJob):
             for file in self.listed["file"]
         ]
         table = self.listed.hstack(pl.DataFrame(rows, schema=dict(self.schema)))
-        table.write_parquet(_batch_file(self.folder, self.number))
+        table.write_parquet(batch_file(self.folder, self.number))
         return table.height
 
 
-def _batch_file(folder: Path, number: int) -> Path:
+def batch_file(folder: Path, number: int) -> Path:
+    """The file of a batch of rows."""
     return folder / f"rows-{number:07d}.parquet"
 
 

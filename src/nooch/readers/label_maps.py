@@ -24,7 +24,7 @@ from nooch.readers.reader_contract import ImageListing, read
 from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, StepProgress
 
-__all__ = ["MapReading", "ScannedMaps", "class_list", "read_label_maps"]
+__all__ = ["MapReading", "ScannedMaps", "class_list", "means_void", "read_label_maps"]
 
 _NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
 _NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
@@ -120,7 +120,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
     names = map_values(str(classes)) if is_preset else class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
     named = {value: name for value, name in names.items() if value not in ignored}
-    if meant := [value for value, name in named.items() if _means_void(name)]:
+    if meant := [value for value, name in named.items() if means_void(name)]:
         listed = ", ".join(f"{value} {named[value]!r}" for value in meant)
         raise ParameterError(
             f"the class list gives {listed}, which names pixels that were not annotated",
@@ -224,7 +224,7 @@ def _fractions(counted: CountedMaps) -> csr_array:
     return areas
 
 
-def _means_void(name: str) -> bool:
+def means_void(name: str) -> bool:
     """Whether a class name says that its pixels have no annotation."""
     marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
     words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]

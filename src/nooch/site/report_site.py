@@ -84,7 +84,8 @@ class ReportOptions:
             each criterion the method with the best average AUC on hard images.
         images: folder of images; by default the one that the dataset records, where it exists.
             Without a dataset, files are known by the ids in their names.
-        annotations: the COCO files that the dataset was made from, to shade cues in the pictures.
+        annotations: the COCO files that the dataset was made from, or a folder of label maps as
+            ``nooch annotate`` writes them, to shade cues in the pictures.
         rule: which hyperparameters; see ``nooch.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
@@ -221,11 +222,14 @@ def _results(
     return merged, ImageLosses(suite, runs, options.predictions)
 
 
+_SHOWN = ("reader", "sources", "split", "predicted", "labels")
+
+
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
     provenance = {} if data is None else data.provenance
     return {
         **summary(suite),
-        "provenance": {k: v for k, v in provenance.items() if k in {"reader", "sources", "split"}},
+        "provenance": {k: v for k, v in provenance.items() if k in _SHOWN},
         "captions": 0 if data is None or data.captions is None else data.captions.height,
     }
 

@@ -19,7 +19,7 @@ from nooch.cli.terminal_output import (
     say,
 )
 from nooch.english import counted, printable
-from nooch.errors import check_one_of
+from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
 __all__ = ["ask_command", "captions_command"]
@@ -87,13 +87,21 @@ def ask_command(
         batch=batch,
         overwrite=overwrite,
     )
+    served = {"rate_limit": rate_limit, "max_side": max_side, "allow_unanswered": allow_unanswered}
+    for name, value in served.items() if endpoint is None else [("engine", engine)]:
+        if value:
+            problem = (
+                f"`{name}` has no effect {'without' if endpoint is None else 'with'} `endpoint`"
+            )
+            raise ParameterError(problem, remedy="leave it out")
     sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
     server = None if endpoint is None else EndpointOptions(endpoint, *sending)
     if dry_run:
         facts = plan_requests(suite, dataset, options).facts
         numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
-        size = size_in_words(facts["bytes"])
-        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}")
+        size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
+        sends = "" if server is None else f", {sent} would be sent to {server.address}"
+        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:

@@ -1,4 +1,4 @@
-"""``nooch import ...``: files of other formats -> a dataset folder."""
+"""``nooch import ...`` and ``nooch annotate``: files of other formats, or images -> a dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nooch.cli.terminal_output import note
 from nooch.errors import ParameterError
 from nooch.files import DATASET_MARKER, check_output
 
-__all__ = ["app"]
+__all__ = ["annotate_command", "app"]
 
 app = shared.command_group("import", "Import annotations as a dataset folder.")
 
@@ -208,3 +208,72 @@ def waterbirds(
     from nooch.waterbirds.waterbirds_dataset import read_waterbirds
 
     print_imported(out, save_imported(read_waterbirds(folder), out, overwrite=overwrite), format)
+
+
+@with_import_options
+def annotate_command(
+    options: ImportOptions,
+    images: Path = Argument(..., metavar="IMAGES", help="Folder of the images."),
+    out: Path = Out,
+    segmenter: str = Option(
+        ...,
+        metavar="MODEL",
+        help="Segmentation model: hub id or folder; folder with model.onnx; package.module:Name.",
+    ),
+    labels: str = Option(
+        None,
+        help="Known labels, which count alone for their classes: a dataset, a table, a folder of"
+        " images for each class, or what nooch import auto takes.",
+    ),
+    tasks: str = Option(None, help="Classes of --labels, separated by commas; by default all."),
+    merge: list[str] = Option(
+        [], metavar="NAME=CLASSES", help="Classes as one: road=road+sidewalk; repeat for several."
+    ),
+    min_area: float = Option(0.01, help="A class is present above this area, a fraction."),
+    min_confidence: float = Option(
+        None, help="And from this confidence; by default 0, or 0.5 for a model without areas."
+    ),
+    embedder: str = Option(
+        None, metavar="MODEL", help="CLIP or a backbone that embeds the images, for gist."
+    ),
+    maps: Path = Option(None, help="Folder to write label maps to, as PNG."),
+    skip_broken: bool = Option(
+        False, "--skip-broken", help="Leave out, and count, images that cannot be read."
+    ),
+    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    batch: int = Option(8, "--batch", "--batch-size", min=1, help="Images in a batch."),
+    device: str = shared.DeviceOption,
+    bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
+) -> None:
+    """Annotate images with a segmenter. Areas are predicted, labels may be known."""
+    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    from nooch.annotating.annotation_reading import AnnotationReading
+    from nooch.models.devices import choose_device
+
+    chosen = choose_device(device)
+    alone = options.engine is None and options.processes is None
+    # a model is loaded once, and uses all CPUs or the GPU
+    options = replace(options, processes=1) if alone else options
+    reading = AnnotationReading(
+        images,
+        segmenter,
+        labels,
+        shared.split_names(tasks) or None,
+        _merged(merge),
+        min_area,
+        min_confidence,
+        embedder,
+        maps,
+        skip_broken=skip_broken,
+        device=chosen,
+        size=size,
+        batch=batch,
+        bf16=bf16,
+    )
+    run_import(reading, out, options, gpus=int(chosen != "cpu" and not alone))
+
+
+def _merged(texts: list[str]) -> dict[str, list[str]]:
+    """``road=road+sidewalk`` as name -> classes."""
+    pairs = shared.parse_pairs(",".join(texts), "--merge", "road=road+sidewalk")
+    return {name: members.split("+") for name, members in pairs.items()}

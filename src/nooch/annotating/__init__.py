@@ -1,0 +1,1 @@
+"""Annotating: images without annotations and a model -> a dataset of predicted classes."""

@@ -1,0 +1,230 @@
+"""Segmenters of transformers, semantic, panoptic or universal, and as ONNX -> areas of classes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.errors import InputError, MissingExtraError, ParameterError
+from nooch.files import sha256_of
+from nooch.models.annotators import Annotator, ModelChoice, PredictedClasses, merged_classes
+from nooch.models.classifiers import labels_of
+from nooch.models.model_sources import ModelSource, find_source
+from nooch.models.preprocessing import Inputs
+from nooch.models.pretrained import complete, preprocessing_of
+from nooch.models.zero_shot import tokenizer_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["MODEL_FILE", "load_onnx_segmenter", "load_segmenter"]
+
+MODEL_FILE = "model.onnx"
+
+_SEMANTIC = "ForSemanticSegmentation"
+# the second is MaskFormer's, the third DETR's
+_UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegmentation")
+"""How the names of architectures end."""
+
+# images that a CPU computes at once: little enough memory to be reused (see reuse_memory)
+_CHUNK = 4
+
+
+def load_segmenter(choice: ModelChoice) -> Annotator:
+    """Load a hub id or folder of transformers; no code that comes with it is run.
+
+    Probabilities are the softmax of a semantic model; a universal one's are those of its masks,
+    summed by class and divided by their sum over classes where that is above 1. A pixel has the
+    class that ``post_process_semantic_segmentation`` of transformers gives it.
+
+    Raises:
+        InputError: no such model, one that does not segment images, or missing weights.
+        ParameterError: a size or ``merge`` that is not allowed.
+    """
+    resolved = find_source(choice.source)
+    head = str((resolved.config.get("architectures") or [""])[0])
+    if not head.endswith((_SEMANTIC, *_UNIVERSAL)):
+        raise InputError(
+            f"a model of type {resolved.config['model_type']} does not segment images",
+            where=resolved.name,
+            allowed="a semantic, panoptic or universal segmentation model of transformers, such as"
+            " SegFormer, Mask2Former or OneFormer; a folder with model.onnx; package.module:Name",
+        )
+    inputs = Inputs(preprocessing_of(resolved, choice.size), choice.device, channels_last=True)
+    from transformers import AutoModelForSemanticSegmentation, AutoModelForUniversalSegmentation
+
+    of_pixels = head.endswith(_SEMANTIC)
+    auto = AutoModelForSemanticSegmentation if of_pixels else AutoModelForUniversalSegmentation
+    module = complete(auto, resolved, choice.device)
+    more = _task_inputs(module, resolved, choice.device)
+
+    def probabilities(batch: Tensor) -> Tensor:
+        import torch
+
+        precision = torch.autocast(batch.device.type, torch.bfloat16)
+        with precision if choice.bf16 else contextlib.nullcontext():
+            outputs = module(batch, **{k: v.expand(len(batch), -1) for k, v in more.items()})
+        return outputs.logits.float().softmax(1) if of_pixels else _of_masks(outputs)
+
+    facts = {"precision": "bf16" if choice.bf16 else "fp32"}
+    if resolved.folder is not None and resolved.folder.parent.name == "snapshots":
+        facts["revision"] = resolved.folder.name
+    return _segmenter(resolved, labels_of(resolved), choice, inputs, probabilities, **facts)
+
+
+def _segmenter(
+    source: ModelSource,
+    labels: list[str],
+    choice: ModelChoice,
+    inputs: Inputs,
+    probabilities: Callable[[Tensor], Tensor],
+    **facts: Any,
+) -> Annotator:
+    """The annotator of a network, after it has taken a black image. ``probabilities`` are those of
+    labels, (m, n_labels, any height, any width), for its input, float32 (m, 3, height, width).
+
+    Raises InputError: a network that fails, or gives something else.
+    """
+    name = source.name
+    classes, places = merged_classes(labels, choice, name)
+
+    def predict(pixels: NDArray[np.uint8]) -> PredictedClasses:
+        import torch
+
+        step, parts = _CHUNK if choice.device == "cpu" else len(pixels), []
+        with torch.inference_mode():
+            for start in range(0, len(pixels), step):
+                values = probabilities(inputs.prepare(pixels[start : start + step]))
+                if values.ndim != 4 or values.shape[1] != len(places):
+                    allowed = f"images x {len(places)} labels x height x width"
+                    problem = f"gives outputs of shape {tuple(values.shape)}"
+                    raise InputError(problem, where=name, allowed=allowed)
+                parts.append(_assigned(values, places, len(classes), name))
+        return PredictedClasses(*map(np.concatenate, zip(*parts, strict=True)))
+
+    height, width = size = inputs.preprocessing.size
+    try:
+        predict(np.zeros((1, height, width, 3), np.uint8))
+    except InputError:
+        raise
+    # torch and onnxruntime raise errors of many kinds; all mean a network that does not fit
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"gives no segmentation of an image of {height} x {width}: {reason}",
+            where=name,
+            remedy="give the size that it was trained with (`size`), or another model",
+        ) from error
+    return Annotator(name, classes, predict, size, {"sha256": source.identity, **facts})
+
+
+def _assigned(
+    probabilities: Tensor, places: NDArray[np.int64], n_classes: int, name: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Confidences, areas and maps of pixels that belong to their most probable label's class."""
+    import torch
+
+    best, label = probabilities.max(1)
+    if not torch.isfinite(best).all():
+        remedy = "check its weights, or leave `bf16` out"
+        raise InputError("gives probabilities that are not finite", where=name, remedy=remedy)
+    maps = torch.from_numpy(places).to(label.device)[label]
+    shape = (len(maps), n_classes + 1)
+    flat = (maps + torch.arange(len(maps), device=maps.device).view(-1, 1, 1) * shape[1]).flatten()
+    most = shape[0] * shape[1]
+    counts = torch.bincount(flat, minlength=most).view(shape)[:, :n_classes]
+    sums = torch.bincount(flat, best.double().flatten(), most).view(shape)[:, :n_classes]
+    means = (sums / counts.clamp(min=1)).clamp(max=1)
+    areas = counts.double() / maps[0].numel()
+    return means.cpu().numpy(), areas.cpu().numpy(), maps.cpu().numpy()
+
+
+def _of_masks(outputs: Any) -> Tensor:
+    """Probabilities of labels from queries, each with a mask and a label, the last being none."""
+    import torch
+
+    named = hasattr(outputs, "class_queries_logits")
+    classes = outputs.class_queries_logits if named else outputs.logits
+    masks = outputs.masks_queries_logits if named else outputs.pred_masks
+    classes, masks = classes.float().softmax(-1)[..., :-1], masks.float().sigmoid()
+    sums = torch.einsum("mqc,mqhw->mchw", classes, masks)
+    return sums / sums.sum(1, keepdim=True).clamp(min=1)
+
+
+def _task_inputs(module: Any, resolved: ModelSource, device: str) -> dict[str, Tensor]:
+    """OneFormer's instruction as tokens; nothing for other models."""
+    if resolved.config["model_type"] != "oneformer":
+        return {}
+    length = {"padding": "max_length", "max_length": int(module.config.task_seq_len)}
+    tokens = tokenizer_of(resolved)("the task is semantic", return_tensors="pt", **length)
+    # as OneFormer's processor does it
+    return {"task_inputs": (tokens["input_ids"] * tokens["attention_mask"]).to(device)}
+
+
+def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
+    """Load a network with one input, float32 (n, 3, height, width), whose first output is logits,
+    (n, n_labels, any height, any width). ``labels.txt`` has a label per line, in their order.
+
+    Raises:
+        InputError: a file that is missing or cannot be read, or another output.
+        ParameterError: bfloat16, or a GPU that onnxruntime cannot use.
+        MissingExtraError: onnxruntime is not installed.
+    """
+    if choice.bf16:
+        problem = "an ONNX network computes in the precision that it was exported in"
+        raise ParameterError(problem, where="`bf16`", remedy="leave it out")
+    try:
+        text = (folder / "labels.txt").read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        allowed = "a text file with the label of each output, one per line"
+        problem = f"labels.txt cannot be read: {error}"
+        raise InputError(problem, where=folder, allowed=allowed) from error
+    model = folder / MODEL_FILE
+    source = ModelSource(folder.resolve().name, folder, {}, sha256_of(model))
+    inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
+    session = _session(model, choice.device)
+    first = session.get_inputs()[0]
+
+    def probabilities(batch: Tensor) -> Tensor:
+        import torch
+
+        images = batch.cpu().numpy()
+        # a network may be exported for one image at a time
+        parts = images[:, None] if first.shape[0] == 1 else [images]
+        logits = [session.run(None, {first.name: part})[0] for part in parts]
+        return torch.from_numpy(np.concatenate(logits)).float().softmax(1)
+
+    labels = [line for line in text.splitlines() if line.strip()]
+    facts = {"onnxruntime": version("onnxruntime")}
+    return _segmenter(source, labels, choice, inputs, probabilities, **facts)
+
+
+def _session(model: Path, device: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("onnxruntime", "onnx", "a segmenter as ONNX") from error
+    import torch
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    kind, _, number = device.partition(":")
+    provider = "CPUExecutionProvider" if kind == "cpu" else "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        problem = f"onnxruntime cannot use {device} here"
+        remedy = "install onnxruntime-gpu instead of onnxruntime, or use `device` cpu"
+        raise ParameterError(problem, where="`device`", remedy=remedy)
+    where = {} if kind == "cpu" else {"device_id": int(number or 0)}
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=[(provider, where)])
+    # errors of several kinds, of onnxruntime's own
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        problem = f"cannot be loaded: {reason}"
+        raise InputError(problem, where=model, allowed="a network as ONNX") from error

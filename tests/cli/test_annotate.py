@@ -1,0 +1,78 @@
+"""``nooch annotate``: from images and a model to a dataset that find takes."""
+
+import numpy as np
+import pytest
+from full_disk import full_disk
+from image_folders import smooth
+from segmenters import save_segmenter
+
+from nooch.data import load_dataset
+
+pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for number in range(12):
+        smooth(number, 40, 30).save(tmp_path / "photos" / f"{number}.png")
+    save_segmenter(tmp_path / "model", "segformer")
+    return tmp_path
+
+
+def test_a_dataset_that_find_takes(photos, run_cli):
+    merge = "--merge way=road+path --split 60/20/20 --maps maps --batch-size 3"
+    done = run_cli(f"annotate photos data --segmenter model {merge}").ok()
+    assert "data: 12 images (train 8, valid 2, test 2), 2 classes" in done.out.replace("\n", " ")
+    data = load_dataset(photos / "data")
+    assert data.classes == ("sky", "way")
+    assert data.provenance["predicted"]["merge"] == {"way": ["road", "path"]}
+    assert len(list((photos / "maps").glob("*.png"))) == 12
+    assert "predicted by model" in " ".join(run_cli("info data").ok().out.split())
+    cues = "--cues sky=way --tasks sky --criterion ce"
+    run_cli(f"find data {cues} --out suite").ok()
+    run_cli("report suite --annotations maps --out site").ok()
+    index = (photos / "site" / "index.html").read_text(encoding="utf-8")
+    assert "predicted by model, not annotated" in index
+    shown = len(list((photos / "site").rglob("*-cue0.png")))
+    # of each image of valid and test with a pixel of the cue
+    found = data.confidences[:, [1]].toarray()[:, 0] > 0
+    assert shown == (found & (data.images["split"] != "train").to_numpy()).sum() > 0
+
+
+def test_labels(photos, run_cli):
+    rows = [f"{number},{number % 2},{number // 6}" for number in range(12)]
+    (photos / "labels.csv").write_text("\n".join(["id,cow,car", *rows]))
+    labels = "--labels labels.csv --tasks cow --min-area 0.2 --format json"
+    done = run_cli(f"annotate photos data --segmenter model {labels}").ok()
+    assert done.json["classes"] == 4
+    assert "`merge` cow=CLASS" not in done.err
+    assert "--merge cow=CLASS" in done.err
+    areas = load_dataset(photos / "data").areas
+    assert areas.data[areas.data > 0].min() > 0.2
+    np.testing.assert_array_equal(load_dataset(photos / "data").labels("cow"), np.arange(12) % 2)
+
+
+def test_a_full_disk_loses_nothing(photos, run_cli):
+    command = "annotate photos data --segmenter model --maps maps --batch 1"
+    with full_disk(1000):
+        run_cli(command).refused("cannot write: File too large", "it resumes")
+    assert not (photos / "data").exists()
+    run_cli(command).ok()
+    assert not list(photos.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--merge road", "'road' is no pair"),
+        ("--tasks cow", "--tasks are classes of --labels"),
+        ("--embedder nowhere", "is no backbone"),
+        ("--device cuda:99", "there is no device"),
+        ("--size 20000", "1 to 16384 pixels"),
+    ],
+)
+def test_options_that_do_not_fit(photos, run_cli, words, message):
+    run_cli(f"annotate photos data --segmenter model {words}").refused(message)
+    assert {p.name for p in photos.iterdir()} == {"photos", "model"}
