@@ -210,6 +210,15 @@ def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
     assert len(server.asked) == len(pl.read_parquet(tmp_path / "answers.parquet"))
 
 
+def test_an_interrupt_does_not_wait_for_further_attempts(command, server):
+    server.always = acts.hangs
+    process = subprocess.Popen(argv(f"{command} --concurrency 3 --timeout 5"))
+    until(lambda: len(server.asked) == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANGS) == 130
+    assert len(server.asked) == 3
+
+
 def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_path):
     env = {"MY_KEY": KEY}
     asked = run_cli(f"{command} --api-key-env MY_KEY --format json", env=env).ok()

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import responses
@@ -172,7 +172,12 @@ def endpoint_replies(
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for at in range(0, len(missing), _CHUNK):
-                    yield from filter(None, pool.map(run.ask, missing[at : at + _CHUNK]))
+                    for future in [pool.submit(run.ask, r) for r in missing[at : at + _CHUNK]]:
+                        # an interrupt does not end a wait without limit once polars is loaded
+                        while not future.done():
+                            wait([future], timeout=0.2)
+                        if reply := future.result():
+                            yield reply
             finally:
                 # an interrupt, too, waits for what was sent, and keeps the replies
                 stopped.set()
