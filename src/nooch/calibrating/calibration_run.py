@@ -15,7 +15,7 @@ from nooch.calibrating.calibration_file import Calibration
 from nooch.criteria import CE
 from nooch.data import Dataset, as_dataset, encode_header
 from nooch.data.splits import group_names
-from nooch.errors import InputError, ParameterError, check_fraction, check_one_of
+from nooch.errors import InputError, ParameterError, check_fraction, check_one_of, some_of
 from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place, check_output_file, replace_file
 from nooch.finding.suite_builder import training_part
@@ -95,33 +95,31 @@ def calibrate(
         problem = f"{len(ids)} images are in both datasets"
         raise InputError(problem, allowed=f"image ids in common, {asked.folds} (`folds`) and more")
     p, t = (one.select(rows=np.array([i in ids for i in one.image_ids])) for one in (p, t))
-    folds = _folds(p.images, asked)
-    pairs, notes = [], []
+    folds, verdicts, skipped = _folds(p.images, asked), [], []
+    cues_of: dict[str, list[str]] = {}
+    betas: dict[str, dict[str, Any]] = {}
     for task in t.classes if asked.tasks is None else asked.tasks:
+        # those with a predicted class first
         cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
-        if task in names and any(cue in names for cue in cues):
-            pairs.append(_TaskPair.of(p, t, task, cues, names, folds))
-        lost = sorted({task, *cues} - names.keys())
-        if lost and (cues or asked.tasks is not None):
-            notes.append(f"{task}: no predicted class is {', '.join(lost)}")
-    if not pairs:
+        if task in names and cues and cues[0] in names:
+            one = _TaskPair.of(p, t, task, cues, names, folds)
+            cues_of[one.name] = list(one.cues.values())
+            chosen = one.betas(one.folds >= 0, asked).T.tolist()
+            betas[one.name] = dict(zip(cues_of[one.name], chosen, strict=True))
+            verdicts += one.verdicts(asked)
+        if (cues or asked.tasks is not None) and (lost := {task, *cues} - names.keys()):
+            skipped.append(f"{', '.join(sorted(lost))} (for {task})")
+    if not betas:
         remedy = "name classes that differ with `match`, or give cues by hand"
         problem = "no task has a class and a cue among the predicted classes"
         raise InputError(problem, where="calibrate", remedy=remedy)
-    verdicts = [row for one in pairs for row in one.verdicts(asked)]
-    expected: dict[str, Any] = {one.name: {} for one in pairs}
-    for row in (row for row in verdicts if row["cue"] is None):
-        of = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
-        expected[names[row["task"]]][row["set"]] = of
-        if (reached := of["precision"][0]) is None or reached < asked.precision:
-            words = "no image is found" if reached is None else f"{reached:.3f} out of fold"
-            notes.append(f"{row['task']}, precision of {row['set']}: {words}")
-    betas = {one.name: one.betas(one.folds >= 0, asked).T.tolist() for one in pairs}
-    cues_of = {one.name: list(one.cues.values()) for one in pairs}
-    by_cue = {name: dict(zip(cues_of[name], of, strict=True)) for name, of in betas.items()}
+    notes = [f"no predicted class is {some_of(skipped, 12)}"] if skipped else []
+    expected, below = _expected(verdicts, names, asked.precision)
+    if below:
+        notes.append(f"precision out of fold below {asked.precision:g}: {some_of(below, 12)}")
     alpha, beta = asked.criterion.alpha, asked.criterion.beta
     found = Calibration(
-        criterion=CE(alpha, beta, cues_of, by_cue, expected),
+        criterion=CE(alpha, beta, cues_of, betas, expected),
         predicted=p.provenance.get("predicted"),
         settings=settings,
         areas=[_areas(p, t, pair, beta) for pair in names.items()],
@@ -131,6 +129,21 @@ def calibrate(
     if target is not None:
         replace_file(target, encode_header(found))
     return found
+
+
+def _expected(
+    verdicts: Sequence[Mapping[str, Any]], names: Mapping[str, str], precision: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Predicted task -> set -> precision and recall; and sets that do not reach the precision."""
+    expected: dict[str, Any] = {}
+    below = []
+    for row in (row for row in verdicts if row["cue"] is None):
+        of = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
+        expected.setdefault(names[row["task"]], {})[row["set"]] = of
+        reached = of["precision"][0]
+        if reached is not None and reached < precision:
+            below.append(f"{row['task']} {row['set']} {reached:.3f}")
+    return expected, below
 
 
 def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:

@@ -68,7 +68,9 @@ def load_predictions(
     sources: list[tuple[str | None, Any]]
     if isinstance(source, Mapping):
         sources = [(str(name), part) for name, part in source.items()]
-    elif isinstance(source, Sequence | Iterator | ValuesView) and not isinstance(source, str):
+    elif isinstance(source, str) or hasattr(source, "__arrow_c_stream__"):
+        sources = [(None, source)]
+    elif isinstance(source, Sequence | Iterator | ValuesView):
         sources = [(None, part) for part in source]
     else:
         # an array, too, is one, which is refused
