@@ -110,8 +110,7 @@ def answer_sections(
         hint = f"Asked about {n_hard:,} of {hard:,} hard and {n_easy:,} of {easy:,} easy negatives"
         hint += f" of split {split}"
         hint += f"; {MOST_ROWS} of {rates.height:,} rates" if rates.height > MOST_ROWS else ""
-        rows = rates.head(MOST_ROWS).to_dicts()
-        sections.append(FindingSection(title, shown, None, hint, rows))
+        sections.append(FindingSection(title, shown, None, hint, rates.head(MOST_ROWS).to_dicts()))
     return sections
 
 
@@ -120,10 +119,9 @@ def _rates(scores: Scores, suite: Suite, criterion: str) -> pl.DataFrame:
     value, low, high, n``; of all tasks, then by task and cue, the surely largest first.
     """
     columns = ("subset", "value", "low", "high", "n")
+    of_all = {"task": pl.lit(_ALL), "cue": pl.lit(None, pl.String)}
     pooled = [
-        rates.frame()
-        .filter(measure="rate")
-        .select(*columns, run=pl.lit(run), task=pl.lit(_ALL), cue=pl.lit(None, pl.String))
+        rates.frame().filter(measure="rate").select(*columns, run=pl.lit(run), **of_all)
         for (run, name), rates in scores.contexts.items()
         if name == criterion
     ]
