@@ -196,6 +196,16 @@ class TestLabels:
         assert data.area("red", unknown=-1).tolist() == pytest.approx(red)
         assert data.labels("cow").tolist() == [False, False, True, False]
 
+    def test_of_another_model_keep_their_confidences(self, photos, tmp_path):
+        first = annotated(photos, tmp_path / "first", segmenter="own_annotators:Presence")
+        labels = str(tmp_path / "first")
+        data = annotated(photos, tmp_path / "data", labels=labels, tasks=["red"], min_area=0.3)
+        both = zip(data.confidences.T, first.confidences.T, strict=True)
+        assert all((one != other).nnz == 0 for one, other in both)
+        assert data.labels("red").tolist() == first.labels("red").tolist()
+        # below the threshold of the second model, but present by the first
+        assert data.area("red")[5] == 0
+
     def test_of_a_folder_for_each_class(self, photos, tmp_path):
         for number in range(11):
             folder = photos / ("cow" if number < 4 else "sheep")

@@ -55,6 +55,8 @@ def test_a_table_and_repopes_files_say_the_same(tmp_path):
         overlay = read_label_overlay(tmp_path / name, suite)
         assert overlay.frame.rows() == expected
         assert overlay.record.files == [sha256_of(tmp_path / name)]
+        outside = "1 record" if name == "v.csv" else "2 records"
+        assert overlay.record.notes[0].endswith(f"known here; {outside} on others left out")
 
 
 @pytest.mark.parametrize(

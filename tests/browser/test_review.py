@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sites import HOSTILE
 
 from nooch.answers import read_label_overlay
-from nooch.auditing import audit
+from nooch.auditing.label_audit import audit
 from nooch.criteria import Attribute
 from nooch.data import Dataset
 from nooch.finding.suite_builder import find

@@ -29,6 +29,7 @@ def test_a_dataset_that_find_takes(photos, run_cli):
     assert data.classes == ("sky", "way")
     assert data.provenance["predicted"]["merge"] == {"way": ["road", "path"]}
     assert len(list((photos / "maps").glob("*.png"))) == 12
+    assert "predicted by model" in " ".join(run_cli("info data").ok().out.split())
     cues = "--cues sky=way --tasks sky --criterion ce"
     run_cli(f"find data {cues} --out suite").ok()
     run_cli("report suite --annotations maps --out site").ok()

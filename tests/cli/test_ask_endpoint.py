@@ -205,9 +205,18 @@ def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
     assert process.returncode == 130, error
     assert b"Traceback" not in error
     (journal,) = tmp_path.glob(".answers.parquet.asking-*/replies.jsonl")
-    assert len(journal.read_bytes().splitlines()) == len(server.asked)
+    assert len(journal.read_bytes().strip().splitlines()) == len(server.asked)
     subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
     assert len(server.asked) == len(pl.read_parquet(tmp_path / "answers.parquet"))
+
+
+def test_an_interrupt_does_not_wait_for_further_attempts(command, server):
+    server.always = acts.hangs
+    process = subprocess.Popen(argv(f"{command} --concurrency 3 --timeout 5"))
+    until(lambda: len(server.asked) == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(HANGS) == 130
+    assert len(server.asked) == 3
 
 
 def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_path):

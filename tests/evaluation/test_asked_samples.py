@@ -15,6 +15,7 @@ from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.files import sha256_of
 from nooch.metrics import ANSWER_METRICS
+from nooch.report import tables_of
 
 TASKS = ("car", "tie")
 
@@ -131,6 +132,8 @@ def test_a_sample_of_everything_is_everything():
     )
     assert first.table.equals(second.table)
     assert "asked about all 80 images and tasks; scores are of these" in second.notes
+    # what tables show without being asked
+    assert "d' hard" in tables_of(evaluate(suite, asked))[0].columns
 
 
 def test_intervals_of_weighted_shares_use_the_effective_number():

@@ -213,6 +213,24 @@ def test_answers_alone_say_what_is_missing(world, tmp_path):
     assert "asked about all" in _page(done, "results")
 
 
+def test_answers_about_positives_alone_and_many_rates(world, tmp_path):
+    data, suite = world
+    sets = [suite.set("ce", task, "test") for task in TASKS]
+    positives = {(s.task, i) for s in sets for i in s.image_ids.filter(pl.Series(s.labels))}
+    rows = [row for row in _rows(suite) if (row["task"], row["image_id"]) in positives]
+    done = write_report(
+        suite, tmp_path / "site", data=data, predictions=_runs(suite, tmp_path, m=rows), bootstrap=0
+    )
+    assert "Asked about 0 of" in _page(done)
+    assert "Yes to absent objects, ce" in _page(done)
+    assert "Hard positives without a yes" in _page(done, "examples")
+    runs = _runs(suite, tmp_path, **{f"m{k}": _rows(suite, k) for k in range(9)})
+    done = write_report(suite, tmp_path / "many", data=data, predictions=runs, bootstrap=0)
+    # of each model, of all tasks together and of each task by cue
+    cues = [len(suite.header.criteria["ce"].cues[task]) for task in TASKS]
+    assert f"; 24 of {9 * (1 + sum(cues))} rates" in _page(done)
+
+
 def test_answers_with_probabilities_have_losses_and_words(world, tmp_path):
     data, suite = world
     rows = _rows(suite)

@@ -82,6 +82,8 @@ class AnnotationJob(NumberedJob):
         """Predict the images. Raises NoochError, which keeps the work of other jobs, where some
         cannot be read.
         """
+        # once, before threads ask for them
+        loaded_models(self.choice)
         batches, rows = batches_of(range(self.listed.height), self.batch), list[dict[str, Any]]()
         decoded = read_in_order(self._decoded, batches, usable_cpus())
         for batch, images in zip(batches, decoded, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -28,11 +28,9 @@ from nooch.shared_types import Map, StepProgress
 
 __all__ = ["AnnotationReading"]
 
-_PRESENT = 0.5
-"""Confidence that presence needs where a model gives no areas."""
-
 # images of a job: few enough to lose little, enough for a cluster
 _MOST, _JOBS = 512, 256
+_MAP_CLASSES = "classes.txt"
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,7 @@ class AnnotationReading:
         ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
     """
 
+    doing: ClassVar[str] = "annotating images"
     images: str | Path
     segmenter: str
     labels: Dataset | Place | str | None = None
@@ -173,9 +172,9 @@ class AnnotationReading:
 
     @cached_property
     def _labels(self) -> Dataset | None:
-        ids = {} if self.labels is None else dict(self._files.iter_rows())
-        source = self.labels
-        return None if source is None else task_labels(source, self.tasks, self._index, ids)
+        if self.labels is None:
+            return None
+        return task_labels(self.labels, self.tasks, self._index, dict(self._files.iter_rows()))
 
     @cached_property
     def _files(self) -> pl.DataFrame:
@@ -221,9 +220,6 @@ class AnnotationReading:
         return {**about, "notes": notes}
 
 
-_MAP_CLASSES = "classes.txt"
-
-
 @dataclass(frozen=True)
 class ScannedAnnotations:
     """Predictions on disk: a ``Scanned``; ``classes`` are those of the model, then of the labels.
@@ -256,7 +252,8 @@ class ScannedAnnotations:
             for name in ("column", "area", "confidence")
         )
         least_area, asked = self.thresholds
-        least = np.where(np.isnan(areas), _PRESENT, 0.0) if asked is None else asked
+        # without areas, presence is a probability
+        least = np.where(np.isnan(areas), 0.5, 0.0) if asked is None else asked
         present = (confidences >= least) & ~(areas <= least_area)
         ends = row_ends(rows["column"])
         present_ends = np.concatenate([[0], np.cumsum(present)])[ends]

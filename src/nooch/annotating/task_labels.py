@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, ImageId, as_dataset
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.errors import InputError
-from nooch.files import DATASET_MARKER, Place
+from nooch.files import DATASET_MARKER, Place, is_address
 from nooch.importing.recognition import recognize
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_rows import summed
@@ -35,8 +36,9 @@ def task_labels(
         InputError: what ``nooch import auto`` does not recognize, or names none of the images.
         ParameterError: a task that is no class.
     """
-    if isinstance(source, str | Path) and not (Path(source) / DATASET_MARKER).is_file():
-        data = read(recognize(source).reading)
+    local = isinstance(source, str | Path) and not is_address(source)
+    if local and not (Path(str(source)) / DATASET_MARKER).is_file():
+        data = read(recognize(str(source)).reading)
     else:
         data = as_dataset(source).in_memory()
     columns = np.array([data.column(task) for task in tasks or data.classes])
@@ -60,7 +62,7 @@ def task_labels(
         areas=csr_array(data.areas[:, columns]),
         kinds={name: kind for name, kind in data.kinds.items() if name in classes},
         exceptions=None if data.exceptions is None else csr_array(data.exceptions[:, columns]),
-        confidences=None,
+        confidences=None if data.confidences is None else csr_array(data.confidences[:, columns]),
     )
     return chosen.select(rows=names.is_not_null().to_numpy())
 
@@ -71,18 +73,15 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     """
     places = np.array([predicted.column(name) for name in labels.classes])
     shape = predicted.areas.shape
-    before, stated = predicted.areas.tocoo(), labels.areas.tocoo()
-    columns = places[stated.col]
-    nearest = np.asarray(predicted.areas[stated.row, columns]).ravel()
+    stated = labels.areas.tocoo()
+    nearest = np.asarray(predicted.areas[stated.row, places[stated.col]]).ravel()
     if not predicted.has_areas:
         nearest[nearest == 0] = np.nan
-    kept = ~np.isin(before.col, places)
-    entries = (
-        np.concatenate([before.row[kept], stated.row]),
-        np.concatenate([before.col[kept], columns]),
-        np.concatenate([before.data[kept], np.where(np.isnan(stated.data), nearest, stated.data)]),
-    )
-    pairs = {}
+    areas = labels.areas.copy()
+    areas.data = np.where(np.isnan(areas.data), nearest, areas.data)
+    confidences, pairs = predicted.confidences, {}
+    if confidences is not None and labels.confidences is not None:
+        confidences = _replaced(confidences, labels.confidences, places)
     if labels.exceptions is not None:
         known = labels.exceptions.tocoo()
         for name, value in (("unknown", UNKNOWN), ("verified", KNOWN)):
@@ -91,11 +90,23 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     return Dataset.build(
         labels.images.with_columns(predicted.images.select("width", "height")),
         predicted.classes,
-        summed(entries, shape),
+        _replaced(predicted.areas, areas, places),
         labels.captions,
         embeddings={**labels.embeddings, **predicted.embeddings},
         image_root=predicted.image_root,
         kinds=dict(labels.kinds),
-        confidences=predicted.confidences,
+        confidences=confidences,
         **pairs,
     )
+
+
+def _replaced(table: csr_array, by: csr_array, places: NDArray[np.int64]) -> csr_array:
+    """The entries of a table, but in the columns ``places`` those of another."""
+    old, new = table.tocoo(), by.tocoo()
+    kept = ~np.isin(old.col, places)
+    entries = (
+        np.concatenate([old.row[kept], new.row]),
+        np.concatenate([old.col[kept], places[new.col]]),
+        np.concatenate([old.data[kept], new.data]),
+    )
+    return summed(entries, table.shape)

@@ -98,6 +98,8 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     decided = pl.when(pl.len().over(*_PAIR) == 1).then(verdict)
     frame = best.select(*_PAIR, decided.alias("verdict")).unique(maintain_order=True)
     notes = [f"corrected labels: {counted(frame.height, 'verdict')} on images and tasks known here"]
+    if left := len(rows) - said.height:
+        notes[0] += f"; {counted(left, 'record')} on others left out"
     if split.height:
         differ = some_of(f"{image} ({task})" for image, task in split.select(_PAIR).iter_rows())
         notes.append(f"reviewers differ on {counted(split.height, 'verdict')}: {differ}")

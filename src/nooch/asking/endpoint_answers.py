@@ -9,7 +9,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import responses
 from itertools import count
@@ -23,8 +24,7 @@ import msgspec
 from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.download.http_requests import Client, MirrorError, Patience, RetryError
 from nooch.english import printable
-from nooch.errors import FormatError, InputError, NoochError, ParameterError, some_of
-from nooch.files import replace_file
+from nooch.errors import InputError, NoochError, ParameterError, some_of
 from nooch.readers.image_opening import UNREADABLE, opened_image, thumbnail
 
 __all__ = [
@@ -57,7 +57,6 @@ class EndpointOptions:
         max_side: longest side in pixels, to which larger images are reduced; None for none. Other
             JPEG and PNG files are sent unchanged, other formats as JPEG.
         allow_unanswered: continue without replies to requests that failed.
-        attempts: how often a busy or broken server is asked the same.
 
     Raises:
         ParameterError: an address or a number that is not allowed.
@@ -70,10 +69,9 @@ class EndpointOptions:
     timeout: float = 60.0
     max_side: int | None = None
     allow_unanswered: bool = False
-    attempts: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "rate_limit", "timeout", "attempts", "max_side"):
+        for name in ("concurrency", "rate_limit", "timeout", "max_side"):
             number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
                 raise ParameterError(f"is {number}", where=f"`{name}`", allowed="more than 0")
@@ -161,17 +159,12 @@ def endpoint_replies(
     Raises:
         NoochError: a server that refuses the key, does not know the model or only fails; at the
             end, requests without a reply.
-        FormatError: a damaged file of replies.
     """
     journal, stopped = folder / "replies.jsonl", Event()
     if patience is None:
-        patience = Patience(
-            read=endpoint.timeout, attempts=endpoint.attempts, longest=600, jitter=0.5,
-            wait=stopped.wait,
-        )  # fmt: skip
-    replies = _kept(journal)
-    yield from replies
-    known = {reply.key for reply in replies}
+        patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
+    known = {reply.key: reply for reply in _kept(journal)}
+    yield from known.values()
     missing = [request for request in requests if request.key not in known]
     rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
     with journal.open("ab", buffering=0) as file, Client(patience) as client:
@@ -179,7 +172,12 @@ def endpoint_replies(
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for at in range(0, len(missing), _CHUNK):
-                    yield from filter(None, pool.map(run.ask, missing[at : at + _CHUNK]))
+                    for future in [pool.submit(run.ask, r) for r in missing[at : at + _CHUNK]]:
+                        # an interrupt does not end a wait without limit once polars is loaded
+                        while not future.done():
+                            wait([future], timeout=0.2)
+                        if reply := future.result():
+                            yield reply
             finally:
                 # an interrupt, too, waits for what was sent, and keeps the replies
                 stopped.set()
@@ -188,17 +186,11 @@ def endpoint_replies(
         raise run.error(f"{len(run.failures):,} of {len(requests):,} requests failed: {reasons}")
 
 
-def _kept(journal: Path) -> list[Reply]:
-    """The replies of a journal; a line that a kill cut off is removed."""
-    content = journal.read_bytes() if journal.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]
-    try:
-        replies = msgspec.json.Decoder(Reply).decode_lines(whole)
-    except ValueError as error:
-        raise FormatError(f"is damaged: {error}", where=journal, remedy="remove it") from error
-    if whole != content:
-        replace_file(journal, whole)
-    return replies
+def _kept(journal: Path) -> Iterator[Reply]:
+    """The replies of a journal, but for lines that a kill cut off."""
+    for line in journal.read_bytes().split(b"\n") if journal.exists() else []:
+        with suppress(ValueError):
+            yield msgspec.json.decode(line, type=Reply)
 
 
 @dataclass(repr=False)
@@ -243,7 +235,7 @@ class _EndpointRun:
                 break
             else:
                 with self.lock:
-                    self.file.write(msgspec.json.encode(reply) + b"\n")
+                    self.file.write(b"\n" + msgspec.json.encode(reply))
                     self.untried, self.in_row = False, 0
                 return reply
         return None

@@ -18,7 +18,7 @@ from nooch.evaluation import Predictions
 from nooch.evaluation.predictions import positions
 from nooch.shared_types import Progress, tracked
 
-__all__ = ["context_run", "cross_fitted", "fold_numbers", "mentions", "values_of"]
+__all__ = ["context_run", "cross_fitted", "fold_numbers", "mentions", "values_of", "weighed"]
 
 _FOLDS = 5
 _SURE = 1e-3
@@ -47,15 +47,15 @@ def cross_fitted(
     return odds
 
 
-def fold_numbers(ids: pl.Series, seed: int) -> NDArray[np.int64]:
+def fold_numbers(ids: pl.Series) -> NDArray[np.int64]:
     """The fold of each row, int64 (n,): all rows of an image are in one of five, at random."""
     images = ids.unique().sort()
-    numbers = np.random.default_rng(seed).permutation(len(images)) % _FOLDS
+    numbers = np.random.default_rng(0).permutation(len(images)) % _FOLDS
     return numbers[positions(ids, images)]
 
 
 def context_run(
-    data: Dataset, tasks: Sequence[str], splits: Sequence[str], seed: int, progress: Progress
+    data: Dataset, tasks: Sequence[str], splits: Sequence[str], progress: Progress
 ) -> Predictions:
     """P(label | the image's other labels) in the images of splits: regressions on their presence.
 
@@ -66,7 +66,7 @@ def context_run(
     data = data.select(rows=data.images["split"].is_in([*splits, data.fitting_split]).to_numpy())
     ids, areas = data.images["image_id"], data.areas
     asked = data.images["split"].is_in(list(splits))
-    folds = fold_numbers(ids, seed) if data.fitting_split in splits else np.zeros(len(data), int)
+    folds = fold_numbers(ids) if data.fitting_split in splits else np.zeros(len(data), int)
     folds = np.where(asked.to_numpy(), folds, -1)
     odds = np.full((len(tasks), len(data)), np.nan)
     for row, task in enumerate(tracked(tasks, len(tasks), "fitting contexts, tasks", progress)):
@@ -96,3 +96,21 @@ def values_of(run: Predictions, task: str, ids: pl.Series) -> NDArray[np.float64
     at = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
     values = np.where(at >= 0, run.values[run.tasks.index(task), at], np.nan)
     return values if run.scale == "logit" else logit(np.clip(values, _SURE, 1 - _SURE))
+
+
+def weighed(
+    values: NDArray[np.float64], labels: NDArray[np.bool_], folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Log odds of presence from the sources that speak of each label, float64 (n,); else NaN.
+
+    A regression for each set of sources, fitted on the labels that all of them speak of. ``values``
+    is (n, n_sources), NaN where a source is silent.
+    """
+    bits = 1 << np.arange(values.shape[1])
+    codes, odds = ~np.isnan(values) @ bits, np.full(len(values), np.nan)
+    for code in np.unique(codes[codes > 0]):
+        rows = np.flatnonzero(codes & code == code)
+        fitted = cross_fitted(values[np.ix_(rows, bits & code > 0)], labels[rows], folds[rows])
+        own = codes[rows] == code
+        odds[rows[own]] = fitted[own]
+    return odds

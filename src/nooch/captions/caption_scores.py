@@ -15,14 +15,12 @@ from nooch.challenge import Suite
 from nooch.display import DisplayTable
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import ContextRates, context_rates, headline
+from nooch.evaluation.context_rates import POOLED, ContextRates, headline, task_rates
 from nooch.evaluation.scores import ComparedRuns
 from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["POOLED", "CaptionOptions", "CaptionScores", "score_captions"]
 
-POOLED = "pooled"
-"""The task that stands for the answers about all tasks together."""
 _SHOWN = (
     ("absent_% hard", "rate", "hard_negative", 100.0),
     ("absent_% easy", "rate", "easy_negative", 100.0),
@@ -173,8 +171,8 @@ def score_captions(
     return CaptionScores(pl.concat(tables), differences, [*lines, *other, *notes], settings)
 
 
-Rated = dict[tuple[str, str], tuple[pl.DataFrame, ContextRates]]
-"""Criterion, task -> ``image_id, task`` of what was captioned, and the rates of mentions."""
+Rated = dict[str, tuple[pl.DataFrame, dict[str, ContextRates]]]
+"""Criterion -> ``image_id, task`` of what was captioned, and the rates of mentions by task."""
 
 
 def _scores(
@@ -198,14 +196,13 @@ def _scores(
         if not mentioned.height:
             lines.append(f"{run.run}: no caption is of an image of {criterion}'s sets")
             continue
-        tasks = mentioned.partition_by("task", maintain_order=True)
-        of_criterion = []
-        for task, part in [(POOLED, mentioned), *((part["task"][0], part) for part in tasks)]:
-            rates = context_rates(part, bootstrap=chosen.bootstrap, seed=chosen.seed)
-            rated[criterion, task] = part.select("image_id", "task"), rates
-            of_criterion.append(rates.frame().select(pl.lit(task).alias("task"), pl.all()))
-            if task == POOLED and (line := headline(rates, "mentions")):
-                lines.append(f"{run.run}, {criterion}: {line}")
+        rates = task_rates(mentioned, bootstrap=chosen.bootstrap, seed=chosen.seed)
+        rated[criterion] = mentioned.select("image_id", "task"), rates
+        if line := headline(rates[POOLED], "mentions"):
+            lines.append(f"{run.run}, {criterion}: {line}")
+        of_criterion = [
+            of.frame().select(pl.lit(task).alias("task"), pl.all()) for task, of in rates.items()
+        ]
         of_criterion.append(pl.DataFrame(_chair(mentioned, said), of_criterion[0].schema))
         names = pl.lit(run.run).alias("run"), pl.lit(criterion).alias("criterion")
         rows.append(pl.concat(of_criterion).select(*names, pl.all()))
@@ -223,15 +220,16 @@ def _differences(rated: Mapping[str, Rated], baseline: str) -> tuple[pl.DataFram
     """Rows of each run minus the baseline, where images are the same, and notes."""
     rows, notes = [], []
     for run, of_run in rated.items():
-        for (criterion, task), (images, rates) in of_run.items():
-            known, base = rated[baseline].get((criterion, task), (images[:0], rates))
-            if images.equals(known):
-                names = {"run": run, "baseline": baseline, "criterion": criterion, "task": task}
-                columns = (pl.lit(name).alias(column) for column, name in names.items())
-                rows.append(rates.minus(base).select(*columns, pl.all()))
-            elif task == POOLED:
+        for criterion, (images, rates) in of_run.items():
+            known, base = rated[baseline].get(criterion, (images[:0], rates))
+            if not images.equals(known):
                 pair = f"{run} and {baseline} have captions of different images"
                 notes.append(f"{pair} of {criterion}'s sets: no differences")
+                continue
+            for task, of in rates.items():
+                names = {"run": run, "baseline": baseline, "criterion": criterion, "task": task}
+                columns = (pl.lit(name).alias(column) for column, name in names.items())
+                rows.append(of.minus(base[task]).select(*columns, pl.all()))
     return pl.concat(rows).filter(pl.col("run") != baseline), notes
 
 

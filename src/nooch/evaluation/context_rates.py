@@ -12,9 +12,13 @@ from scipy.sparse import coo_array
 
 from nooch.errors import InputError
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
+from nooch.evaluation.predictions import positions
 from nooch.evaluation.subsets import CELLS
 
-__all__ = ["ContextRates", "Estimate", "context_rates", "headline"]
+__all__ = ["POOLED", "ContextRates", "Estimate", "context_rates", "headline", "task_rates"]
+
+POOLED = "pooled"
+"""The task that stands for all tasks together."""
 
 Floats = NDArray[np.float64]
 _SIDES = ("positive", "negative")
@@ -85,7 +89,15 @@ class ContextRates:
 
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
-    """Rates of yes by cell, their ratios and odds ratios.
+    """Rates of yes by cell, their ratios and odds ratios, pooled over tasks; see ``task_rates``."""
+    return task_rates(rows, bootstrap=bootstrap, seed=seed)[POOLED]
+
+
+def task_rates(
+    rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0
+) -> dict[str, ContextRates]:
+    """Rates of yes by cell, their ratios and odds ratios: of ``POOLED``, all tasks together, and of
+    each task, in the same resamples.
 
     Args:
         rows: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
@@ -103,26 +115,35 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     weight = rows["weight"].to_numpy() if "weight" in rows.columns else np.ones(rows.height)
     yes = rows["yes"].cast(pl.Float64).to_numpy()
     cell = rows["cell"].replace_strict(list(CELLS), range(4), return_dtype=pl.Int64).to_numpy()
-    task, image = (
-        rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in ("task", "image_id")
+    names = rows["task"].unique(maintain_order=True)
+    task, (images, image) = (
+        positions(rows["task"], names),
+        np.unique(rows["image_id"], return_inverse=True),
     )
-    n_tasks, n_images = int(task.max()) + 1, int(image.max()) + 1
-    place = task * 4 + cell
+    place, n_tasks, n_images = task * 4 + cell, len(names), len(images)
     # sums of weights, then of weights of yes, for each task and cell
     entries = np.concatenate([weight, weight * yes])
     at = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
     matrix = coo_array((entries, at), (8 * n_tasks, n_images)).tocsr()
-    point = _measures(matrix @ np.ones((n_images, 1)), n_tasks)[:, 0]
     draws = BootstrapDraws(n_images, bootstrap, seed)
-    measures = [_measures(matrix @ w, n_tasks) for _, w in draws.weights(slice(None))]
-    replicates = np.concatenate([np.empty((8, 0)), *measures], axis=1)
+    weights = np.ones((n_images, 1)), *(block for _, block in draws.weights(slice(None)))
+    sums = np.concatenate([matrix @ w for w in weights], axis=1).reshape(2, n_tasks, 4, -1)
+    rates = {POOLED: _rates(sums, cell, weight)}
+    for number, name in enumerate(names):
+        own = task == number
+        rates[name] = _rates(sums[:, [number]], cell[own], weight[own])
+    return rates
+
+
+def _rates(sums: Floats, cell: NDArray[np.int64], weight: Floats) -> ContextRates:
+    """Rates from sums (2, n_tasks, 4, 1 + resamples), and the cells and weights of their rows."""
+    measures = _measures(sums)
+    point, replicates = measures[:, 0], measures[:, 1:]
     bounds = np.full((2, 8), np.nan)
-    if bootstrap:
+    if replicates.shape[1]:
         low, high, _ = intervals(replicates)
         bounds = np.where(~np.isnan(point) & (high > low), [low, high], np.nan)
-    n, total, squares = (
-        np.bincount(cell, weights, minlength=4) for weights in (None, weight, weight**2)
-    )
+    n, total, squares = (np.bincount(cell, w, minlength=4) for w in (None, weight, weight**2))
     effective = np.divide(total**2, squares, out=np.zeros(4), where=squares > 0)
     of_rates = bounds[:, :4]
     bounds[:, :4] = np.where(np.isnan(of_rates), wilson(point[:4], effective), of_rates)
@@ -135,9 +156,9 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     return ContextRates(dict(zip(_PLACES, estimates, strict=True)), replicates)
 
 
-def _measures(sums: Floats, n_tasks: int) -> Floats:
-    """Rates of cells, ratios and odds ratios by side, float64 (8, k), from (8 n_tasks, k)."""
-    total, yes = sums.reshape(2, n_tasks, 4, -1)
+def _measures(sums: Floats) -> Floats:
+    """Rates of cells, ratios and odds ratios by side, float64 (8, k), from (2, n_tasks, 4, k)."""
+    total, yes = sums
     no = total - yes
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = yes.sum(axis=0) / total.sum(axis=0)

@@ -29,15 +29,8 @@ from nooch.challenge import (
     mark_by_threshold,
 )
 from nooch.challenge.suite import SetRecord, SuiteHeader
-from nooch.criteria import (
-    Combination,
-    Criterion,
-    Fitted,
-    FittedCE,
-    MarkFitted,
-    SupportFitted,
-    TaskThresholds,
-)
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
+from nooch.criteria.fitted_criterion import TaskThresholds
 from nooch.data import Dataset
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import Place, place

@@ -93,7 +93,7 @@ def import_dataset(
     content = _dependencies(reading, options)
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
-        reading_progress = partial(progress, "reading annotation files")
+        reading_progress = partial(progress, getattr(reading, "doing", "reading annotation files"))
         scanned = reading.scan(folder, map, reading_progress, options.part_size)
         from nooch.importing.part_import import seal, write_parts
 

@@ -27,16 +27,10 @@ __all__ = ["MODEL_FILE", "load_onnx_segmenter", "load_segmenter"]
 
 MODEL_FILE = "model.onnx"
 
-_SEMANTIC = "AutoModelForSemanticSegmentation"
-_UNIVERSAL = "AutoModelForUniversalSegmentation"
-_HEADS = {
-    "ForSemanticSegmentation": _SEMANTIC,
-    "ForUniversalSegmentation": _UNIVERSAL,
-    # MaskFormer's, then DETR's
-    "ForInstanceSegmentation": _UNIVERSAL,
-    "ForSegmentation": _UNIVERSAL,
-}
-"""How the names of architectures end -> transformers' class that loads them."""
+_SEMANTIC = "ForSemanticSegmentation"
+# the second is MaskFormer's, the third DETR's
+_UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegmentation")
+"""How the names of architectures end."""
 
 # images that a CPU computes at once: little enough memory to be reused (see reuse_memory)
 _CHUNK = 4
@@ -54,9 +48,8 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
         ParameterError: a size or ``merge`` that is not allowed.
     """
     resolved = find_source(choice.source)
-    heads = [str(name) for name in resolved.config.get("architectures") or []]
-    auto = next((_HEADS[end] for end in _HEADS for name in heads if name.endswith(end)), None)
-    if auto is None:
+    head = str((resolved.config.get("architectures") or [""])[0])
+    if not head.endswith((_SEMANTIC, *_UNIVERSAL)):
         raise InputError(
             f"a model of type {resolved.config['model_type']} does not segment images",
             where=resolved.name,
@@ -64,11 +57,12 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
             " SegFormer, Mask2Former or OneFormer; a folder with model.onnx; package.module:Name",
         )
     inputs = Inputs(preprocessing_of(resolved, choice.size), choice.device, channels_last=True)
-    import transformers
+    from transformers import AutoModelForSemanticSegmentation, AutoModelForUniversalSegmentation
 
-    module = complete(getattr(transformers, auto), resolved, choice.device)
+    of_pixels = head.endswith(_SEMANTIC)
+    auto = AutoModelForSemanticSegmentation if of_pixels else AutoModelForUniversalSegmentation
+    module = complete(auto, resolved, choice.device)
     more = _task_inputs(module, resolved, choice.device)
-    of_outputs = _of_pixels if auto == _SEMANTIC else _of_masks
 
     def probabilities(batch: Tensor) -> Tensor:
         import torch
@@ -76,29 +70,29 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
         precision = torch.autocast(batch.device.type, torch.bfloat16)
         with precision if choice.bf16 else contextlib.nullcontext():
             outputs = module(batch, **{k: v.expand(len(batch), -1) for k, v in more.items()})
-        return of_outputs(outputs)
+        return outputs.logits.float().softmax(1) if of_pixels else _of_masks(outputs)
 
-    facts = {"sha256": resolved.identity, "precision": "bf16" if choice.bf16 else "fp32"}
+    facts = {"precision": "bf16" if choice.bf16 else "fp32"}
     if resolved.folder is not None and resolved.folder.parent.name == "snapshots":
         facts["revision"] = resolved.folder.name
-    return _segmenter(resolved.name, labels_of(resolved), choice, inputs, (probabilities, facts))
+    return _segmenter(resolved, labels_of(resolved), choice, inputs, probabilities, **facts)
 
 
 def _segmenter(
-    name: str,
+    source: ModelSource,
     labels: list[str],
     choice: ModelChoice,
     inputs: Inputs,
-    network: tuple[Callable[[Tensor], Tensor], dict[str, Any]],
+    probabilities: Callable[[Tensor], Tensor],
+    **facts: Any,
 ) -> Annotator:
-    """The annotator of a network: a function from its input, float32 (m, 3, height, width), to
-    probabilities of labels, (m, n_labels, any height, any width), and facts. It takes a black image
-    first.
+    """The annotator of a network, after it has taken a black image. ``probabilities`` are those of
+    labels, (m, n_labels, any height, any width), for its input, float32 (m, 3, height, width).
 
     Raises InputError: a network that fails, or gives something else.
     """
+    name = source.name
     classes, places = merged_classes(labels, choice, name)
-    probabilities, facts = network
 
     def predict(pixels: NDArray[np.uint8]) -> PredictedClasses:
         import torch
@@ -127,7 +121,7 @@ def _segmenter(
             where=name,
             remedy="give the size that it was trained with (`size`), or another model",
         ) from error
-    return Annotator(name, classes, predict, size, facts)
+    return Annotator(name, classes, predict, size, {"sha256": source.identity, **facts})
 
 
 def _assigned(
@@ -151,14 +145,8 @@ def _assigned(
     return means.cpu().numpy(), areas.cpu().numpy(), maps.cpu().numpy()
 
 
-def _of_pixels(outputs: Any) -> Tensor:
-    """Probabilities of a semantic model's pixels, (m, n_labels, height, width)."""
-    probabilities: Tensor = outputs.logits.float().softmax(1)
-    return probabilities
-
-
 def _of_masks(outputs: Any) -> Tensor:
-    """Likewise of a universal model: each query has a class, the last being none, and a mask."""
+    """Probabilities of labels from queries, each with a mask and a label, the last being none."""
     import torch
 
     named = hasattr(outputs, "class_queries_logits")
@@ -197,8 +185,8 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         allowed = "a text file with the label of each output, one per line"
         problem = f"labels.txt cannot be read: {error}"
         raise InputError(problem, where=folder, allowed=allowed) from error
-    model, name = folder / MODEL_FILE, folder.resolve().name
-    source = ModelSource(name, folder, {}, sha256_of(model))
+    model = folder / MODEL_FILE
+    source = ModelSource(folder.resolve().name, folder, {}, sha256_of(model))
     inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
     session = _session(model, choice.device)
     first = session.get_inputs()[0]
@@ -212,9 +200,9 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         logits = [session.run(None, {first.name: part})[0] for part in parts]
         return torch.from_numpy(np.concatenate(logits)).float().softmax(1)
 
-    facts = {"sha256": source.identity, "onnxruntime": version("onnxruntime")}
     labels = [line for line in text.splitlines() if line.strip()]
-    return _segmenter(name, labels, choice, inputs, (probabilities, facts))
+    facts = {"onnxruntime": version("onnxruntime")}
+    return _segmenter(source, labels, choice, inputs, probabilities, **facts)
 
 
 def _session(model: Path, device: str) -> Any:

@@ -96,7 +96,7 @@ def draw_questions(
         question_id=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
     )
     columns = ["question_id", "image_id", "task", "split", "text", "label", "weight"]
-    return Questions(frame.select(*columns, *criteria), tuple(criteria))
+    return Questions(frame.select(*columns, *criteria))
 
 
 def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataFrame:

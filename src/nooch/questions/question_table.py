@@ -40,11 +40,15 @@ class Questions:
             ``weight`` (Float64: the images of the challenge sets that a question stands for), one
             column for each criterion (one of ``CELLS``, null where it has no verdict), and
             ``image`` (file name) once files are known.
-        criteria: names of the criteria.
     """
 
     frame: pl.DataFrame
-    criteria: tuple[str, ...]
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names of the criteria."""
+        names = self.frame.columns
+        return tuple(name for name in names if name not in _QUESTIONS and name != _IMAGE)
 
     def __len__(self) -> int:
         return self.frame.height
@@ -55,14 +59,8 @@ class Questions:
 
     def with_images(self, names: dict[ImageId, str]) -> Questions:
         """The same questions with ``image``, the file of each; ``names`` has all image ids."""
-        files = pl.DataFrame(
-            {"image_id": list(names), _IMAGE: list(names.values())},
-            schema={"image_id": self.frame["image_id"].dtype, _IMAGE: pl.String},
-        )
-        frame = self.frame.drop(_IMAGE, strict=False).join(
-            files, on="image_id", how="left", maintain_order="left"
-        )
-        return Questions(frame, self.criteria)
+        files = pl.col("image_id").replace_strict(names, return_dtype=pl.String)
+        return Questions(self.frame.with_columns(files.alias(_IMAGE)))
 
 
 def load_questions(path: str | Path) -> Questions:
@@ -73,16 +71,15 @@ def load_questions(path: str | Path) -> Questions:
     """
     remedy = "export the questions again"
     frame = read_table(path)
-    names = frame.columns
-    criteria = tuple(name for name in names if name not in _QUESTIONS and name != _IMAGE)
+    questions = Questions(frame)
     subset = Column((pl.String,), f"{', '.join(CELLS)}, or null", nulls=True, among=CELLS)
-    schema = {**_QUESTIONS, **dict.fromkeys(criteria, subset)}
-    frame = check_columns(frame, schema, path, remedy)
+    schema = {**_QUESTIONS, **dict.fromkeys(questions.criteria, subset)}
+    check_columns(frame, schema, path, remedy)
     if frame.select(pl.struct("image_id", "task").is_duplicated().any()).item():
         raise FormatError(
             "asks about an image and task twice", where=path, allowed="once", remedy=remedy
         )
-    return Questions(frame, criteria)
+    return questions
 
 
 def image_names(

@@ -47,7 +47,7 @@ def save_scores(
     scores: ComparedRuns,
     path: str | Path,
     *,
-    metrics: Sequence[str] = ("auc", "nll"),
+    metrics: Sequence[str] = (),
     overwrite: bool = False,
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
@@ -58,7 +58,8 @@ def save_scores(
     Args:
         scores: of ``nooch.evaluate`` or ``nooch.score_captions``; the latter have no tables.
         path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
-        metrics: which the tables of ``.md`` and ``.tex`` show; the others hold all.
+        metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others hold
+            all.
         overwrite: replace files that exist.
 
     Raises:

@@ -40,6 +40,7 @@ _COLUMNS = {
     "response_criterion": ("response criterion", _RANKED),
 }
 """Metric -> its name in tables, and the subsets that are shown."""
+_OF_OUTPUTS, _OF_ANSWERS = ("auc", "nll"), ("recall", "fpr", "dprime", "response_criterion")
 _WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()
 _COUNTED = ("hard_positive", "hard_negative")
 _SHORT = {
@@ -51,16 +52,18 @@ _AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
 Row = dict[str, Any]
 
 
-def tables_of(scores: Scores, metrics: Sequence[str] = ("auc", "nll")) -> list[DisplayTable]:
+def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]:
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
     as far as there are any.
 
     Args:
         scores: the scores.
-        metrics: which to show.
+        metrics: which to show; by default AUC and NLL, or of answers in words recall, FPR, d' and
+            the response criterion.
     """
     known = scores.table["metric"].unique().to_list()
-    metrics = [metric for metric in metrics if metric in known]
+    usual = _OF_OUTPUTS if "auc" in known else _OF_ANSWERS
+    metrics = [metric for metric in metrics or usual if metric in known]
     wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
     of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
     tables: list[DisplayTable] = []

@@ -106,9 +106,10 @@ def answer_sections(
         records = [suite.record(*key) for key in suite.keys if key[::2] == (criterion, split)]
         hard = sum(record.hard_negatives for record in records)
         easy = sum(record.negatives for record in records) - hard
-        asked = "Asked about {:,} of {:,} hard and {:,} of {:,} easy negatives of split {}"
         n_hard, n_easy = rates.select("n", "n_easy").row(0)
-        hint = asked.format(n_hard, hard, n_easy, easy, split)
+        hint = f"Asked about {n_hard:,} of {hard:,} hard and {n_easy:,} of {easy:,} easy negatives"
+        hint += f" of split {split}"
+        hint += f"; {MOST_ROWS} of {rates.height:,} rates" if rates.height > MOST_ROWS else ""
         rows = rates.head(MOST_ROWS).to_dicts()
         sections.append(FindingSection(title, shown, None, hint, rows))
     return sections
@@ -130,13 +131,15 @@ def _rates(scores: Scores, suite: Suite, criterion: str) -> pl.DataFrame:
     fpr = scores.table.filter(of_task, criterion=criterion, metric="fpr")
     rows = pl.concat([*pooled, fpr.select(pooled[0].columns)])
     hard, easy = (rows.filter(subset=f"{kind}_negative") for kind in ("hard", "easy"))
-    rows = hard.join(easy, on=["run", "task", "cue"], nulls_equal=True, suffix="_easy")
+    keys = ["run", "task", "cue"]
+    rows = hard.join(easy, on=keys, nulls_equal=True, suffix="_easy", maintain_order="left")
     # a task with several cues is shown by cue, and one with a single cue is named after it
     cues = suite.header.criteria[criterion].cues
     only = {task: listed[0][0] for task, listed in cues.items() if len(listed) == 1}
     named = pl.col("task").replace_strict(only, default=None, return_dtype=pl.String)
     alone = pl.col("cue").is_null().all().over("run", "task")
-    rows = rows.filter(pl.col("n") > 0, alone | pl.col("cue").is_not_null())
+    some = (pl.col("n") > 0) | (pl.col("task") == _ALL)
+    rows = rows.filter(some, alone | pl.col("cue").is_not_null())
     rows = rows.with_columns(cue=pl.coalesce("cue", named, pl.lit("")))
     order = [pl.col("task") == _ALL, "low", "value"]
     return rows.sort(order, descending=True, nulls_last=True, maintain_order=True)

@@ -108,9 +108,9 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
             *(pl.col("run").alias("method"), pl.col("value").alias("mean"), "over"),
         ),
         intervals=(
-            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of an error that is the"
+            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of a rate that is the"
             " same in all of them"
             if bootstrap
-            else "95 % intervals: Wilson's of errors; of all else none, without resamples"
+            else "95 % intervals: Wilson's of rates; of all else none, without resamples"
         ),
     )

@@ -37,7 +37,7 @@ from nooch.site.site_folder import SITE_MARKER, write_site
 from nooch.site.threshold_losses import loss_points, losses_by_support, losses_by_thresholds, swept
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-__all__ = ["ReportOptions", "Reported", "write_report"]
+__all__ = ["ReportOptions", "Reported", "image_index", "write_report"]
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ def write_report(
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     data = None if data is None else suite.require_dataset(data)
     split = suite.splits_to_score(options.split)[0]
-    index = _index(data, options.images)
+    index = image_index(data, options.images)
     results, losses = _results(suite, options, split, progress)
     content = _ReportContent(suite, data, options, split, results, losses)
     resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
@@ -191,7 +191,7 @@ def write_report(
     return Reported(Path(out), [*notes, *problems])
 
 
-def _index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
+def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
     """The files that may be shown; the folder that the dataset records is used where it exists."""
     if images is not None:
         return ImageIndex(images)

@@ -44,7 +44,7 @@ def ask_command(
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
     describe: bool = Option(False, "--describe", help="Ask for captions, for nooch captions."),
     max_tokens: int = Option(
-        None, min=1, help="Length of a reply: 1 token for yes or no, 128 for captions."
+        None, min=1, help="Length of a reply: 1 token for yes or no (16 of a server), 128 else."
     ),
     batch: int = Option(8, min=1, help="Requests in a batch."),
     device: str = shared.DeviceOption,

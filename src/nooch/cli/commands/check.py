@@ -184,28 +184,23 @@ def audit_command(
     synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
     most: int = typer.Option(200, min=1, help="Labels on the page at most."),
     images: Path = shared.ImagesOption,
-    seed: int = typer.Option(0, min=0, help="Seed of the division of the images into fifths."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Rank labels that models and the context contradict. With a page to review them."""
-    from nooch.auditing import AuditOptions, audit
+    from nooch.auditing.label_audit import AuditOptions, audit
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-        synonyms=synonyms, most=most, images=images, seed=seed, **vars(reading),
+        captions=captions, synonyms=synonyms, most=most, images=images, **vars(reading),
     )  # fmt: skip
     with progress() as update:
-        result = audit(
-            suite, predictions, captions=captions, data=dataset, out=out, overwrite=overwrite,
-            options=options, progress=update,
-        )  # fmt: skip
-    page = out / "index.html"
-    if format is shared.Format.json:
-        rows = result.table.head(most).to_dicts()
-        print_json({"page": str(page), "notes": list(result.notes), "labels": rows})
-        return
+        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
+        result = audit(suite, predictions or None, data=dataset, options=options, **made)
     note(*result.notes)
+    if format is shared.Format.json:
+        print_json({"labels": result.table.head(most).to_dicts()})
+        return
     print_shown([result.display])
-    hint(f"page: {page}")
+    hint(f"page: {out / 'index.html'}")

@@ -107,15 +107,11 @@ def evaluate_command(
     runs = read_predictions(predictions, reading, scored, known)
     with progress() as update:
         scores = evaluate(scored, runs, options=options, progress=update)
-    in_words = any(run.in_words for run in runs)
-    shown = wanted or (
-        ("recall", "fpr", "dprime", "response_criterion") if in_words else ("auc", "nll")
-    )
     if out is not None:
-        save_scores(scores, out, metrics=shown, overwrite=overwrite)
+        save_scores(scores, out, metrics=wanted, overwrite=overwrite)
     if junit is not None:
         write_file(junit, junit_xml(scores.verdicts))
-    _print(scores, shown, format)
+    _print(scores, wanted, format)
     if out is not None and format is ScoreFormat.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
     if any(verdict.fired for verdict in scores.verdicts):

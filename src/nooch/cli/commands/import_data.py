@@ -244,6 +244,7 @@ def annotate_command(
     batch: int = Option(8, "--batch", "--batch-size", min=1, help="Images in a batch."),
     device: str = shared.DeviceOption,
     bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
+    processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
 ) -> None:
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
@@ -251,9 +252,9 @@ def annotate_command(
     from nooch.models.devices import choose_device
 
     chosen = choose_device(device)
-    alone = options.engine is None and options.processes is None
+    alone = options.engine is None and processes is None
     # a model is loaded once, and uses all CPUs or the GPU
-    options = replace(options, processes=1) if alone else options
+    options = replace(options, processes=1 if alone else processes)
     reading = AnnotationReading(
         images,
         segmenter,

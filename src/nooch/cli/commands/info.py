@@ -46,6 +46,7 @@ def info_command(
     shown = {k: v for k, v in facts.items() if k not in ("classes", "provenance")}
     shown["annotated"] = _annotated(facts["annotated"], len(data))
     shown |= {name: data.provenance.get(name) for name in ("area", "reader")}
+    shown["predicted_by"] = data.provenance.get("predicted", {}).get("model")
     known = {name.replace("_", " "): of for name, of in shown.items() if of not in ({}, None)}
     rows = [[name, _in_words(of)] for name, of in known.items()]
     print_table(str(dataset), ["", ""], rows, left=2)

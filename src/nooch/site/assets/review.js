@@ -6,32 +6,29 @@ nooch.load("audit").then((audit) => {
   const place = `nooch verdicts ${audit.dataset}`, keys = { y: "yes", n: "no", a: "ambiguous" };
   const columns = ["image_id", "task", "verdict", "reviewer", "time"];
   const name = (pair) => JSON.stringify([pair.image, pair.task]);
+  const unsaved = " · nothing can be saved in this browser: export before you close the page";
   let said = {}, problem = "", at = 0;
   try {
     said = JSON.parse(localStorage.getItem(place) || "{}");
-  } catch (error) {
-    problem = " · nothing can be saved in this browser: export before you close the page";
+  } catch {
+    problem = unsaved;
   }
 
   // natural log odds as 12 : 1 for what is likelier
   function odds(value) {
     if (value === null) return "–";
     const ratio = Math.exp(Math.abs(value));
-    return `${ratio < 1e6 ? nooch.short(ratio) : "> 1e6"} : 1 ${value > 0 ? "against" : "for"} the label`;
-  }
-
-  function save() {
-    try {
-      localStorage.setItem(place, JSON.stringify(said));
-    } catch (error) {
-      problem = " · nothing can be saved in this browser: export before you close the page";
-    }
+    return `${ratio < 1000 ? nooch.short(ratio) : "> 1,000"} : 1 ${value > 0 ? "against" : "for"} the label`;
   }
 
   function judge(verdict) {
     const pair = audit.pairs[at];
     said[name(pair)] = { image_id: pair.image, task: pair.task, verdict, reviewer: reviewer.value.trim(), time: new Date().toISOString() };
-    save();
+    try {
+      localStorage.setItem(place, JSON.stringify(said));
+    } catch {
+      problem = unsaved;
+    }
     go(1);
   }
 
