@@ -184,9 +184,7 @@ def test_what_cannot_be_calibrated_is_refused():
         )
     fails(lambda: nooch.calibrate(elsewhere, true, criterion=CE), "0 images are in both")
     other = nooch.Dataset.build(predicted.images, ["x", "y", "z"], predicted.areas)
-    fails(
-        lambda: nooch.calibrate(other, true, criterion=CE), "no task has a class", kind=InputError
-    )
+    fails(lambda: nooch.calibrate(other, true, criterion=CE), "no task has", kind=InputError)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def calibrate(
         out: JSON file to write.
         overwrite: replace that file.
         options: see ``CalibrateOptions``.
-        named: its fields, such as ``precision`` and ``match``.
+        named: its fields.
 
     Raises:
         InputError: fewer images in common than folds, or no task with cues in both datasets.
@@ -89,7 +89,6 @@ def calibrate(
     p, t = as_dataset(predicted), as_dataset(true)
     ce, names = asked.criterion.fit(training_part(t, "ce")), _names(p, t, asked.match)
     settings = {**asdict(asked), "predicted": p.fingerprint, "true": t.fingerprint}
-    del settings["criterion"]
     ids = set(p.image_ids) & set(t.image_ids)
     if len(ids) < asked.folds:
         problem = f"{len(ids)} images are in both datasets"
@@ -111,8 +110,7 @@ def calibrate(
             skipped.append(f"{', '.join(sorted(lost))} (for {task})")
     if not betas:
         remedy = "name classes that differ with `match`, or give cues by hand"
-        problem = "no task has a class and a cue among the predicted classes"
-        raise InputError(problem, where="calibrate", remedy=remedy)
+        raise InputError("no task has a predicted class and a predicted cue", remedy=remedy)
     notes = [f"no predicted class is {some_of(skipped, 12)}"] if skipped else []
     expected, below = _expected(verdicts, names, asked.precision)
     if below:
