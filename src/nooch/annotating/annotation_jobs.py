@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image
 
+from nooch.english import counted
 from nooch.errors import NoochError, some_of
 from nooch.import_string import is_named
 from nooch.models.annotators import Annotator, ModelChoice, custom_annotator
@@ -91,7 +92,7 @@ class AnnotationJob(NumberedJob):
                 rows += self._predicted(batch.start, images)
         broken = [row["broken"] for row in rows if "broken" in row]
         if broken and not self.skip_broken:
-            problem = f"{len(broken)} of {len(rows)} images cannot be read: {some_of(broken)}"
+            problem = f"{counted(len(broken), 'image')} cannot be read: {some_of(broken)}"
             remedy = "fix them, or leave such images out (`skip_broken`); finished work is kept"
             raise NoochError(problem, remedy=remedy)
         table = self.listed.drop("file").hstack(pl.DataFrame(rows, schema=_SCHEMA))
