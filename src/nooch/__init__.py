@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from nooch.scenes.truth_scores import find_score
     from nooch.site.report_site import write_report
     from nooch.training.methods import Method
+    from nooch.training.sample_weights import EnvironmentSampler, environments, sample_weights
     from nooch.waterbirds.waterbirds_dataset import (
         read_waterbirds,
         score_waterbirds,
@@ -158,6 +159,7 @@ _NAMES = {
     "nooch.scenes.truth_scores": "find_score",
     "nooch.site.report_site": "write_report",
     "nooch.training.methods": "Method",
+    "nooch.training.sample_weights": "EnvironmentSampler environments sample_weights",
     "nooch.waterbirds.waterbirds_dataset": "read_waterbirds score_waterbirds waterbirds_table",
     "nooch.waterbirds.waterbirds_images": "WaterbirdsOptions make_waterbirds",
 }
@@ -167,23 +169,24 @@ __all__ = [
     "CE", "AnnotationReading", "AskOptions", "Attribute", "Audit", "AuditOptions", "BoxReading",
     "CalibrateOptions", "Calibration", "CaptionOptions", "CaptionScores", "ChallengeSet",
     "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
-    "DatasetImportOptions", "EndpointOptions", "EvaluateOptions", "FeatureOptions", "FindOptions",
-    "Findings", "Gist", "LocalEngine", "LongTable", "MapReading", "Method", "NoochError",
-    "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions", "Scores", "SliceOptions",
-    "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages",
-    "TableReading", "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench",
-    "build_pixels", "calibrate", "check", "collect", "contact_sheet", "cue_findings", "divide",
-    "embed", "engine", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
-    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
-    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
-    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
-    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",
-    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
-    "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",
-    "read_waterbirds", "save_dataset", "save_figures", "save_gallery", "save_predictions",
-    "save_scores", "save_suite", "save_sweep", "score_captions", "score_waterbirds",
-    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "verify",
-    "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler", "EvaluateOptions",
+    "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
+    "Method", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
+    "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions",
+    "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__", "ask", "attribute_table",
+    "audit", "bench", "build_pixels", "calibrate", "check", "collect", "contact_sheet",
+    "cue_findings", "divide", "embed", "engine", "environments", "evaluate", "explain", "export",
+    "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
+    "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
+    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
+    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
+    "published_suite", "read_boxes", "read_calibration", "read_coco", "read_config",
+    "read_label_maps", "read_labels", "read_long_table", "read_published", "read_results",
+    "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds", "sample_weights",
+    "save_dataset", "save_figures", "save_gallery", "save_predictions", "save_scores", "save_suite",
+    "save_sweep", "score_captions", "score_waterbirds", "suite_thresholds", "summary",
+    "sweep_losses", "sweep_thresholds", "torch_dataset", "verify", "waterbirds_table",
+    "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

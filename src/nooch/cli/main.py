@@ -62,7 +62,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
-        status.status_command, bench.collect_command, classes.classes_command,
+        status.status_command, bench.collect_command, bench.weights_command,
+        classes.classes_command,
     ),
     "See": (
         report.report_command, figure.gallery_command, figure.figure_command,

@@ -15,14 +15,14 @@ from nooch.cli.terminal_output import hint, note, print_json, print_table, progr
 from nooch.engines import engine as engine_of
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.files import Place, check_output_file
+from nooch.files import Place, check_output_file, replace_file
 
 if TYPE_CHECKING:
     from nooch.benching.bench_config import BenchConfig
     from nooch.benching.bench_plan import Plan
     from nooch.benching.epoch_costs import EpochCost
 
-__all__ = ["bench_command", "collect_command", "content_of"]
+__all__ = ["bench_command", "collect_command", "content_of", "weights_command"]
 
 
 def bench_command(
@@ -106,7 +106,6 @@ def collect_command(
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
-    from nooch.files import replace_file
     from nooch.report import save_scores
     from nooch.results.score_collection import chosen_scores, collect
     from nooch.selection import RULES
@@ -230,3 +229,39 @@ def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
         ["an epoch of all jobs", duration(cost.seconds)],
         [f"at most {counted(epochs, 'epoch')}", most],
     ]
+
+
+def weights_command(
+    dataset: Place = shared.DatasetArgument,
+    task: str = Option(..., help="A class."),
+    out: Path = Option(..., help="File to write: .parquet or .csv."),
+    method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
+    alpha: float = Option(1.0, help="0 for no effect, 1 for groups of equal weight."),
+    cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
+    attribute: str = Option(None, help="A column with two values, in place of the cue."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Weigh images by label or environment. For a training loop of any kind."""
+    from nooch.criteria import CE
+    from nooch.data.data_files import parquet_bytes
+    from nooch.training.sample_weights import sample_weights
+
+    check_output_file(out, overwrite=overwrite)
+    kind = check_one_of("file ending", out.suffix.lower(), (".parquet", ".csv"))
+    weights = sample_weights(
+        dataset,
+        task,
+        method,
+        alpha=alpha,
+        criterion=CE(cues=shared.parse_cues(cues)),
+        attribute=attribute,
+    )
+    replace_file(out, weights.write_csv().encode() if kind == ".csv" else parquet_bytes(weights))
+    groups = weights.group_by("split", "label", "environment", "weight").len("images")
+    shown = groups.sort("split", "label", "environment")
+    if format is shared.Format.json:
+        print_json({"weights": str(out), "groups": shown.to_dicts()})
+        return
+    print_table(f"{task}, {method}", shown.columns, shown.rows(), left=3)
+    hint(f"{out}: {counted(len(weights), 'image')}")

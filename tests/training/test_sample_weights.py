@@ -1,0 +1,127 @@
+"""Environments, weights and the sampler against loops over images; the recipes of the docs."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import dataset_of
+from refusals import fails, refused
+
+import nooch
+from nooch.data import save_dataset
+from nooch.errors import UndefinedError
+from nooch.training.sample_weights import WEIGHTING
+
+CUES = nooch.CE(cues={"car": ("road",)})
+SPLITS = ("train", "train", "valid", "test")
+
+
+def _data(kinds):
+    """Images by environment, 0 to 3."""
+    contents = ({}, {"road": 0.3}, {"car": 0.1}, {"car": 0.1, "road": 0.3})
+    splits = [SPLITS[n % 4] for n in range(len(kinds))]
+    return dataset_of([contents[kind] for kind in kinds], ["car", "road"], splits)
+
+
+KINDS = st.lists(st.integers(0, 3), min_size=4, max_size=60)
+
+
+@given(KINDS, st.sampled_from(WEIGHTING), st.floats(0, 3))
+def test_weights_equal_a_loop_over_images(kinds, method, alpha):
+    weights = nooch.sample_weights(_data(kinds), "car", method, alpha=alpha, criterion=CUES)
+    by_environment = method.startswith("environment") or method == "subg"
+    groups = [kind if by_environment else kind // 2 for kind in kinds]
+    train = [g for n, g in enumerate(groups) if SPLITS[n % 4] == "train"]
+    power = 1.0 if method.startswith("sub") else alpha
+
+    def mass(group):
+        return (len(train) / train.count(group)) ** power if group in train else 0.0
+
+    mean = sum(map(mass, train)) / len(train)
+    listed = [n for n in range(len(kinds)) if SPLITS[n % 4] != "test"]
+    assert weights["image_id"].to_list() == [n + 1 for n in listed]
+    np.testing.assert_allclose(weights["weight"], [mass(groups[n]) / mean for n in listed], 1e-5)
+    assert weights["label"].to_list() == [kinds[n] >= 2 for n in listed]
+    expected = [kinds[n] if by_environment else None for n in listed]
+    assert weights["environment"].to_list() == expected
+    assert np.isclose(weights.filter(split="train")["weight"].mean(), 1, rtol=1e-5)
+
+
+@given(KINDS)
+def test_environments_are_label_and_presence_of_the_cue(kinds):
+    assert nooch.environments(_data(kinds), "car", criterion=CUES).tolist() == kinds
+
+
+def test_the_strongest_cue_is_found_in_training_and_a_column_may_replace_it():
+    data = _data([3] * 20 + [0] * 20 + [1, 2] * 4)
+    assert (nooch.environments(data, "car") == [3] * 20 + [0] * 20 + [1, 2] * 4).all()
+    place = pl.DataFrame({"image_id": data.images["image_id"], "place": ["a", "b"] * 24})
+    other, _ = nooch.with_attributes(data, place)
+    odd = nooch.environments(other, "car", attribute="place") % 2
+    assert (odd == np.arange(48) % 2).all()
+
+
+def test_a_sampler_draws_environments_equally_and_repeats_itself():
+    groups = np.array([0] * 900 + [1] * 60 + [3] * 40)
+    sampler = nooch.EnvironmentSampler(groups, seed=3)
+    first, second = list(sampler), list(sampler)
+    assert len(first) == len(sampler) == 1000
+    assert first != second
+    shares = np.bincount(groups[first + second]) / 2000
+    np.testing.assert_allclose(shares, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.05)
+    sampler.set_epoch(0)
+    assert list(sampler) == first == list(nooch.EnvironmentSampler(groups, seed=3))
+    shares = np.bincount(groups[list(nooch.EnvironmentSampler(groups, alpha=0))]) / 1000
+    np.testing.assert_allclose(shares, [0.9, 0.06, 0, 0.04], atol=0.03)
+
+
+@pytest.mark.parametrize("groups", [[], [[0, 1]], [0.5, 1.0], [-1, 0], ["a"]])
+def test_what_is_no_environment_is_refused(groups):
+    fails(lambda: nooch.EnvironmentSampler(groups), "are no environments")
+
+
+def test_what_is_asked_wrongly_is_refused():
+    data = _data([0, 1, 2, 3])
+    refused(lambda: nooch.sample_weights(data, "car", "gdro"), "'gdro'")
+    refused(lambda: nooch.sample_weights(data, "cat"), "'cat' is no class")
+    negative = {"alpha": -1.0, "criterion": CUES}
+    refused(lambda: nooch.sample_weights(data, "car", **negative), "-1")
+    refused(lambda: nooch.EnvironmentSampler([0], alpha=-1.0), "-1")
+    alone = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["train", "train"])
+    refused(lambda: nooch.environments(alone, "car"), "no environments", kind=UndefinedError)
+    test = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["test", "test"])
+    refused(lambda: nooch.environments(test, "car"), "'train' is no split")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_command_writes_the_same_weights(tmp_path, run_cli, ending):
+    data = _data([0, 1, 2, 3] * 12 + [3, 3, 3, 3])
+    save_dataset(data, tmp_path / "ds")
+    out = tmp_path / f"w.{ending}"
+    ran = run_cli(f"weights {tmp_path / 'ds'} --task car --cues car=road --out {out}").ok()
+    assert "car, environment-undersample" in ran.out
+    read = pl.read_parquet(out) if ending == "parquet" else pl.read_csv(out)
+    expected = nooch.sample_weights(data, "car", criterion=CUES)
+    assert read["weight"].to_list() == expected["weight"].to_list()
+    assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {out}").code == 2
+    assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {tmp_path / 'w.txt'}").code == 2
+
+
+def test_the_recipes_run(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+    monkeypatch.chdir(tmp_path)
+    data = _data([0, 3] * 40 + [1, 2] * 4)
+    save_dataset(data, tmp_path / "dataset")
+    torch.manual_seed(0)
+    torch.save(torch.randn(len(data), 5), "inputs.pt")
+    page = Path(__file__).parents[2] / "docs" / "custom-training.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    names = {}
+    exec("\n".join(blocks), names)
+    assert torch.isfinite(names["loss"])
+    assert names["loss"].requires_grad
