@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+from local_server import running
 from PIL import Image
 
 Act = Callable[["ChatHandler"], None]
@@ -158,15 +160,15 @@ def refuses_field(name: str, message: str, otherwise: Act) -> Act:
     return lambda handler: (refuses(400, message) if name in handler.body else otherwise)(handler)
 
 
+def chatting() -> contextlib.AbstractContextManager[ChatServer]:
+    return running(ChatServer())
+
+
 @contextlib.contextmanager
-def chatting() -> Iterator[ChatServer]:
-    server = ChatServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+def chatting_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """A server in an environment without proxies and keys."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with chatting() as server:
         yield server
-    finally:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -10,11 +10,13 @@ import socket
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from local_server import running
 
 from nooch.download import Downloaded, Remote
 
@@ -199,18 +201,8 @@ def raw(data: bytes) -> Act:
     return act
 
 
-@contextlib.contextmanager
-def serving() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def serving() -> contextlib.AbstractContextManager[Server]:
+    return running(Server())
 
 
 def remote(*urls: str, body: bytes = BODY, **more: Any) -> Remote:

@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from image_folders import image_dataset, tiny_resnet
+from image_folders import street_images, tiny_resnet
 from PIL import Image
 from refusals import fails, refused
-from scipy.sparse import csr_array
 from tiny_vlm import WORDS, save_llava
 
 import nooch
-from nooch.data import Dataset
 from nooch.errors import NoochError, OutputError
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
@@ -34,13 +32,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def suite(folder):
-    plain = image_dataset(folder, 24)
-    areas = np.zeros((24, 3))
-    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
-    classes = ["car", "water_bird", "street"]
-    data = Dataset.build(plain.images, classes, csr_array(areas), image_root=plain.image_root)
+    data = street_images(folder)
     cues = {"car": ["street"], "water_bird": ["street"]}
-    suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=classes[:2])
+    suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=[*cues])
     suite.dataset = data
     return suite
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import chat_server as acts
 import pytest
-from chat_server import chatting, refuses, refuses_field, says, sends, token
+from chat_server import chatting, chatting_alone, refuses, refuses_field, says, sends, token
 from hypothesis import given
 from hypothesis import strategies as st
 from image_folders import smooth
@@ -37,10 +37,7 @@ YES, NO = math.exp(-0.5) + math.exp(-2.0), math.exp(-1.5) + math.exp(-4.0)
 
 @pytest.fixture
 def server(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    with chatting() as running:
+    with chatting_alone(monkeypatch) as running:
         yield running
 
 

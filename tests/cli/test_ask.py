@@ -1,14 +1,12 @@
 """``nooch ask``: from a suite and a vision-language model to answers for ``nooch evaluate``."""
 
-import numpy as np
 import polars as pl
 import pytest
 from commands import completed, kill_three_times
-from image_folders import image_dataset
-from scipy.sparse import csr_array
+from image_folders import street_images
 from tiny_vlm import save_llava
 
-from nooch.data import Dataset, save_dataset
+from nooch.data import save_dataset
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[vlm])")
@@ -17,13 +15,7 @@ pytest.importorskip("transformers", reason="transformers is not installed (nooch
 @pytest.fixture
 def model(tmp_path):
     """A model, next to a suite of cars and water birds in 24 images."""
-    plain = image_dataset(tmp_path, 24)
-    areas = np.zeros((24, 3))
-    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
-    data = Dataset.build(
-        plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root
-    )
-    save_dataset(data, tmp_path / "data")
+    save_dataset(street_images(tmp_path), tmp_path / "data")
     completed("find data --cues car=street,water_bird=street --tasks car,water_bird --out suite")
     return save_llava(tmp_path / "llava")
 

@@ -9,14 +9,13 @@ import chat_server as acts
 import numpy as np
 import polars as pl
 import pytest
-from chat_server import chatting, refuses, says, token
+from chat_server import chatting_alone, refuses, says, token
 from commands import argv
-from image_folders import image_dataset
-from scipy.sparse import csr_array
+from image_folders import street_images
 from waiting import HANGS, until
 
 import nooch
-from nooch.data import Dataset, save_dataset
+from nooch.data import save_dataset
 
 KEY = "sk-not-to-be-seen"
 
@@ -25,24 +24,16 @@ KEY = "sk-not-to-be-seen"
 def folder(tmp_path_factory):
     """A suite of 24 images of streets, cars and water birds."""
     folder = tmp_path_factory.mktemp("asked")
-    plain = image_dataset(folder, 24)
-    areas = np.zeros((24, 3))
-    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
-    classes = ["car", "water_bird", "street"]
-    data = Dataset.build(plain.images, classes, csr_array(areas), image_root=plain.image_root)
-    save_dataset(data, folder / "data")
+    save_dataset(street_images(folder), folder / "data")
     cues = {"car": ["street"], "water_bird": ["street"]}
-    suite = nooch.find(folder / "data", {"ce": nooch.CE(cues=cues)}, tasks=classes[:2])
+    suite = nooch.find(folder / "data", {"ce": nooch.CE(cues=cues)}, tasks=[*cues])
     nooch.save_suite(suite, folder / "suite")
     return folder
 
 
 @pytest.fixture
 def server(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "all_proxy", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    with chatting() as running:
+    with chatting_alone(monkeypatch) as running:
         running.always = said
         yield running
 

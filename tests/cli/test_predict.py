@@ -1,13 +1,11 @@
 """``nooch predict``: from a suite and a model to predictions for ``nooch evaluate``."""
 
-import numpy as np
 import polars as pl
 import pytest
 from answering import save_classifier, save_clip
-from image_folders import image_dataset
-from scipy.sparse import csr_array
+from image_folders import street_images
 
-from nooch.data import Dataset, save_dataset
+from nooch.data import save_dataset
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -17,13 +15,7 @@ LABELS = ("sport car, racer", "car", "water bird", "street")
 
 @pytest.fixture
 def suite(run_cli, tmp_path):
-    plain = image_dataset(tmp_path, 24)
-    areas = np.zeros((24, 3))
-    areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
-    data = Dataset.build(
-        plain.images, ["car", "water_bird", "street"], csr_array(areas), image_root=plain.image_root
-    )
-    save_dataset(data, tmp_path / "data")
+    save_dataset(street_images(tmp_path), tmp_path / "data")
     run_cli("find data --cues car=street,water_bird=street --tasks car,water_bird --out suite").ok()
     return tmp_path / "suite"
 
