@@ -51,7 +51,7 @@ def environments(
     data = as_dataset(data)
     check_one_of("class", task, data.classes, owner="the dataset")
     if attribute is None and not isinstance(criterion, FittedCE):
-        criterion = (criterion or CE()).fit(data.select(_train_of(data)))
+        criterion = (criterion or CE()).fit(data.select(rows=_training_rows(data)))
     fitted = criterion if isinstance(criterion, FittedCE) else None
     return Environments(fitted, attribute).of(data, task)
 
@@ -89,8 +89,7 @@ def sample_weights(
     if not 0 <= alpha < np.inf:
         raise ParameterError(f"alpha is {alpha:g}", where=method, allowed="0 and more")
     check_one_of("class", task, data.classes, owner="the dataset")
-    train = (data.images["split"] == _train_of(data)).to_numpy()
-    labels = data.labels(task, unknown=False)
+    train, labels = _training_rows(data), data.labels(task, unknown=False)
     of = None
     if kind.needs_environments:
         of = environments(data, task, criterion=criterion, attribute=attribute)
@@ -147,6 +146,6 @@ class EnvironmentSampler:
         return iter(rows)
 
 
-def _train_of(data: Dataset) -> str:
-    splits = data.images["split"].unique().to_list()
-    return check_one_of("split", "train", splits, owner="the dataset")
+def _training_rows(data: Dataset) -> NDArray[np.bool_]:
+    check_one_of("split", "train", data.splits, owner="the dataset")
+    return (data.images["split"] == "train").to_numpy()

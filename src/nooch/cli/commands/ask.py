@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -21,6 +22,9 @@ from nooch.cli.terminal_output import (
 from nooch.english import counted, printable
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
+
+if TYPE_CHECKING:
+    from nooch.asking.endpoint_answers import EndpointOptions
 
 __all__ = ["ask_command", "captions_command"]
 
@@ -69,7 +73,6 @@ def ask_command(
     from nooch.asking.ask import ask
     from nooch.asking.asked_requests import AskOptions, plan_requests
     from nooch.asking.endpoint_answers import EndpointOptions
-    from nooch.work_folder import size_in_words
     from nooch.yaml_files import read_yaml_list
 
     options = AskOptions(
@@ -97,11 +100,7 @@ def ask_command(
     sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
     server = None if endpoint is None else EndpointOptions(endpoint, *sending)
     if dry_run:
-        facts = plan_requests(suite, dataset, options).facts
-        numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
-        size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
-        sends = "" if server is None else f", {sent} would be sent to {server.address}"
-        print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
+        _print_counts(plan_requests(suite, dataset, options).facts, server, format)
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
@@ -121,6 +120,18 @@ def ask_command(
     contents = counted(asked.frame.height, "caption" if describe else "answer")
     following = f"nooch {'captions' if describe else 'evaluate'} {suite} {out}"
     print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
+
+
+def _print_counts(
+    facts: Mapping[str, int], server: EndpointOptions | None, format: shared.Format
+) -> None:
+    """What would be asked, and sent."""
+    from nooch.work_folder import size_in_words
+
+    numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
+    size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
+    sends = "" if server is None else f", {sent} would be sent to {server.address}"
+    print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
 
 
 def captions_command(
