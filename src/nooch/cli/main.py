@@ -30,10 +30,10 @@ from nooch.cli.commands import (
     info,
     pixels,
     predict,
+    repair,
     report,
     results,
     scenes,
-    status,
     sweep_thresholds,
     waterbirds,
 )
@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
-        status.status_command, bench.collect_command, bench.weights_command,
+        bench.status_command, bench.collect_command, repair.weights_command,
         classes.classes_command,
     ),
     "See": (

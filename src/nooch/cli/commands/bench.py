@@ -1,4 +1,4 @@
-"""``nooch bench`` and ``nooch collect``: train a grid of methods, score and select."""
+"""``nooch bench``, ``status`` and ``collect``: train a grid of methods, score and select."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.number_words import duration, human_size
-from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
+from nooch.cli.progress_log import Status, logs_of, read_status
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress, say
 from nooch.engines import engine as engine_of
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from nooch.benching.bench_plan import Plan
     from nooch.benching.epoch_costs import EpochCost
 
-__all__ = ["bench_command", "collect_command", "content_of", "weights_command"]
+__all__ = ["bench_command", "collect_command", "content_of", "status_command"]
 
 
 def bench_command(
@@ -231,37 +232,45 @@ def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
     ]
 
 
-def weights_command(
-    dataset: Place = shared.DatasetArgument,
-    task: str = Option(..., help="A class."),
-    out: Path = Option(..., help="File to write: .parquet or .csv."),
-    method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
-    alpha: float = Option(1.0, help="0 for no effect, 1 for groups of equal weight."),
-    cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
-    attribute: str = Option(None, help="A column with two values, in place of the cue."),
-    overwrite: bool = shared.OverwriteOption,
+def status_command(
+    folder: Path = Argument(
+        ...,
+        metavar="FOLDER",
+        help="Folder of runs, or what import, embed, find or ask writes with --engine.",
+    ),
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Weigh images by label or environment. For a training loop of any kind."""
-    from nooch.criteria import CE
-    from nooch.data.data_files import parquet_bytes
-    from nooch.training.sample_weights import sample_weights
+    """Show how far a bench, import, embed, find or ask is. The latter four have an --engine."""
+    from nooch.benching.bench_run import status
+    from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-    check_output_file(out, overwrite=overwrite)
-    kind = check_one_of("file ending", out.suffix.lower(), (".parquet", ".csv"))
-    weights = sample_weights(
-        dataset,
-        task,
-        method,
-        alpha=alpha,
-        criterion=CE(cues=shared.parse_cues(cues)),
-        attribute=attribute,
-    )
-    replace_file(out, weights.write_csv().encode() if kind == ".csv" else parquet_bytes(weights))
-    groups = weights.group_by("split", "label", "environment", "weight").len("images")
-    shown = groups.sort("split", "label", "environment")
-    if format is shared.Format.json:
-        print_json({"weights": str(out), "groups": shown.to_dicts()})
+    recorded = None if (folder / RUNS_MARKER).is_file() else read_status(logs_of(folder))
+    if recorded is not None:
+        _print_status(recorded, format)
         return
-    print_table(f"{task}, {method}", shown.columns, shown.rows(), left=3)
-    hint(f"{out}: {counted(len(weights), 'image')}")
+    facts = status(RunsFolder.open(folder))
+    if format is shared.Format.json:
+        print_json(facts)
+        return
+    rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
+    done = f"{facts['done']:,} of {facts['jobs']:,} jobs done"
+    print_table(done, ["method", "done", "jobs"], rows)
+    listed = [
+        [number, p["jobs"], p["done"], p["epochs"], p["stopped"]]
+        for number, p in enumerate(facts["passes"], 1)
+    ]
+    print_table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed)
+
+
+def _print_status(status: Status, format: shared.Format) -> None:
+    state = status.now()
+    if format is shared.Format.json:
+        print_json({**msgspec.structs.asdict(status), "state": state})
+        return
+    seconds = round(status.updated - status.began)
+    say(f"{state} on {status.host}, {seconds:,} s after it began: {status.command}")
+    print_table("Steps", ["", "done", "of"], [[what, *n] for what, n in status.steps.items()])
+    if status.error is not None:
+        note(status.error)
+    if state not in {"running", "done"}:
+        hint("the same command resumes")
