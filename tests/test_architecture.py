@@ -47,7 +47,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "results"},
+    {"annotating", "calibrating", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking"},
