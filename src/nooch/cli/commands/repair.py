@@ -69,9 +69,7 @@ def repair_command(
     ),
     threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
     bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
-    min_images: int = Option(20, min=1, help="Images of a side or cue to compare errors on."),
     seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
-    device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -82,8 +80,8 @@ def repair_command(
 
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
-        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap,
-        min_images=min_images, seed=seed, device=device, **vars(reading),
+        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap, seed=seed,
+        **vars(reading),
     )  # fmt: skip
     with progress() as update:
         repaired = repair(
