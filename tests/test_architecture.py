@@ -50,7 +50,7 @@ FLOORS = [
     {"annotating", "calibrating", "results"},
     {"examples"},
     {"figures", "site"},
-    {"auditing", "checking"},
+    {"auditing", "checking", "intervening"},
     {"cli"},
     {"__main__"},
 ]
