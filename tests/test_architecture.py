@@ -51,7 +51,7 @@ FLOORS = [
     {"annotating", "calibrating", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
-    {"auditing", "checking"},
+    {"auditing", "checking", "intervening"},
     {"cli"},
     {"__main__"},
 ]

@@ -57,7 +57,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (
-        check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
+        check.check_command, predict.predict_command, repair.intervene_command, ask.ask_command,
+        evaluate.evaluate_command,
         ask.captions_command, check.slices_command, check.audit_command,
     ),
     "Train": (
