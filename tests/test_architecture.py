@@ -47,7 +47,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "results"},
+    {"annotating", "calibrating", "collecting", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking"},
