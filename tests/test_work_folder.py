@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from refusals import fails
 
+from nooch.disk import locked
 from nooch.errors import InputError, OutputError
 from nooch.work_folder import (
     check_space,
