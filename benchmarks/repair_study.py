@@ -1,20 +1,22 @@
 """What helps a model that context misleads: weights, repair, or new images, and which ones?
 
     python benchmarks/repair_study.py OUT --backbone FOLDER [--backbone package.module:Name]
-    [--msrc FOLDER] [--images 4000] [--seeds 10] [--resamples 500]
+    [--msrc FOLDER] [--images 4000] [--seeds 10] [--resamples 200] [--worlds msrc,scenes-0.9]
 
 Worlds: generated scenes at three strengths of context, and MSRC's photographs (label maps). Of each
 world, valid and test are fixed; a seed draws which training images are labeled (a third) and which
 are the pool that new images come from, initial weights and order. On frozen features: ERM; weights
 of ``nooch.sample_weights`` in a plain loop; ``nooch.repair``; and both losses with images added
-from the pool: at random, uncertain ones, and those of rare environments. Finished seeds are kept in
-OUT, which holds predictions, ``differences.csv`` and ``repair-study.svg`` at the end.
+from the pool: at random, by ``nooch.collect_next`` with known areas, with areas that a head on the
+features predicts (of the cues, or of the cues and the objects), and those that ERM is least sure
+of. Finished seeds are kept in OUT; ``differences.csv`` and ``repair-study.svg`` come last.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,10 +25,12 @@ import polars as pl
 import torch
 from measuring import parser
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 import nooch
 from nooch.criteria import FittedCE
 from nooch.data import Dataset
+from nooch.evaluation import AVERAGE
 from nooch.evaluation.method_differences import paired
 from nooch.published import NOOCH_TASKS, paper_tasks
 from nooch.scenes import ScenesPlan, generate
@@ -34,14 +38,13 @@ from nooch.scenes import ScenesPlan, generate
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 STRENGTHS = (0.5, 0.75, 0.9)
-BUDGETS = (50, 100, 200, 500)
+BUDGETS = (50, 150, 500)
 MSRC_BUDGETS = (25, 50, 100)
 MSRC_CUES = {
     "car": ["road"], "cow": ["grass"], "boat": ["water"], "aeroplane": ["sky"],
     "bicycle": ["road"], "bird": ["water"],
 }  # fmt: skip
-SIZE = 128
-EPOCHS, BATCH, RATE, DECAY = 40, 64, 3e-4, 1e-3
+SIZE, EPOCHS, BATCH, RATE, DECAY = 128, 40, 128, 5e-4, 1e-3
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,19 @@ class World:
     budgets: tuple[int, ...]
 
     @cached_property
+    def criterion(self) -> nooch.CE:
+        """CE with the given cues; MSRC has too few hard positives by a smaller area."""
+        return nooch.CE(beta=0.3 if "msrc" in self.name else 0.1, cues=self.cues)
+
+    @cached_property
     def fitted(self) -> FittedCE:
-        """CE with the given cues."""
-        return nooch.CE(cues=self.cues).fit(self.data.select("train"), self.tasks)
+        """Fitted on all training images; the cues are given in any case."""
+        return self.criterion.fit(self.data.select("train"), self.tasks)
+
+    def suite(self, rows: Ints) -> nooch.Suite:
+        """The challenge sets of some of the images."""
+        data = self.data.select(rows=np.sort(rows))
+        return nooch.find(data, {"ce": self.criterion}, tasks=self.tasks)
 
     @property
     def tasks(self) -> list[str]:
@@ -69,10 +82,10 @@ class World:
         return np.flatnonzero((self.data.images["split"] == split).to_numpy())
 
 
-def scenes(folder: Path, strength: float, images: int) -> Dataset:
+def scenes(folder: Path, strength: float, asked: argparse.Namespace) -> Dataset:
     """Generated scenes, imported."""
     if not folder.exists():
-        generate(ScenesPlan(images, context_strength=strength), folder)
+        generate(ScenesPlan(asked.images, context_strength=strength), folder)
     of = {n: [folder / f"annotations/{f}_scenes.json"] for n, f in _COCO.items()}
     return nooch.read_coco(**of, images=folder / "images")
 
@@ -80,13 +93,14 @@ def scenes(folder: Path, strength: float, images: int) -> Dataset:
 _COCO = {"things": "instances", "stuff": "stuff"}
 
 
-def msrc(folder: Path) -> Dataset:
+def msrc(folder: Path, strength: float | None, asked: argparse.Namespace) -> Dataset:
     """MSRC's photographs, with areas from label maps."""
-    classes, images = folder / "classes.txt", folder / "images"
-    return nooch.read_label_maps(folder / "labels", classes, void=[0], images=images)
+    del folder, strength
+    classes, images = asked.msrc / "classes.txt", asked.msrc / "images"
+    return nooch.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
 
 
-def worlds(out: Path, asked: object) -> Iterator[World]:
+def worlds(out: Path, asked: argparse.Namespace) -> Iterator[World]:
     """Every world with every backbone; features are computed once."""
     plan = nooch.SplitPlan("45/15/40", seed=0)
     paper = {name: [task.top_context] for name, task in paper_tasks().items()}
@@ -94,12 +108,11 @@ def worlds(out: Path, asked: object) -> Iterator[World]:
     sources = {f"scenes-{s:g}": (paper, BUDGETS, s) for s in STRENGTHS}
     if asked.msrc is not None:
         sources["msrc"] = (MSRC_CUES, MSRC_BUDGETS, None)
-    for name, (cues, budgets, strength) in sources.items():
-        if strength is None:
-            data = msrc(asked.msrc)
-        else:
-            data = scenes(out / name, strength, asked.images)
-        data = nooch.with_split(data, plan)
+    chosen = [*sources] if asked.worlds is None else asked.worlds.split(",")
+    for name in chosen:
+        cues, budgets, strength = sources[name]
+        make = msrc if strength is None else scenes
+        data = nooch.with_split(make(out / name, strength, asked), plan)
         for backbone in asked.backbone:
             called = Path(backbone).name.rpartition(":")[2]
             folder = out / f"features-{name}-{called}"
@@ -155,73 +168,138 @@ def balanced(world: World, train: Ints) -> Floats:
     return weights
 
 
-def effective(counts: Floats) -> Floats:
-    """Effective sample size (sum w)^2 / sum w^2 with environments of equal weight, (T,)."""
-    return 16 / (1 / (counts + 0.5)).sum(axis=1)
-
-
-def of_rare_environments(chances: Floats, train: Floats, budget: int) -> list[int]:
-    """Positions of images of a pool, greedily by the gain in effective sample size.
+def with_areas(data: Dataset, world: World, cues: Floats, labels: Floats | None) -> Dataset:
+    """The images as a model would annotate them: cues, and objects if given, cover 1 or nothing.
 
     Args:
-        chances: of the environments of each image and task, (n_pool, T, 4), known ones are 0 or 1.
-        train: counts of environments in training, (T, 4).
-        budget: how many.
+        data: images of the world.
+        world: whose cues.
+        cues: logits (n_images, T) of the presence of large enough cues.
+        labels: those of objects; None: they are known.
     """
-    counts, left, chosen = train.copy(), np.ones(len(chances), bool), []
-    flat = chances.reshape(len(chances), -1)
-    for _ in range(budget):
-        more = [effective(counts + np.eye(4)[g]) - effective(counts) for g in range(4)]
-        gains = flat @ (np.stack(more, axis=1) / effective(counts)[:, None]).ravel()
-        best = int(np.argmax(np.where(left, gains, -np.inf)))
-        chosen.append(best)
-        left[best] = False
-        counts += chances[best]
-    return chosen
+    areas = data.areas.tolil(copy=True)
+    given = [(world.cues[task][0], cues[:, t]) for t, task in enumerate(world.tasks)]
+    if labels is not None:
+        given += [(task, labels[:, t]) for t, task in enumerate(world.tasks)]
+    for name, logits in given:
+        areas[:, data.column(name)] = (logits > 0).astype(float)[:, None]
+    return replace(data, areas=csr_array(areas))
 
 
-def pools(world: World, seed: int) -> tuple[Ints, Ints]:
-    """Labeled training images, a third, and the pool."""
-    rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
-    return np.split(rows, [len(rows) // 3])
-
-
-def one_hot(world: World) -> Floats:
-    """Known environments, (n_images, T, 4)."""
-    of = [nooch.environments(world.data, t, criterion=world.fitted) for t in world.tasks]
-    return np.eye(4)[np.stack(of, axis=1)]
-
-
-def predicted(logits: Floats, cue_logits: Floats) -> Floats:
-    """Chances of environments, (n_images, T, 4), of objects and cues as if independent."""
-    positive, there = (1 / (1 + np.exp(-z)) for z in (logits, cue_logits))
-    label, cue = (np.stack([1 - p, p], axis=-1) for p in (positive, there))
-    return np.einsum("ntl,ntc->ntlc", label, cue).reshape(*label.shape[:2], 4)
-
-
-def predictions(world: World, seed: int) -> dict[str, Floats]:
+def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
     """Method -> logits (n_images, T)."""
     labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1)
-    cues = np.stack([world.data.labels(world.cues[t][0]) for t in world.tasks], axis=1)
-    ones, known = np.ones(labels.shape), one_hot(world)
-    train, pool = pools(world, seed)
+    areas = np.stack([world.data.area(world.cues[task][0]) for task in world.tasks], axis=1)
+    ones, large = np.ones(labels.shape), areas > world.criterion.beta
+    rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
+    train, pool = np.split(rows, [len(rows) // 3])
+    kept = np.setdiff1d(np.arange(len(world.data)), pool)
+    found: dict[str, Floats] = {}
 
-    def both(name: str, rows: Ints) -> dict[str, Floats]:
+    def both(name: str, rows: Ints) -> None:
         weights = [ones, balanced(world, rows)]
         erm, weighted = trained(world, rows, labels, weights, seed)
-        return {f"erm{name}": erm, f"weights{name}": weighted}
+        found.update({f"erm{name}": erm, f"weights{name}": weighted})
 
-    logits = both("", train)
-    guessed = predicted(logits["erm"], trained(world, train, cues, [ones], seed)[0])
-    counts, largest = known[train].sum(axis=0), world.budgets[-1]
-    orders = {
-        "random": np.arange(largest),
-        "uncertain": np.argsort(np.abs(logits["erm"][pool]).mean(axis=1), kind="stable"),
-        "known": of_rare_environments(known[pool], counts, largest),
-        "predicted": of_rare_environments(guessed[pool], counts, largest),
+    both("", train)
+    suite, pool, most = world.suite(kept), np.sort(pool), world.budgets[-1]
+    nooch.repair(suite, world.features[kept], folder, bootstrap=1, seed=seed, overwrite=True)
+    found["repair"] = repaired(world, pl.read_parquet(folder / "predictions.parquet"))
+    (context,) = trained(world, train, large, [ones], seed)
+    true = world.data.select(rows=pool)
+    of_context = with_areas(true, world, context[pool], None)
+    of_all = with_areas(true, world, context[pool], found["erm"][pool])
+    at = {image: row for row, image in enumerate(world.data.image_ids)}
+
+    def collected(data: Dataset) -> Ints:
+        table = nooch.collect_next(suite, data, budget=most).table
+        return np.array([at[image] for image in table["image_id"]])
+
+    unsure = np.argsort(np.abs(found["erm"][pool]).mean(axis=1), kind="stable")
+    ways = {
+        "random": np.random.default_rng([seed, 2]).permutation(pool),
+        "unsure": pool[unsure],
+        "collect": collected(true),
+        "collect, predicted context": collected(of_context),
+        "collect, all predicted": collected(of_all),
     }
-    for way, order in orders.items():
+    for way, order in ways.items():
         for budget in world.budgets:
-            rows = np.concatenate([train, pool[order[:budget]]])
-            logits |= both(f" +{budget} {way}", rows)
-    return logits | both(" +pool", np.concatenate([train, pool]))
+            both(f" +{budget} {way}", np.concatenate([train, order[:budget]]))
+    both(" +pool", rows)
+    return found
+
+
+def repaired(world: World, frame: pl.DataFrame) -> Floats:
+    """Logits (n_images, T) of test and valid from a table of predictions, elsewhere 0."""
+    logits = np.zeros((len(world.data), len(world.tasks)))
+    at = {image: row for row, image in enumerate(world.data.image_ids)}
+    for column, task in enumerate(world.tasks):
+        of = frame.filter(task=task)
+        logits[[at[image] for image in of["image_id"]], column] = of["logit"]
+    return logits
+
+
+def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFrame:
+    """Differences of methods: from ERM, and of ways to collect from random at the same budget."""
+    test, ids = world.rows("test"), world.data.images["image_id"]
+    runs: dict[str, list[nooch.Predictions]] = {}
+    for seed in range(seeds):
+        folder = out / "runs" / world.name / str(seed)
+        if not (folder / "logits.npz").exists():
+            found = predictions(world, seed, folder / "repair")
+            np.savez(folder / "logits.npz", **{m: z[test] for m, z in found.items()})
+            print(world.name, "seed", seed, flush=True)
+        with np.load(folder / "logits.npz") as stored:
+            for method in stored.files:
+                one = nooch.Predictions.of(
+                    stored[method], ids[test], world.tasks, scale="logit", run=f"{method}/{seed}"
+                )
+                runs.setdefault(method, []).append(one)
+    suite = world.suite(np.arange(len(world.data)))
+    every = [run for of in runs.values() for run in of]
+    single = nooch.evaluate(suite, every, split="test", metrics=["auc"]).table
+    single = single.filter(task=AVERAGE, subset="hard", metric="auc")
+    by_run = dict(single.select("run", "value").iter_rows())
+    tables = []
+    groups = [("erm", [m for m in runs if m != "erm"])]
+    for loss in ("erm", "weights"):
+        for budget in world.budgets:
+            start = f"{loss} +{budget} "
+            groups.append((start + "random", [m for m in runs if m.startswith(start + "c")]))
+    options = nooch.evaluation.method_differences.PairedOptions(("auc", "nll"), "test", resamples)
+    for base, methods in groups:
+        members = {name: runs[name] for name in [base, *methods]}
+        scores = paired(suite, "ce", members, baselines=[base], options=options)
+        columns = ["run", "baseline", "task", "subset", "metric", "difference", "low", "high"]
+        wins = {
+            m: sum(by_run[f"{m}/{s}"] > by_run[f"{base}/{s}"] for s in range(seeds))
+            for m in methods
+        }
+        values = scores.table.select("run", "task", "subset", "metric", "value")
+        tables.append(
+            scores.differences.select(columns)
+            .join(values, on=["run", "task", "subset", "metric"])
+            .with_columns(wins=pl.col("run").replace_strict(wins), world=pl.lit(world.name))
+        )
+    return pl.concat(tables)
+
+
+def main() -> None:
+    """Every seed that is not there yet, then tables."""
+    options = parser(__doc__, images=4000, seeds=10, resamples=200)
+    options.add_argument("out", type=Path)
+    options.add_argument("--backbone", action="append", required=True)
+    options.add_argument("--msrc", type=Path)
+    options.add_argument("--worlds")
+    asked = options.parse_args()
+    torch.set_num_threads(1)
+    tables = [
+        compared(world, asked.out, asked.seeds, asked.resamples)
+        for world in worlds(asked.out, asked)
+    ]
+    pl.concat(tables).write_csv(asked.out / "differences.csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,11 +15,11 @@ from scipy.sparse import csr_array
 from nooch.caches.features import load_features
 from nooch.challenge import CELLS, Suite, as_suite
 from nooch.criteria import Fitted
-from nooch.data import Dataset, as_dataset, parquet_bytes
+from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
-from nooch.files import Place, check_output_file, replace_file
+from nooch.files import Place
 from nooch.finding.suite_builder import find
 from nooch.shared_types import options_from
 
@@ -84,8 +84,7 @@ def collect_next(
     *,
     features: Any = None,
     pool_features: Any = None,
-    out: str | Path | None = None,
-    overwrite: bool = False,
+    dataset: Dataset | Place | str | None = None,
     options: CollectOptions | None = None,
     **named: Any,
 ) -> NextImages:
@@ -100,29 +99,25 @@ def collect_next(
         features: of the suite's dataset, a folder of ``extract_features`` or an array: with them
             near-duplicates of its images, and of chosen ones, are left out.
         pool_features: of the pool, by the same backbone.
-        out: file to write the table to, .parquet or .csv.
-        overwrite: replace a file that exists.
+        dataset: that of the suite, where it is no longer where it was.
         options: see ``CollectOptions``.
         named: fields of ``CollectOptions``, such as ``budget``.
 
     Raises:
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
-            kind of features without the other, another file ending.
+            kind of features without the other.
         UndefinedError: a criterion without statistics; no hard image in the pool.
         InputError: features of other images, or of another width.
-        OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
     """
     asked = options_from(CollectOptions, options, named)
-    if out is not None:
-        check_one_of("file ending", Path(out).suffix, (".parquet", ".csv"))
-        check_output_file(out, overwrite=overwrite)
     suite, pool = as_suite(suite), as_dataset(pool)
-    data = suite.found_in()
-    if data is None or pool.fingerprint == data.fingerprint:
-        problem = "the pool is the dataset of the suite"
-        if data is None:
-            problem = "the dataset of the suite is not where it was found"
-        raise ParameterError(problem, allowed="a dataset to train on, and a pool of other images")
+    data = suite.found_in() if dataset is None else suite.require_dataset(dataset)
+    if data is None:
+        problem = "collecting needs the dataset of the suite, which is not where it was"
+        raise ParameterError(problem, remedy="give `dataset`")
+    if pool.fingerprint == data.fingerprint:
+        problem = "the pool is the dataset that the suite was found in"
+        raise ParameterError(problem, allowed="other images")
     vectors = _vectors(features, pool_features, data, pool)
     name = asked.criterion or suite.criteria[0]
     tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], asked.tasks)))
@@ -137,23 +132,20 @@ def collect_next(
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
     chosen, duplicates = _chosen(marks, before, tasks, asked, vectors)
     if not chosen:
-        raise UndefinedError("no image of the pool is hard for a task, and new")
-    notes = [f"{counted(duplicates, 'near-duplicate')} left out"] if vectors else []
+        problem = "no image of the pool is hard for a task, and new"
+        raise UndefinedError(problem, remedy="give a larger pool, or other tasks")
+    notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if len(chosen) < asked.budget:
         notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
     frame = pl.DataFrame(chosen)
     images = pool.images[frame["row"]].select("image_id", "file_name")
     table = pl.concat([images, frame.drop("row")], how="horizontal")
-    if out is not None:
-        csv = Path(out).suffix == ".csv"
-        replace_file(Path(out), table.write_csv().encode() if csv else parquet_bytes(table))
     added = marks[frame["row"].to_numpy()].sum(axis=0).reshape(-1, 2)
-    columns = {
-        "positives": before[:, 0], "negatives": before[:, 1], "effective": _effective(before),
-        "new_positives": added[:, 0], "new_negatives": added[:, 1],
-        "new_effective": _effective(before + added),
-    }  # fmt: skip
-    return NextImages(table, pl.DataFrame({"task": tasks, **columns}), notes)
+    columns: dict[str, Any] = {"task": tasks}
+    for prefix, of, counts in (("", before, before), ("new_", added, before + added)):
+        columns |= {f"{prefix}positives": of[:, 0], f"{prefix}negatives": of[:, 1]}
+        columns[f"{prefix}effective"] = _effective(counts)
+    return NextImages(table, pl.DataFrame(columns), notes)
 
 
 def _hard_marks(
