@@ -48,7 +48,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "repairing", "results"},
+    {"annotating", "calibrating", "collecting", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking", "intervening"},
