@@ -15,7 +15,6 @@ from nooch.work_folder import (
     check_space,
     held,
     key_of,
-    locked,
     remove_leftovers,
     stored,
     work_folder,
