@@ -48,7 +48,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "results"},
+    {"annotating", "calibrating", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking"},
