@@ -197,7 +197,7 @@ def _check_table(out: Path, overwrite: bool) -> None:
 
 
 def _write_table(out: Path, table: DataFrame) -> None:
-    from nooch.data.data_files import parquet_bytes
+    from nooch.data import csv_bytes, parquet_bytes
 
     csv = out.suffix.lower() == ".csv"
-    replace_file(out, table.write_csv().encode() if csv else parquet_bytes(table))
+    replace_file(out, csv_bytes(table) if csv else parquet_bytes(table))
