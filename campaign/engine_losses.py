@@ -1,0 +1,2 @@
+def lose_workers(*a):
+    raise NotImplementedError
