@@ -87,9 +87,15 @@ class Trial:
     random: Random
 
     def run(
-        self, prepare: Callable[[], None] | None = None, stop: int | None = None
+        self,
+        prepare: Callable[[], None] | None = None,
+        stop: int | None = None,
+        who: Callable[[int], list[int]] = lambda group: [-group],
     ) -> tuple[int, str]:
-        """Run the command; send its group a signal at a random moment. Returns its exit code."""
+        """Run the command; send a signal at a random moment, to all of its group or to ``who``.
+
+        Returns its exit code and what it said.
+        """
         self.figures.runs += 1
         errors = self.work.with_suffix(".err")
         with errors.open("wb") as file:
@@ -101,9 +107,10 @@ class Trial:
                 if stop is not None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(self.random.uniform(0, 1.05 * self.usual.seconds))
-                    if process.poll() is None:
-                        os.killpg(process.pid, stop)
-                        self.figures.disturbed += 1
+                    for one in who(process.pid) if process.poll() is None else ():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(one, stop)
+                            self.figures.disturbed += 1
                 code = process.wait(HANG)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -151,6 +158,23 @@ def _kill(trial: Trial) -> None:
             return
 
 
+def _kill_worker(trial: Trial) -> None:
+    """Kill one worker of an engine; the command ends all the same."""
+    if "--engine" in trial.words:
+        code, said = trial.run(stop=signal.SIGKILL, who=_worker)
+        trial.check(code, said, 0)
+
+
+def _worker(group: int) -> list[int]:
+    """A process of the group that the command itself did not start: a fork server did."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            parent, of_group = (entry / "stat").read_text().rpartition(")")[2].split()[1:3]
+            if int(of_group) == group and int(parent) != group and int(entry.name) != group:
+                return [int(entry.name)]
+    return []
+
+
 def _interrupt(trial: Trial) -> None:
     for _ in range(3):
         code, said = trial.run(stop=signal.SIGINT)
@@ -160,9 +184,9 @@ def _interrupt(trial: Trial) -> None:
 
 
 def _fill_disk(trial: Trial) -> None:
-    sizes = sorted(map(len, trial.usual.files.values()))
+    largest = max(map(len, trial.usual.files.values()))
     for _ in range(2):
-        limit = trial.random.randrange(sizes[-1] + 1)
+        limit = trial.random.randrange(largest + 1)
         code, said = trial.run(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         trial.figures.disturbed += 1
         trial.check(code, said, 0, 2)
@@ -190,21 +214,39 @@ def _forbid_writing(trial: Trial) -> None:
         trial.figures.note("has written to a folder that is read-only", trial.name)
 
 
+def _lose_power(trial: Trial) -> None:
+    """One of the states that a power loss can leave; what was called done is there."""
+    from power_loss import Losses, compiled
+
+    log, command = trial.work.with_suffix(".log"), " ".join(trial.words[3:])
+    library = compiled(trial.work.parent)
+    recorded = Losses.recorded(command, trial.work, library, log)
+    trial.figures.runs += 1
+    states = recorded.states()
+    state = trial.random.choice(states)
+    state.restore(trial.work)
+    trial.figures.disturbed += 1
+    if state is states[-1] and not trial.same():
+        trial.figures.lost += 1
+        trial.figures.note("LOST: it was called done", trial.name)
+    shutil.rmtree(log)
+
+
 DISTURBANCES: dict[str, Callable[[Trial], None]] = {
     "kills": _kill,
+    "killed workers": _kill_worker,
     "SIGINT": _interrupt,
     "full disk": _fill_disk,
     "read-only": _forbid_writing,
+    "power loss": _lose_power,
 }
 
 
-def disturb(
-    figures: Figures, name: str, world: World, work: Path, usual: Undisturbed, random: Random
-) -> None:
-    """One trial of a command; its folder is kept where something was lost."""
+def disturb(figures: Figures, name: str, world: World, usual: Undisturbed, random: Random) -> None:
+    """One trial of a command in a folder of its own, which is kept where something was lost."""
+    work = world.folder / f"{figures.name} {random.getrandbits(60)}".replace(" ", "-")
     trial = Trial(figures, name, world.place(work, name), work, usual, random)
-    lost = figures.lost
     DISTURBANCES[figures.name](trial)
     trial.finish()
-    if figures.lost == lost:
+    if not figures.lost:
         shutil.rmtree(work)

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mutations import MOST, minimal, mutated
 
@@ -44,13 +44,18 @@ _HEAD = 24
 
 
 def failure_of(target: Target, data: bytes) -> str | None:
-    """What a target raises that it must not, and where; None where all is well."""
+    """What a target raises that it must not, and where; None where all is well, "" where no file
+    could be made of the input.
+    """
     from fuzz_targets import Uninteresting
     from nooch.errors import NoochError
 
     try:
         target.read(data)
-    except (NoochError, Uninteresting):
+    except Uninteresting:
+        return ""
+    except (NoochError, MemoryError):
+        # the command line has a line for these
         return None
     except KeyboardInterrupt:
         raise
@@ -74,22 +79,18 @@ class Child:
         self.failures: dict[str, str] = {}
         with shared.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 0)
-        self.count = self.skipped = 0
+        self.count = self.runs = 0
 
     def run_one(self, data: bytes) -> None:
         """Read an input; note what must not be raised, with a short input for it."""
-        from fuzz_targets import Uninteresting
-
-        self.memory[: _HEAD + len(data)] = b"%12d%12d" % (self.count, len(data)) + data
-        self.count += 1
-        try:
-            found = failure_of(self.target, data)
-        except Uninteresting:
-            found = None
-        if found is not None and found not in self.failures:
+        self.memory[: _HEAD + len(data)] = b"%12d%12d" % (self.runs, len(data)) + data
+        found = failure_of(self.target, data)
+        self.count += found != ""
+        self.runs += 1
+        if found and found not in self.failures:
             short = minimal(data, lambda one: failure_of(self.target, one) == found)
             self.failures[found] = short.hex()
-        if self.count % 32 == 0 and time.monotonic() > self.deadline:
+        if self.runs % 32 == 0 and time.monotonic() > self.deadline:
             self.end()
 
     def end(self) -> NoReturn:
@@ -147,6 +148,11 @@ class Fuzzed:
     seconds: float = 0.0
     hangs: int = 0
     failures: dict[str, bytes] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """In words."""
+        rate, found = self.inputs / max(self.seconds, 0.1), ", ".join(self.failures) or "nothing"
+        return f"{self.name:22} {self.inputs:>9,} inputs, {rate:7,.0f}/s: {found}"
 
 
 def _watched(name: str, seconds: float, seed: int, work: Path) -> Fuzzed:
@@ -247,15 +253,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.one:
         _fuzz_one(given.one, given.seconds, given.seed, given.shared)
-    total: list[Any] = []
     for done in fuzz(given.seconds, given.seed, given.only):
-        total.append(done)
-        found = ", ".join(done.failures) or "nothing"
-        rate = done.inputs / max(done.seconds, 0.1)
-        print(f"{done.name:22} {done.inputs:>9,} inputs, {rate:7,.0f}/s: {found}", flush=True)
-    inputs, hangs = sum(d.inputs for d in total), sum(d.hangs for d in total)
-    failures = sum(len(d.failures) for d in total) - hangs
-    print(f"{inputs:,} inputs, {failures} failures, {hangs} hangs; seed {given.seed}")
+        print(done.line(), flush=True)
 
 
 if __name__ == "__main__":

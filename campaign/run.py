@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -23,17 +25,15 @@ sys.path.append(str(HERE.parent / "tests"))
 from attacks import attack  # noqa: E402 - tests are found from here on
 from chat_server import chatting  # noqa: E402
 from disturbances import DISTURBANCES, Figures, Undisturbed, disturb  # noqa: E402
-from engine_losses import lose_workers  # noqa: E402
 from fuzzing import fuzz  # noqa: E402
-from power_losses import lose_power  # noqa: E402
 from worlds import COMMANDS, World  # noqa: E402
 
 WORKERS = 2
 SHARES = {
-    "kills": 0.4, "SIGINT": 0.06, "full disk": 0.06, "read-only": 0.03, "engines": 0.05,
-    "power": 0.1, "fuzz": 0.3,
+    "kills": 0.4, "killed workers": 0.04, "SIGINT": 0.06, "full disk": 0.06, "read-only": 0.03,
+    "power loss": 0.1, "fuzz": 0.31,
 }  # fmt: skip
-"""Campaign -> its share of the time; attacks take what they take."""
+"""Campaign -> its share of the time; attacks and clusters take what they take."""
 HEAD = ("campaign", "runs or inputs", "disturbed", "tracebacks", "hangs", "lost", "other problems")
 
 
@@ -42,23 +42,20 @@ def disturbed(
 ) -> Figures:
     """Trials of all commands in turn until the time is over, in a few threads."""
     figures, deadline, lock = Figures(kind), time.monotonic() + seconds, threading.Lock()
-    numbers, names = count(), list(COMMANDS)
+    numbers, names = count(), list(usual)
 
-    def go_on(_: int) -> None:
-        while time.monotonic() < deadline:
-            with lock:
-                number = next(numbers)
-            if kind == "read-only" and number >= len(names):
-                # nothing is random here
+    def trials(_: int) -> None:
+        # without rights nothing is random: each command once
+        while (number := next(numbers)) < len(names) or kind != "read-only":
+            if time.monotonic() > deadline:
                 return
-            name = names[number % len(names)]
-            own, random = Figures(kind), Random(f"{seed} {kind} {number}")
-            disturb(own, name, world, world.folder / f"{kind}-{number}", usual[name], random)
+            name, own = names[number % len(names)], Figures(kind)
+            disturb(own, name, world, usual[name], Random(f"{seed} {kind} {number}"))
             with lock:
                 figures.add(own)
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(go_on, range(WORKERS)))
+        list(pool.map(trials, range(WORKERS)))
     return figures
 
 
@@ -66,9 +63,7 @@ def fuzzed(seconds: float, seed: int) -> Figures:
     """Fuzz all targets, with a line for each."""
     figures = Figures("fuzz")
     for done in fuzz(seconds, seed, workers=WORKERS):
-        print(
-            f"  {done.name:22} {done.inputs:>10,} inputs: {', '.join(done.failures) or 'nothing'}"
-        )
+        print(f"  {done.line()}", flush=True)
         figures.runs += done.inputs
         figures.hangs += done.hangs
         figures.tracebacks += len(done.failures) - done.hangs
@@ -76,28 +71,38 @@ def fuzzed(seconds: float, seed: int) -> Figures:
     return figures
 
 
+def clusters() -> Figures:
+    """Ray loses a node, Slurm requeues: their tests, where Ray and Slurm are there."""
+    figures, tests = Figures("Ray, Slurm"), HERE.parent / "tests"
+    files = [tests / "engines" / f"test_{name}.py" for name in ("cluster_engines", "slurm_engine")]
+    words = [sys.executable, "-m", "pytest", "-q", "-n0", *map(str, files)]
+    done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
+    found = re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
+    counts = {what: int(number) for number, what in found}
+    figures.runs, figures.disturbed = counts.get("passed", 0), counts.get("passed", 0)
+    for what in ("failed", "error", "skipped"):
+        if counts.get(what):
+            print(f"  Ray, Slurm: {counts[what]} {what}: {done.stdout.splitlines()[-1]}")
+    figures.lost = counts.get("failed", 0) + counts.get("error", 0)
+    return figures
+
+
 def campaigns(folder: Path, seconds: float, seed: int, only: list[str]) -> Iterator[Figures]:
     """The figures of each campaign."""
-    share = sum(SHARES.get(name, 0) for name in only) or 1
-    time_of = {name: seconds * SHARES.get(name, 0) / share for name in only}
-    if {*only} - {"fuzz", "attacks", "power"}:
+    total = sum(SHARES.get(name, 0) for name in only) or 1
+    time_of = {name: seconds * SHARES.get(name, 0) / total for name in only}
+    if chosen := [kind for kind in DISTURBANCES if kind in only]:
         with chatting() as server:
             world = World.make(folder / "world", server.url)
-            names = COMMANDS if {*only} & {*DISTURBANCES} else {}
-            usual = {name: Undisturbed.of(world, name, folder / "usual") for name in names}
-            for kind in DISTURBANCES:
-                if kind in only:
-                    yield disturbed(kind, time_of[kind], seed, world, usual)
-            if "engines" in only:
-                yield lose_workers(world, time_of["engines"], seed)
-    others: dict[str, Callable[[], Figures]] = {
-        "power": lambda: lose_power(folder, time_of["power"], seed),
-        "attacks": lambda: attack(folder / "attacks"),
-        "fuzz": lambda: fuzzed(time_of["fuzz"], seed),
-    }
-    for name, run in others.items():
-        if name in only:
-            yield run()
+            usual = {name: Undisturbed.of(world, name, folder / "usual") for name in COMMANDS}
+            for kind in chosen:
+                yield disturbed(kind, time_of[kind], seed, world, usual)
+    if "attacks" in only:
+        yield attack(folder / "attacks")
+    if "fuzz" in only:
+        yield fuzzed(time_of["fuzz"], seed)
+    if "clusters" in only:
+        yield clusters()
 
 
 def main() -> None:
@@ -105,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("SECONDS") or 3600))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 0))
-    names = [*SHARES, "attacks"]
+    names = [*SHARES, "attacks", "clusters"]
     parser.add_argument("--only", nargs="+", default=names, choices=names)
     given = parser.parse_args()
     started, done = time.monotonic(), []

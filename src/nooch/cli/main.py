@@ -174,7 +174,9 @@ def run() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - nobody sees a traceback: the report has it
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - panics of polars, too: the report has it
         sys.exit(report_failure(error))
 
 

@@ -1,2 +1,0 @@
-def lose_workers(*a):
-    raise NotImplementedError
