@@ -30,7 +30,7 @@ def weights_command(
 ) -> None:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
-    from nooch.data.data_files import parquet_bytes
+    from nooch.data import csv_bytes, parquet_bytes
     from nooch.training.sample_weights import sample_weights
 
     check_output_file(out, overwrite=overwrite)
@@ -43,7 +43,7 @@ def weights_command(
         criterion=CE(cues=shared.parse_cues(cues)),
         attribute=attribute,
     )
-    replace_file(out, weights.write_csv().encode() if kind == ".csv" else parquet_bytes(weights))
+    replace_file(out, csv_bytes(weights) if kind == ".csv" else parquet_bytes(weights))
     groups = weights.group_by("split", "label", "environment", "weight").len("images")
     shown = groups.sort("split", "label", "environment")
     if format is shared.Format.json:
