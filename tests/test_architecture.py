@@ -38,6 +38,7 @@ FLOORS = [
     {"report", "exports", "published", "download", "engines"},
     {
         "plot",
+        "callbacks",
         "importing",
         "finding",
         "predicting",
