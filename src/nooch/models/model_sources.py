@@ -1,4 +1,4 @@
-"""Sources of networks: hub id, folder, configuration, function; checked before torch is loaded."""
+"""Sources of networks: hub id, folder, configuration or function, checked without torch."""
 
 from __future__ import annotations
 
