@@ -39,6 +39,7 @@ FLOORS = [
     {"report", "exports", "published", "download", "engines"},
     {
         "plot",
+        "callbacks",
         "importing",
         "finding",
         "predicting",

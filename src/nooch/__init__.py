@@ -202,9 +202,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        # a module of functions, and not one of them
-        return importlib.import_module("nooch.plot")
+    if name in {"plot", "callbacks"}:
+        # modules of functions and classes, and not one of them
+        return importlib.import_module(f"nooch.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)
