@@ -1,7 +1,5 @@
 """An HTTP server on this machine that does what servers should not, and counts what it sends."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """One Chromium for all browser tests; they are skipped where there is none."""
 
-from __future__ import annotations
-
 import pytest
 from chromium import CHROMIUM, QUIET, watched_page
 

@@ -2,8 +2,6 @@
 paper's figures of images.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

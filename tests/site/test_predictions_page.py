@@ -2,8 +2,6 @@
 runs says.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Requests to a model on a server of OpenAI's protocol; each reply is kept as soon as it came."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

@@ -1,13 +1,11 @@
 """Inputs by name -> a plan, in any process -> trained jobs; an interrupted bench resumes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -83,7 +81,7 @@ class PlanSource:
         choose_device(device)
         return self.plan(device)
 
-    def absolute(self) -> PlanSource:
+    def absolute(self) -> Self:
         """The same for a process in another folder; names of shipped suites and hub ids stay."""
         backbone = self.backbone
         if backbone is not None:

@@ -1,13 +1,11 @@
 """Words that stand for classes in free text, and which classes a text mentions."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 
@@ -44,7 +42,7 @@ class Vocabulary:
         other: Sequence[str] = (),
         *,
         plurals: bool = False,
-    ) -> Vocabulary:
+    ) -> Self:
         """A vocabulary from the phrases of each class.
 
         Args:

@@ -1,7 +1,5 @@
 """The polars expression of a tree that ``phi.parse`` has allowed: one function per kind of node."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence

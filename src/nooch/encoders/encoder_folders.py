@@ -1,7 +1,5 @@
 """The folder of a sentence-transformers model, and whether it is safe to load."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Embeddings that were computed elsewhere: a file of image ids and vectors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A sentence-transformers model in memory: loading, precision, and how it can be run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Slurm, through submitit: jobs as arrays, in a folder that every node sees."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import re

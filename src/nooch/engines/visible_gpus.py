@@ -1,7 +1,5 @@
 """GPUs that this process may use, from the driver's programs and files: torch loads slowly."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Worker processes of this machine, one job each at a time: a kill loses only that job."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,9 +1,8 @@
 """Answers as predictions (yes is 1, no is 0), and the part of a suite that they are about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -120,7 +119,7 @@ class AskedSample:
         suite: Suite,
         runs: Sequence[Predictions],
         keys: Sequence[Key],
-    ) -> AskedSample:
+    ) -> Self:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too.
 
         Args:

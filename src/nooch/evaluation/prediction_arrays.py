@@ -1,7 +1,5 @@
 """Files of arrays -> predictions: NumPy, PyTorch and safetensors; nothing is unpickled."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

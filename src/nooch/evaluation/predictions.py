@@ -1,10 +1,8 @@
 """Predictions: one run's outputs for every image and task, checked, and matched with a suite."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -77,7 +75,7 @@ class Predictions:
         run: str = "predictions",
         method: str | None = None,
         seed: int | None = None,
-    ) -> Predictions:
+    ) -> Self:
         """Predictions from NumPy arrays, torch tensors on any device, or what NumPy can read.
 
         Args:
@@ -123,7 +121,7 @@ class Predictions:
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
                 )
 
-    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Predictions:
+    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Self:
         """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
         rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
         at = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))

@@ -1,7 +1,5 @@
 """Conditions on scores, such as ``auc@hard[ce,car]<0.85``: what a pipeline fails on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Everything is written atomically and carries the licenses of the data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Names of criteria and tasks in file names."""
 
-from __future__ import annotations
-
 import re
 
 from nooch.errors import ParameterError

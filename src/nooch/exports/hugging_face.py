@@ -1,7 +1,5 @@
 """A folder that ``datasets.load_dataset`` reads: Parquet files, a card, Croissant metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

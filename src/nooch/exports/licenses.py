@@ -1,7 +1,5 @@
 """Licenses of the data behind an export: recorded ones and those that the user states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

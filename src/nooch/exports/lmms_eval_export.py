@@ -1,7 +1,5 @@
 """Yes/no questions as a task of lmms-eval."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

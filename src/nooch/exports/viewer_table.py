@@ -1,7 +1,5 @@
 """One long table for other viewers: image path, task, subset, support, and losses of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Refuse challenge sets for which most of the images were not annotated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

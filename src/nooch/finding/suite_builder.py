@@ -7,15 +7,13 @@ written, so that an interrupted find resumes where it stopped. Both give the sam
 however a dataset is divided.
 """
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +142,7 @@ class _Work:
     map: Map
     progress: Progress
 
-    def reading(self, criteria: Iterable[Any]) -> _Work:
+    def reading(self, criteria: Iterable[Any]) -> Self:
         """With what criteria read in memory, or the parts of the dataset as they are.
 
         Raises ParameterError for an embedding that the dataset lacks.

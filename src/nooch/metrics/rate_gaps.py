@@ -1,7 +1,5 @@
 """Stratified differences of two rates: Mantel-Haenszel weights, Newcombe's interval, exact test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 

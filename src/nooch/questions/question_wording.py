@@ -1,7 +1,5 @@
 """A template and a class name -> a yes/no question."""
 
-from __future__ import annotations
-
 import re
 from string import Formatter
 

@@ -1,12 +1,11 @@
 """Where the image files lie below a folder, without ever leaving it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 import polars as pl
 
@@ -54,7 +53,7 @@ class ImageIndex:
             self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
 
     @classmethod
-    def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
+    def of(cls, data: Dataset, images: str | Path | None, option: str) -> Self:
         """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
         Raises InputError: neither, or no such folder.
         """

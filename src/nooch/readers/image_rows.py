@@ -3,8 +3,6 @@
 ``summed`` adds up areas of the same image and class the same way whatever else is read.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

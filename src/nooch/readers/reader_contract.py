@@ -3,8 +3,6 @@
 ``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
 """
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import os

@@ -1,10 +1,9 @@
 """Runs or collected scores -> results: each method's chosen setting, over seeds and over tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -103,7 +102,7 @@ class Results:
 
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
-    ) -> Results:
+    ) -> Self:
         """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
         task or method without results.
         """

@@ -1,7 +1,5 @@
 """Suites -> the paper's tables of challenge sets: counts of hard images, and gist thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Predictions for all classes -> losses by class, and the suite of the most misleading tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Named colors of objects, for captions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """One image of a world: sampled, then painted, from a random stream of (seed, image) alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,12 +1,10 @@
 """How well criteria find what is truly out of context: challenge sets of scenes against truth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -157,7 +155,7 @@ class _ScoredSet:
     against: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> _ScoredSet:
+    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> Self:
         """Align the truth with the set's images."""
         images = pl.DataFrame({"image_id": challenge.image_ids})
         problem = "" if images["image_id"].dtype == pl.Int64 else _TEXT_IDS

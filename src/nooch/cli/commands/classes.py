@@ -2,8 +2,6 @@
 loses, and the tasks that follow.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets, with their data."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

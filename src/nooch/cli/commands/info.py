@@ -1,7 +1,5 @@
 """``nooch info``, ``show``, ``explain`` and ``verify``."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

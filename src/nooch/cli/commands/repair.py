@@ -1,7 +1,5 @@
 """``nooch weights``: what follows from the context that misleads a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from typer import Option

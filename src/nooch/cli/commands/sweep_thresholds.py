@@ -1,7 +1,5 @@
 """``nooch sweep-thresholds`` and ``calibrate``: what other thresholds give."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parsed COCO files -> Dataset: things, stuff (or its pixel maps) and captions by image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
