@@ -1,7 +1,5 @@
 """Resources of this machine: CPUs, threads, processes, the environment."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """YAML files of settings and maps: read safely, with one kind of error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

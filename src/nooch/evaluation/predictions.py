@@ -15,16 +15,9 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
-    "SCALES",
-    "Aligned",
-    "Predictions",
-    "check_tasks",
-    "check_unique",
-    "check_values",
-    "float_array",
-    "one_each",
-    "positions",
-]
+    "SCALES", "Aligned", "Predictions", "check_tasks", "check_unique", "check_values",
+    "float_array", "one_each", "positions",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

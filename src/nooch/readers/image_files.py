@@ -13,15 +13,9 @@ from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = [
-    "ENDING_PATTERN",
-    "IMAGE_ENDINGS",
-    "ImageIndex",
-    "files_of",
-    "ids_in_names",
-    "image_paths",
-    "list_images",
-    "numbers_in_names",
-]
+    "ENDING_PATTERN", "IMAGE_ENDINGS", "ImageIndex", "files_of", "ids_in_names", "image_paths",
+    "list_images", "numbers_in_names",
+]  # fmt: skip
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 ENDING_PATTERN = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"

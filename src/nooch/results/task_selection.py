@@ -1,6 +1,5 @@
 """Predictions for all classes -> losses by class, and the suite of the most misleading tasks."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +62,7 @@ def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
 
 
 def chosen_suite(
-    suite: Suite,
-    losses: pl.DataFrame,
-    *,
-    criterion: str = "ce",
-    n: int = 12,
-    min_hard: int = 50,
-    similar: Sequence[Sequence[str]] = (),
-    overlap: float | None = None,
+    suite: Suite, losses: pl.DataFrame, *, criterion: str = "ce", **rule: Any
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
@@ -82,13 +74,5 @@ def chosen_suite(
         task: {cue: max(strength or 0.0, 0.0) for cue, strength in of_task}
         for task, of_task in suite.header.criteria[name].cues.items()
     }
-    ranking = select_tasks(
-        losses,
-        criterion=criterion,
-        n=n,
-        min_hard=min_hard,
-        similar=similar,
-        cues=cues,
-        overlap=overlap,
-    )
+    ranking = select_tasks(losses, criterion=criterion, cues=cues, **rule)
     return suite.only(ranking.filter("chosen")["task"].to_list()), ranking

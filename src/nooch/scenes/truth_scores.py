@@ -20,13 +20,8 @@ from nooch.metrics import auc
 from nooch.report import write_file
 
 __all__ = [
-    "AVERAGE",
-    "TruthScores",
-    "check_truth_output",
-    "find_score",
-    "load_truth",
-    "save_truth_scores",
-]
+    "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",
+]  # fmt: skip
 
 AVERAGE = "average"
 """The task under which the unweighted mean over tasks is listed."""

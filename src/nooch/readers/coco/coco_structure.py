@@ -15,26 +15,10 @@ from nooch.limits import MOST_AREA
 from nooch.readers.coco.coco_masks import mask_area
 
 __all__ = [
-    "DECODE_ERRORS",
-    "STRUCTURE",
-    "Annotation",
-    "Caption",
-    "Captions",
-    "Image",
-    "Instances",
-    "ParsedFile",
-    "annotation_columns",
-    "caption_columns",
-    "captions_of",
-    "categories_of",
-    "checked_images",
-    "decode",
-    "fill_areas",
-    "image_columns",
-    "instances_of",
-    "look_up",
-    "refused",
-]
+    "DECODE_ERRORS", "STRUCTURE", "Annotation", "Caption", "Captions", "Image", "Instances",
+    "ParsedFile", "annotation_columns", "caption_columns", "captions_of", "categories_of",
+    "checked_images", "decode", "fill_areas", "image_columns", "instances_of", "look_up", "refused",
+]  # fmt: skip
 
 T = TypeVar("T")
 
