@@ -27,6 +27,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # rooms from the bottom up; a room may import those of lower floors and itself, nothing beside it
 FLOORS = [
     {"english", "errors", "limits", "resources", "version"},
+    {"disk"},
     {"display", "files", "import_string", "plans", "shared_types", "yaml_files"},
     {"work_folder"},
     {"data"},
@@ -47,7 +48,7 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "results"},
+    {"annotating", "calibrating", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
     {"auditing", "checking"},

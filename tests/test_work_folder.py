@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from refusals import fails
 
+from nooch.disk import locked
 from nooch.errors import InputError, OutputError
 from nooch.work_folder import (
     check_space,
     held,
     key_of,
-    locked,
     remove_leftovers,
     stored,
     work_folder,

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
+    from nooch.models.preprocessing import Preprocessing
     from nooch.models.task_maps import read_task_map
     from nooch.plans import SplitPlan
     from nooch.predicting.network_predictions import find_images, predict, save_predictions
@@ -81,6 +82,8 @@ if TYPE_CHECKING:
     from nooch.readers.table_layouts import LongTable, TableOfImages
     from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
     from nooch.readers.table_reading import TableReading
+    from nooch.repairing.repair import RepairOptions, repair
+    from nooch.repairing.repair_verdicts import Repaired
     from nooch.report import save_scores
     from nooch.report.sweep_files import save_sweep
     from nooch.results.paper_statements import judge_statements
@@ -139,6 +142,7 @@ _NAMES = {
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
     "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
+    "nooch.models.preprocessing": "Preprocessing",
     "nooch.models.model_kinds": "load_task_model",
     "nooch.models.task_maps": "read_task_map",
     "nooch.plans": "SplitPlan",
@@ -151,6 +155,8 @@ _NAMES = {
     "nooch.readers.table_layouts": "LongTable TableOfImages",
     "nooch.readers.table_reader": "Columns read_long_table read_table_of_images",
     "nooch.readers.table_reading": "TableReading",
+    "nooch.repairing.repair": "RepairOptions repair",
+    "nooch.repairing.repair_verdicts": "Repaired",
     "nooch.report": "save_scores",
     "nooch.report.sweep_files": "save_sweep",
     "nooch.results.paper_statements": "judge_statements",
@@ -172,21 +178,21 @@ __all__ = [
     "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler", "EvaluateOptions",
     "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
     "Method", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
-    "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions",
-    "TableOfImages", "TableReading", "WaterbirdsOptions", "__version__", "ask", "attribute_table",
-    "audit", "bench", "build_pixels", "calibrate", "check", "collect", "contact_sheet",
-    "cue_findings", "divide", "embed", "engine", "environments", "evaluate", "explain", "export",
-    "extract_features", "figure_data", "find", "find_images", "find_score", "find_slices",
-    "import_dataset", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
-    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
-    "published_suite", "read_boxes", "read_calibration", "read_coco", "read_config",
-    "read_label_maps", "read_labels", "read_long_table", "read_published", "read_results",
-    "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds", "sample_weights",
-    "save_dataset", "save_figures", "save_gallery", "save_predictions", "save_scores", "save_suite",
-    "save_sweep", "score_captions", "score_waterbirds", "suite_thresholds", "summary",
-    "sweep_losses", "sweep_thresholds", "torch_dataset", "verify", "waterbirds_table",
-    "with_attributes", "with_split", "write_report",
+    "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources",
+    "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
+    "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
+    "calibrate", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine",
+    "environments", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
+    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
+    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
+    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",
+    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
+    "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",
+    "read_waterbirds", "repair", "sample_weights", "save_dataset", "save_figures", "save_gallery",
+    "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
+    "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
+    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

@@ -6,21 +6,18 @@ Needs only Python, but for addresses, which need fsspec and universal-pathlib.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import os
 import re
 import shutil
-import socket
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nooch.disk import exchange, locked, make_folder, sync, sync_tree
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
-from nooch.resources import is_alive
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -40,9 +37,6 @@ DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
 SWEEP_MARKER = "sweep.json"
 """The files that mark folders of nooch; each is written last."""
-
-_SYNCING = 16
-"""Files that are synced at once."""
 
 _PAUSES = (0.5, 1.0)
 """Seconds before a transfer that failed is tried again."""
@@ -210,7 +204,9 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
     """
     path = local_path(folder).absolute()
     with contextlib.suppress(OSError):
-        _clear_orphans(path)
+        if any(left.exists() for left in _temporary(path)):
+            with _held(path):
+                _clear_leftovers(path)
     _check_free(path, overwrite, marker)
     return path
 
@@ -261,21 +257,27 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
 
-    It is next to the final one, with the process id in its name: the next process removes what a
-    killed one left.
+    It is ``.NAME.partial`` next to the final one, and a lock is held on the name: the next process
+    that gets the lock, on whichever machine, removes what a killed one left. All content is on the
+    disk before the folder gets its name. An old and a new folder exchange their names in one step;
+    where the system has none for that, the old one is ``.NAME.old`` for a moment, and the next
+    process gives it its name back.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
-    partial = partial_of(path)
-    try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.mkdir()
-            yield partial
-            # another process may have written there meanwhile
-            _check_free(path, overwrite, marker)
-            _install(partial, path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    partial, old = _temporary(path)
+    with writing(path):
+        make_folder(path.parent)
+    with _held(path):
+        _clear_leftovers(path)
+        try:
+            with writing(path):
+                partial.mkdir()
+                yield partial
+                # a process without the lock may have written there meanwhile
+                _check_free(path, overwrite, marker)
+                _install(partial, path, old)
+        finally:
+            _remove(partial)
 
 
 RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
@@ -305,48 +307,51 @@ def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\[errno (\d+)\]")
 
 
-def _install(partial: Path, path: Path) -> None:
+def _install(partial: Path, path: Path, old: Path) -> None:
     """Give the finished folder its name; a folder that was there is kept until that has worked."""
-    # one at a time, thousands of small files would take longer to sync than to write
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_SYNCING) as pool:
-        deque(pool.map(_sync, (file for file in partial.rglob("*") if file.is_file())), maxlen=0)
-    old = path.with_name(partial.name + "-old")
-    try:
-        if path.exists():
-            path.rename(old)
-        partial.rename(path)
-    except BaseException:
-        # a signal, too, may come between the two
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
+    sync_tree(partial)
+    if not path.exists() or not exchange(partial, path):
+        try:
+            if path.exists():
+                path.rename(old)
+            partial.rename(path)
+        except BaseException:
+            # a signal, too, may come between the two
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
+    sync(path.parent)
     _remove(old)
 
 
-def _sync(file: Path) -> None:
-    with file.open("rb") as handle:
-        os.fsync(handle.fileno())
+def _temporary(path: Path) -> tuple[Path, Path]:
+    """Names of a folder that is being written, and of one that is being replaced."""
+    return path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
 
 
-def _prefix(path: Path) -> str:
-    """Prefix of the names of temporary folders of ``path``; the process id follows."""
-    return f".{path.name}.partial-{socket.gethostname()}-"
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold the name of a folder. Raises OutputError where another process does."""
+    lock = path.with_name(f".{path.name}.lock")
+    with locked(lock, "writing there", path):
+        try:
+            yield
+        finally:
+            # while it is locked: afterwards it may be another process's
+            with contextlib.suppress(OSError):
+                lock.unlink()
 
 
-def _clear_orphans(path: Path) -> None:
-    """Remove leftovers of killed processes; a folder being replaced gets its name back."""
-    prefix = _prefix(path)
-    for entry in path.parent.glob(f"{glob.escape(prefix)}*"):
-        pid = entry.name.removeprefix(prefix).removesuffix("-old")
-        # in containers every run may have the same id: what carries ours was left by an earlier one
-        if not pid.isdigit() or (int(pid) != os.getpid() and is_alive(int(pid))):
-            continue
-        if entry.name.endswith("-old") and not path.exists():
-            entry.rename(path)
-        else:
-            _remove(entry)
+def _clear_leftovers(path: Path) -> None:
+    """Remove what a killed process left; a folder that was being replaced gets its name back.
+
+    The name is held.
+    """
+    partial, old = _temporary(path)
+    if old.exists() and not path.exists():
+        old.rename(path)
+    _remove(old)
+    _remove(partial)
 
 
 def _remove(folder: Path) -> None:
@@ -357,17 +362,22 @@ def _remove(folder: Path) -> None:
 
 
 def partial_of(path: Path) -> Path:
-    """The temporary name for a file or folder; no other process of any machine has it."""
-    return path.with_name(f"{_prefix(path)}{os.getpid()}")
+    """A temporary name for a file; no other process of any machine has it."""
+    return path.with_name(f".{path.name}.partial-{os.urandom(8).hex()}")
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the temporary name of a file, which gets its own name when the block ends."""
+    """Yield the temporary name of a file, which gets its own name when the block ends.
+
+    The content is on the disk before that, and the name afterwards.
+    """
     partial = partial_of(path)
     try:
         yield partial
+        sync(partial)
         partial.replace(path)
+        sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 

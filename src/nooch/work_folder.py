@@ -18,11 +18,12 @@ from typing import Any, TypeVar, get_origin
 import msgspec
 from blake3 import blake3
 
+from nooch.disk import locked, make_folder
 from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.files import replace_file
 
 __all__ = [
-    "check_space", "held", "key_of", "locked", "remove_folder", "remove_leftovers", "size_in_words",
+    "check_space", "held", "key_of", "remove_folder", "remove_leftovers", "size_in_words",
     "stored", "work_folder",
 ]  # fmt: skip
 
@@ -49,39 +50,6 @@ def work_folder(target: Path, what: str, content: Any) -> Path:
 
 
 @contextlib.contextmanager
-def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[None]:
-    """Hold a lock file; a process that is killed releases it.
-
-    Args:
-        file: the lock; its folder exists. It stays.
-        doing: for the error, such as ``finding this suite``.
-        where: for the error, what is locked.
-        remedy: for the error.
-
-    Raises:
-        OutputError: another process holds it, or it cannot be made.
-    """
-    # not needed by workers, whose start it would delay
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(file)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
-    except (OSError, NotImplementedError) as error:
-        raise OutputError(
-            f"cannot be locked: {error}",
-            where=where,
-            remedy="choose a folder that can be written, or another disk",
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextlib.contextmanager
 def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterator[None]:
     """Make a work folder if it is missing, and hold it: two processes never do the same work.
 
@@ -99,7 +67,7 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
     made = [parent for parent in folder.parents if not parent.exists()]
     lock = folder.with_name(f"{folder.name}.lock")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
     try:

@@ -127,6 +127,22 @@ def test_trained_networks_are_kept_where_asked(world, run_cli, tmp_path):
     assert (header.outputs, network.n_outputs) == (["car"], 1)
 
 
+def test_a_custom_backbone_is_named_again_to_predict(world, run_cli, tmp_path):
+    own = "--backbone own_networks:network"
+    run_cli(bench(world, "runs", own, methods="[erm]", seeds="[0]", keep_weights="true")).ok()
+    (folder,) = (tmp_path / "runs" / "jobs").iterdir()
+    command = f"predict {world / 'suite'} --dataset {world / 'dataset'} --device cpu --model"
+    failed = run_cli(f"{command} {folder / 'weights'} --out p.parquet")
+    assert failed.code == 2
+    assert f"give {own}" in failed.err
+    assert "1 task x 120 images" in run_cli(f"{command} {folder / 'weights'} --out p.csv {own}").out
+    trained = pl.read_parquet(folder / "predictions.parquet").filter(pl.col("split") != "train")
+    both = trained.join(pl.read_csv(tmp_path / "p.csv"), on="image_id")
+    assert (both["logit"] - both["logit_right"]).abs().max() < 1e-4
+    wrong = run_cli(f"{command} {world} --out q.csv {own}")
+    assert "--backbone is for networks that nooch trained" in wrong.err
+
+
 def test_appendix_a(world, run_cli, tmp_path):
     settings = {
         "methods": "[erm]",

@@ -6,9 +6,6 @@ import json
 import math
 import os
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -313,6 +310,8 @@ INTERRUPTIONS = [OSError(5, "Input/output error"), SystemExit(143), KeyboardInte
 @pytest.mark.parametrize("moved", [0, 1])
 def test_an_interrupted_renaming_keeps_the_old_folder(saved, monkeypatch, error, moved):
     rename, calls = Path.rename, []
+    # as on a system on which two folders cannot exchange names
+    monkeypatch.setattr("nooch.files.exchange", lambda *_: False)
 
     def interrupt(self, target):
         calls.append(target)
@@ -430,54 +429,42 @@ def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
     assert _left(tmp_path) == ["x"]
 
 
-def _dead():
-    """The id of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def _partial(folder, name, pid, suffix=""):
-    partial = folder / f".{name}.partial-{socket.gethostname()}-{pid}{suffix}"
-    partial.mkdir()
-    (partial / "half").touch()
-    return partial
+def _leftover(folder, name, kind):
+    left = folder / f".{name}.{kind}"
+    left.mkdir()
+    (left / "half").touch()
+    return left
 
 
 @pytest.mark.parametrize("name", ["data", "da[t]a", "d*"])
 def test_what_killed_processes_left_is_removed(tmp_path, name):
-    ours = [_partial(tmp_path, name, pid) for pid in (_dead(), os.getpid())]
-    running = _partial(tmp_path, name, os.getppid())
-    others = [_partial(tmp_path, "else", _dead()), _partial(tmp_path, name, "7x")]
-    elsewhere = tmp_path / f".{name}.partial-anotherhost-1"
-    elsewhere.mkdir()
+    # whichever machine or container it was left by: the lock is free
+    _leftover(tmp_path, name, "partial")
+    other = _leftover(tmp_path, "else", "partial")
+    (tmp_path / f".{name}.lock").touch()
     save_dataset(_data(), tmp_path / name)
-    assert not any(folder.exists() for folder in ours)
-    assert all(folder.exists() for folder in (running, elsewhere, *others))
     assert len(load_dataset(tmp_path / name)) == 3
+    assert _left(tmp_path) == sorted([name, other.name])
 
 
-def test_a_process_of_another_user_is_running(tmp_path, monkeypatch):
-    folder = _partial(tmp_path, "data", 999999)
-
-    def refuse(*_):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("nooch.files.os.kill", refuse)
-    save_dataset(_data(), tmp_path / "data")
-    assert folder.exists()
+def test_what_another_process_is_writing_is_left_to_it(tmp_path):
+    with atomic_folder(tmp_path / "data") as partial:
+        check_output(tmp_path / "data")
+        words = "another process is writing there", "wait for it"
+        _no_output(lambda: save_dataset(_data(), tmp_path / "data"), *words)
+        assert partial.is_dir()
+    assert _left(tmp_path) == ["data"]
 
 
 def test_a_kill_while_folders_change_names_loses_nothing(saved, tmp_path):
-    # the old folder had been moved aside, the new one not yet put in its place
-    pid = _dead()
-    saved.rename(tmp_path / f".data.partial-{socket.gethostname()}-{pid}-old")
-    _partial(tmp_path, "data", pid)
+    # where two folders cannot exchange names: the old one moved aside, the new one not in its place
+    saved.rename(tmp_path / ".data.old")
+    _leftover(tmp_path, "data", "partial")
     _no_output(lambda: check_output(saved), "exists already")
     _same(load_dataset(saved), _data())
     assert _left(tmp_path) == ["data"]
     # moved aside and replaced: the old one is what is left over
-    _partial(tmp_path, "data", pid, "-old")
+    _leftover(tmp_path, "data", "old")
     check_output(saved, overwrite=True, marker="dataset.json")
     assert _left(tmp_path) == ["data"]
 

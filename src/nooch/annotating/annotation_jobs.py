@@ -20,7 +20,7 @@ from nooch.models.image_decoding import choose_codec, decode_images
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.segmenters import MODEL_FILE, load_onnx_segmenter, load_segmenter
 from nooch.readers.image_opening import UNREADABLE, opened_image
-from nooch.readers.image_rows import batch_file
+from nooch.readers.image_rows import write_batch
 from nooch.readers.reader_contract import NumberedJob
 from nooch.resources import usable_cpus
 
@@ -94,7 +94,7 @@ class AnnotationJob(NumberedJob):
             remedy = "fix them, or leave such images out (`skip_broken`); finished work is kept"
             raise NoochError(problem, remedy=remedy)
         table = self.listed.drop("file").hstack(pl.DataFrame(rows, schema=_SCHEMA))
-        table.write_parquet(batch_file(self.folder, self.number))
+        write_batch(table, self.folder, self.number)
         return table.height
 
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:

@@ -137,7 +137,7 @@ def plan_finetune(
         data: the dataset that the suite was found in.
         suite: its tasks are trained.
         pixels: the dataset's pixel cache.
-        backbone: hub id, folder, or ``config:NAME`` for random weights.
+        backbone: as ``load_backbone`` takes it.
         config: the grid, read with mode ``finetune``.
         device: where it is computed.
 

@@ -23,7 +23,7 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place
 from nooch.metrics import constant_nll, nll
 from nooch.models.devices import choose_device, require_packages
-from nooch.models.model_sources import DEFAULT
+from nooch.models.model_sources import DEFAULT, is_custom
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, Progress, no_progress
 from nooch.training.jobs import ProbeSettings
@@ -47,7 +47,7 @@ class PlanSource:
         features: folder of features; heads are trained on them.
         embedding: an embedding of the dataset, likewise.
         pixels: folder of pixels; whole networks are fine-tuned.
-        backbone: of fine-tuning: hub id, folder, or ``config:NAME``.
+        backbone: of fine-tuning: as ``load_backbone`` takes it.
     """
 
     dataset: Place
@@ -84,7 +84,7 @@ class PlanSource:
     def absolute(self) -> Self:
         """The same for a process in another folder; names of shipped suites and hub ids stay."""
         backbone = self.backbone
-        if backbone is not None:
+        if backbone is not None and not is_custom(backbone):
             kind, sign, name = backbone.rpartition(":")
             backbone = f"{kind}{sign}{Path(name).absolute() if Path(name).exists() else name}"
         return replace(

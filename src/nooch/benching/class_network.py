@@ -72,7 +72,7 @@ def train_classes(
     Args:
         data: with the splits train, valid and test.
         pixels: the dataset's pixel cache.
-        backbone: hub id, folder, or ``config:NAME``.
+        backbone: as ``load_backbone`` takes it.
         out: folder to write.
         options: classes, settings, seed and device.
         overwrite: replace a folder of this kind.

@@ -9,7 +9,6 @@ verifies those blocks and makes the others only.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +21,9 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.data import Dataset, encode_header
+from nooch.disk import sync
 from nooch.errors import NoochError
-from nooch.files import atomic_folder, check_output, sha256_of, writing
+from nooch.files import atomic_folder, check_output, replace_file, sha256_of, writing
 from nooch.version import __version__
 from nooch.work_folder import check_space, held, remove_folder
 
@@ -151,8 +151,7 @@ def making(
             problem = f"{len(unfinished.todo)} blocks are missing"
             raise NoochError(problem, where=path, remedy="run again")
         # on disk before it moves: afterwards a kill would cost all of it
-        with unfinished.array.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync(unfinished.array)
         with atomic_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
             data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
             unfinished.array.replace(partial / kind.array)
@@ -181,7 +180,8 @@ def _begin(work: Path, kind: ArrayKind, plan: dict[str, Any]) -> Unfinished:
             file.unlink(missing_ok=True)
         check_space(work.parent, int(np.prod(shape)) * dtype.itemsize, "the array")
         np.lib.format.open_memmap(array, mode="w+", dtype=dtype, shape=shape)
-        noted.write_text(json.dumps(plan))
+        sync(array)
+        replace_file(noted, json.dumps(plan).encode())
     mapped: np.memmap[Any, Any] = np.lib.format.open_memmap(array, mode="r")
     unfinished = Unfinished(work, array, shape, dtype, plan["block"], int(mapped.offset))
     for number, digest in _recorded(blocks):
@@ -199,7 +199,7 @@ def _same(noted: Path, plan: dict[str, Any]) -> bool:
 
 def _recorded(file: Path) -> Iterator[tuple[int, str]]:
     """Blocks that were noted; a line that a kill cut short is none."""
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
+    for line in file.read_bytes().splitlines() if file.is_file() else []:
         try:
             number, digest = json.loads(line)
         except ValueError:

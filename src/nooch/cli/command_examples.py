@@ -39,6 +39,7 @@ slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out sli
 pixels: data --out pixels | data --size 224 --images photos --out pixels
 features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features
 weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
+repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
 bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
 status: runs | suite --format json
 collect: runs suite --out scores | runs suite --rule worst-hard,mean --out scores

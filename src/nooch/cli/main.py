@@ -60,8 +60,8 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
-        bench.status_command, bench.collect_command, repair.weights_command,
-        classes.classes_command,
+        bench.status_command, bench.collect_command, repair.repair_command,
+        repair.weights_command, classes.classes_command,
     ),
     "See": (
         report.report_command, figure.gallery_command, figure.figure_command,

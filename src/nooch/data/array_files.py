@@ -10,8 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.disk import make_folder
 from nooch.errors import FormatError, InputError, ParameterError
-from nooch.files import Place
+from nooch.files import Place, replacing
 
 __all__ = [
     "UNREADABLE_ARRAY", "check_embedding_name", "embedding_precision", "load_embedding",
@@ -91,10 +92,9 @@ def save_embedding(
     """Write an embedding, or a part of one; return its file. Raises OSError where that fails."""
     check_embedding_name(name)
     path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    write_array(partial, values)
-    partial.replace(path)
+    make_folder(path.parent)
+    with replacing(path) as partial:
+        write_array(partial, values)
     return path
 
 

@@ -35,8 +35,9 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
+from nooch.disk import make_folder
 from nooch.errors import InputError, ParameterError
-from nooch.files import DATASET_MARKER, atomic_folder, replace_file
+from nooch.files import DATASET_MARKER, atomic_folder, replace_file, replacing
 from nooch.version import __version__
 
 __all__ = [
@@ -166,8 +167,12 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
 def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, of: int) -> Path:
     """Write a table of part ``number`` of ``of``, and return its file."""
     file = folder / (f"{kind}/{_name(number)}.parquet" if of > 1 else f"{kind}.parquet")
-    file.parent.mkdir(exist_ok=True)
-    table.write_parquet(file, compression="zstd" if kind == "captions" and of == 1 else "lz4")
+    make_folder(file.parent)
+    # as a new file: a dataset that was just imported may share the one that is here
+    with replacing(file) as partial:
+        table.write_parquet(
+            partial, compression="zstd" if kind == "captions" and of == 1 else "lz4"
+        )
     return file
 
 
@@ -208,7 +213,7 @@ def seal_dataset(
         files={name: files[name] for name in sorted(files, key=Path)},
         kinds=records[0].kinds,
     )
-    (folder / DATASET_MARKER).write_bytes(encode_header(header))
+    replace_file(folder / DATASET_MARKER, encode_header(header))
     return header
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from nooch.disk import locked
 from nooch.download.catalogue import Remote
 from nooch.errors import OutputError
 from nooch.files import replace_file
-from nooch.work_folder import locked
 
 __all__ = ["is_unpacked", "note_unpacked", "only_process", "prepared"]
 

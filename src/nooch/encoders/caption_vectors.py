@@ -14,7 +14,7 @@ from nooch.data import Dataset
 from nooch.data.array_files import read_array, write_array
 from nooch.encoders.encoder_contract import Encoder
 from nooch.errors import InputError, UndefinedError
-from nooch.files import writing
+from nooch.files import replacing, writing
 from nooch.shared_types import StepProgress, no_progress
 
 __all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
@@ -122,9 +122,8 @@ def _part(
     with writing(keep):
         keep.mkdir(parents=True, exist_ok=True)
         # under another name while it is written: a kill leaves no incomplete part
-        partial = file.with_suffix(".partial")
-        write_array(partial, vectors)
-        partial.replace(file)
+        with replacing(file) as partial:
+            write_array(partial, vectors)
     return vectors
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.array_files import check_embedding_name, read_array, write_array
 from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
+from nooch.disk import make_folder, sync
 from nooch.encoders import (
     Encoder,
     caption_means,
@@ -33,7 +34,7 @@ from nooch.encoders import (
     open_embedding,
 )
 from nooch.errors import InputError, OutputError, ParameterError
-from nooch.files import RESUME, Place, partial_of, writing
+from nooch.files import RESUME, Place, replacing, writing
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
@@ -244,9 +245,8 @@ class _EmbeddingFiles:
     def write(self, number: int, values: NDArray[Any]) -> None:
         """Store a part: a file that exists is complete."""
         file = self.done(list(self.rows)[number])
-        partial = self.keep / partial_of(file).name
-        write_array(partial, values)
-        partial.replace(file)
+        with replacing(file) as partial:
+            write_array(partial, values)
 
     def finish(self) -> None:
         """Put the parts in their place and list them, if they fit the images and each other."""
@@ -264,8 +264,10 @@ class _EmbeddingFiles:
             # unlisted for a moment, so that it is never listed with the files of another one
             add_embedding_files(self.folder, self.label, {})
         for file in self.rows:
-            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            make_folder((self.folder / file).parent)
             self.done(file).replace(self.folder / file)
+        # where they are, before they are listed there
+        sync((self.folder / file).parent)
         records = {file.as_posix(): file_record(self.folder / file) for file in self.rows}
         add_embedding_files(self.folder, self.label, records)
         shutil.rmtree(self.keep, ignore_errors=True)
@@ -311,7 +313,7 @@ def _encode(
         _captions(files.data)
     for number in empty:
         # only now the length of vectors is known
-        width = read_array(next((files.keep / "parts").iterdir()), mapped=True).shape[1]
+        width = read_array(next((files.keep / "parts").glob("*.npy")), mapped=True).shape[1]
         files.write(number, np.full((list(files.rows.values())[number], width), np.nan, np.float32))
 
 
@@ -358,9 +360,9 @@ def _encoded_together(files: _EmbeddingFiles, chosen: Encoder) -> Path:
     if not file.is_file():
         texts = _captions(files.data)
         texts.to_frame("caption").write_parquet(table)
-        partial = file.with_suffix(".partial")
-        write_array(partial, encode_texts(chosen, texts.to_list()))
-        partial.replace(file)
+        sync(table)
+        with replacing(file) as partial:
+            write_array(partial, encode_texts(chosen, texts.to_list()))
     return table
 
 

@@ -21,7 +21,7 @@ from nooch.challenge import ChallengeSet
 from nooch.challenge.suite import SetRecord
 from nooch.criteria import MarkFitted, SupportFitted
 from nooch.data.part_files import Header
-from nooch.files import RESUME, partial_of, replace_file, writing
+from nooch.files import RESUME, replace_file, replacing, writing
 from nooch.finding.search import Marked, Measures, Search
 from nooch.version import __version__
 from nooch.work_folder import work_folder
@@ -163,19 +163,16 @@ def _measures_of(frame: pl.DataFrame) -> Measures:
 
 def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     """Frames as record batches, under a temporary name first; without a frame there is no file."""
-    partial = partial_of(path)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(writing(path, RESUME))
+    with writing(path, RESUME), contextlib.ExitStack() as stack:
         writer = None
         for frame in frames:
             table = frame.rechunk().to_arrow()
             if writer is None:
+                partial = stack.enter_context(replacing(path))
                 writer = stack.enter_context(pa.ipc.new_file(partial, table.schema, options=_LZ4))
             # an empty table has no batch: a row of nulls, cut off, has the same categories
             whole = table if table.num_rows else frame.clear(1).to_arrow()
             writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
-    if writer is not None:
-        partial.replace(path)
 
 
 def _batch(path: Path, number: int) -> pl.DataFrame:

@@ -25,7 +25,9 @@ from nooch.data.dataset_folder import (
     write_table,
 )
 from nooch.data.splits import group_names, split_codes
+from nooch.disk import sync
 from nooch.errors import InputError
+from nooch.files import replacing
 from nooch.plans import SplitPlan
 from nooch.readers.reader_contract import ImageListing, NumberedJob, Scanned, part_edges
 from nooch.readers.resumable_jobs import JobRunner
@@ -121,6 +123,7 @@ class PartJob(NumberedJob):
         if group is not None:
             names = group_names(data.images, group).to_frame()
             names.write_parquet(work.groups(self.number))
+            sync(work.groups(self.number))
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
@@ -195,12 +198,12 @@ def write_parts(
 def _listing(images: str | Path, folder: Path) -> ImageListing:
     """List the image files. Parts written with another list are removed."""
     file = folder / "image-files"
-    new = ImageListing.write(images, file.with_suffix(".partial"))
-    if file.is_file() and not filecmp.cmp(new.file, file, shallow=False):
-        for job in (PartJob, SplitJob):
-            for kept in folder.glob(f"{job.name}-*"):
-                kept.unlink()
-    new.file.replace(file)
+    with replacing(file) as partial:
+        new = ImageListing.write(images, partial)
+        if file.is_file() and not filecmp.cmp(partial, file, shallow=False):
+            for job in (PartJob, SplitJob):
+                for kept in folder.glob(f"{job.name}-*"):
+                    kept.unlink()
     return replace(new, file=file)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import InputError
 from nooch.models.devices import choose_device
-from nooch.models.model_sources import DEFAULT, ModelSource, find_source
+from nooch.models.model_sources import DEFAULT, ModelSource, custom_network, find_source, is_custom
 from nooch.models.preprocessing import Inputs, Preprocessing
 from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking
 
@@ -30,14 +30,14 @@ class Backbone:
     """A network without a head.
 
     Attributes:
-        name: hub id, folder name, or ``config:NAME``.
+        name: hub id, folder name, ``config:NAME``, or ``package.module:Name``.
         identity: hash of weights and configuration, or of configuration and seed if random.
         module: the torch module, on the device, in eval mode. Training it changes it in place.
         n_features: numbers in an image's features.
         preprocessing: what its input must be; its ``size`` is the one asked for.
         pooling: where features come from: ``pooler`` (the model's own pooled output, flattened),
             ``cls`` (the first token, where the model has no trained pooler), ``mean`` (over all
-            positions, where it pools nothing).
+            positions, where it pools nothing), ``output`` (the module gives features itself).
         device: ``cpu``, ``cuda`` or ``cuda:1``.
         channels_last: whether input and weights lie in memory with the channels innermost.
         bf16: whether it computes in bfloat16 (autocast); features are float32 in any case.
@@ -107,7 +107,10 @@ def load_backbone(
     Args:
         source: a hub id ``owner/model``; a folder with weights as safetensors; or, for random
             weights, ``config:NAME`` (such as ``config:resnet-50``), ``config:FOLDER`` or
-            ``config:FILE.json``. Without weights, pixels are scaled as is usual for ImageNet.
+            ``config:FILE.json``. Without weights, pixels are scaled as is usual for ImageNet. Or
+            ``package.module:Name``, a function without arguments that returns a ``torch.nn.Module``
+            and its ``nooch.Preprocessing``; the module gives features (m, d), or what transformers
+            does. Text from a file must not be given here: it would be imported.
         seed: of random weights.
         size: of the input in pixels, or (height, width); by default the one in
             ``preprocessor_config.json``.
@@ -117,23 +120,30 @@ def load_backbone(
 
     Raises:
         InputError: no such model, no weights, or no features of images of this size.
-        ParameterError: no such device.
+        ParameterError: no such device; a function that cannot be imported or returns other things.
         MissingExtraError: torch or transformers is not installed.
     """
     source = str(source)
-    resolved = find_source(source)
-    preprocessing = preprocessing_of(resolved, size)
-    device = choose_device(device)
-    if resolved.folder is None:
-        module, pooling = _random(resolved, seed), None
-        identity = hashlib.sha256(f"{resolved.identity} seed {seed}".encode()).hexdigest()
+    if is_custom(source):
+        device, name, pooling = choose_device(device), source, None
+        module, preprocessing, identity = custom_network(source, seed=seed, size=size)
     else:
-        module, pooling = _pretrained(resolved)
-        identity = resolved.identity
+        resolved = find_source(source)
+        preprocessing, name = preprocessing_of(resolved, size), resolved.name
+        device = choose_device(device)
+        module, pooling, identity = _loaded(resolved, seed)
     module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
     rest = preprocessing, pooling or "pooler", device, *layout
-    backbone = Backbone(resolved.name, identity, module, 0, *rest)
+    backbone = Backbone(name, identity, module, 0, *rest)
     return _probed(backbone, source, asked=pooling is not None)
+
+
+def _loaded(resolved: ModelSource, seed: int) -> tuple[Any, str | None, str]:
+    """The module, how to pool where that is known, and the identity."""
+    if resolved.folder is not None:
+        return *_pretrained(resolved), resolved.identity
+    identity = hashlib.sha256(f"{resolved.identity} seed {seed}".encode()).hexdigest()
+    return _random(resolved, seed), None, identity
 
 
 def _random(resolved: ModelSource, seed: int) -> Any:
@@ -165,6 +175,9 @@ def _pretrained(resolved: ModelSource) -> tuple[Any, str | None]:
 
 def _pooled(output: Any, pooling: str) -> Tensor:
     """Features (m, d) from a model's output."""
+    if pooling == "output":
+        given: Tensor = output
+        return given
     if pooling == "pooler":
         flat: Tensor = output.pooler_output.flatten(1)
         return flat
@@ -185,13 +198,14 @@ def _probed(backbone: Backbone, source: str, *, asked: bool) -> Backbone:
             output = backbone.module(black)
             pooled = asked or getattr(output, "pooler_output", None) is not None
             pooling = backbone.pooling if pooled else "mean"
-            n_features = _pooled(output, pooling).shape[1]
+            pooling = "output" if isinstance(output, torch.Tensor) else pooling
+            _, n_features = _pooled(output, pooling).shape
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"gives no features of images of {backbone.size[0]} x {backbone.size[1]}: {reason}",
             where=source,
-            allowed="models of images with a last_hidden_state",
+            allowed="models of images with a last_hidden_state, or that give features (m, d)",
             remedy="give the size that it was trained with (`size`), or another backbone",
         ) from error
     return replace(backbone, n_features=n_features, pooling=pooling)

@@ -32,11 +32,12 @@ def initial_heads(seeds: Sequence[int], d: int) -> Tensor:
 
 
 def save_head(head: NDArray[np.float32], folder: Path) -> None:
-    """Make a folder with a head, float32 (d + 1,), in ``head.safetensors``.
+    """Write a head, float32 (d + 1,), or several, (n, d + 1), as ``head.safetensors``.
 
-    The file has ``weight`` (1, d) and ``bias`` (1,), float32.
+    The file has ``weight`` (n, d) and ``bias`` (n,), float32; a folder that is missing is made.
     """
     from safetensors.numpy import save_file
 
-    folder.mkdir()
-    save_file({"weight": head[None, :-1].copy(), "bias": head[-1:].copy()}, folder / HEAD_FILE)
+    heads = np.atleast_2d(head)
+    folder.mkdir(exist_ok=True)
+    save_file({"weight": heads[:, :-1].copy(), "bias": heads[:, -1].copy()}, folder / HEAD_FILE)

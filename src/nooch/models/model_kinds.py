@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nooch.errors import InputError
+from nooch.errors import InputError, ParameterError
 from nooch.models.classifiers import is_classifier, load_classifier
 from nooch.models.devices import choose_device
 from nooch.models.task_maps import TaskWords
@@ -42,6 +42,7 @@ def load_task_model(
     size: int | tuple[int, int] | None = None,
     device: str = "auto",
     skip_unmapped: bool = False,
+    backbone: str | None = None,
 ) -> TaskModel:
     """Load a trained network as one that gives a logit for each task; no code of the model is run.
 
@@ -55,15 +56,20 @@ def load_task_model(
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         skip_unmapped: leave out tasks without words or label, as long as some task has them.
+        backbone: the custom one, ``package.module:Name``, of a network that was trained on it.
 
     Raises:
         InputError: no such model, one that cannot answer the tasks, or takes no such images.
-        ParameterError: no such device or size.
+        ParameterError: no such device or size; a `backbone` of another model.
         MissingExtraError: torch or transformers is not installed.
     """
     if skip_unmapped and words is not None:
         tasks = [task for task in tasks if task in words] or tasks
-    asked = Asked(str(source), tuple(tasks), words, size, choose_device(device), skip_unmapped)
+    device = choose_device(device)
+    asked = Asked(str(source), tuple(tasks), words, size, device, skip_unmapped, backbone)
+    if backbone is not None and not is_trained(asked):
+        problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
+        raise ParameterError(problem, where=asked.source, allowed=allowed)
     for kind in KINDS.values():
         if kind.fits(asked):
             return tried(kind.load(asked))

@@ -1,18 +1,25 @@
-"""Sources of networks: hub id, folder or configuration, checked before torch is loaded."""
+"""Sources of networks: hub id, folder, configuration or function, checked without torch."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
 
 from nooch.encoders.encoder_folders import contents_hash
-from nooch.errors import InputError, MissingExtraError, some_of
+from nooch.errors import InputError, MissingExtraError, ParameterError, some_of
+from nooch.import_string import imported, is_named
+from nooch.models.image_decoding import check_size
+from nooch.models.preprocessing import Preprocessing, check_preprocessing
 
-__all__ = ["CONFIGURATIONS", "DEFAULT", "SCRATCH", "ModelSource", "find_source"]
+__all__ = [
+    "CONFIGURATIONS", "DEFAULT", "SCRATCH", "ModelSource", "custom_network", "find_source",
+    "is_custom",
+]  # fmt: skip
 
 DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
@@ -34,7 +41,7 @@ _INDEX = "model.safetensors.index.json"
 _ALLOWED = (
     "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as"
     f" .safetensors; for training from scratch {SCRATCH}NAME ({', '.join(CONFIGURATIONS)}),"
-    f" {SCRATCH}FOLDER or {SCRATCH}FILE.json"
+    f" {SCRATCH}FOLDER or {SCRATCH}FILE.json; a custom package.module:Name"
 )
 
 
@@ -70,6 +77,51 @@ def find_source(source: str) -> ModelSource:
     _check_weights(folder)
     name = folder.resolve().name if Path(source).expanduser().is_dir() else source
     return ModelSource(name, folder, config, contents_hash(folder))
+
+
+def is_custom(source: str) -> bool:
+    """Whether a source is ``package.module:Name``. One from a file must not be loaded."""
+    return is_named(source) and not source.startswith(SCRATCH)
+
+
+def custom_network(
+    source: str, *, seed: int = 0, size: int | tuple[int, int] | None = None
+) -> tuple[Any, Preprocessing, str]:
+    """The module, its preprocessing with the size that is asked for, and its identity.
+
+    ``Name()`` must return ``(torch.nn.Module, Preprocessing)``. The module takes float32 (m, 3,
+    height, width). Random weights follow the seed. The identity is a hash of the weights and of the
+    file that ``Name`` is in.
+
+    Raises:
+        ParameterError: it cannot be imported, or does not return these two; a size out of range.
+        InputError: a preprocessing that cannot be used.
+    """
+    import torch
+
+    make = imported(source, f"network {source!r}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = make() if callable(make) else make
+    kinds = tuple(map(type, made)) if isinstance(made, tuple) else (type(made),)
+    wanted = torch.nn.Module, Preprocessing
+    if len(kinds) != 2 or not all(map(issubclass, kinds, wanted)):
+        raise ParameterError(
+            f"returns {', '.join(kind.__name__ for kind in kinds)}",
+            where=source,
+            allowed="a function that returns (torch.nn.Module, nooch.Preprocessing)",
+        )
+    module, preprocessing = made
+    check_preprocessing(preprocessing, source)
+    digest = blake3()
+    if file := getattr(sys.modules[source.partition(":")[0]], "__file__", None):
+        digest.update(Path(file).read_bytes())
+    for name, value in module.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    chosen = preprocessing if size is None else replace(preprocessing, size=check_size(size))
+    return module, chosen, digest.hexdigest()
 
 
 def _from_configuration(source: str) -> ModelSource:

@@ -135,7 +135,7 @@ def backbones(
     """Backbones to be trained: weights are read once and copied; random ones follow the seed.
 
     Args:
-        source: hub id, folder, or ``config:NAME`` for random weights, see ``load_backbone``.
+        source: as ``load_backbone`` takes it; ``config:NAME`` has random weights by the seed.
         options: precision and order in memory; whether pixels are normalized.
         size: of the input, by default the one that it was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.

@@ -20,7 +20,10 @@ from nooch.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["IMAGENET", "PREPROCESSOR", "Inputs", "Preprocessing", "read_preprocessing"]
+__all__ = [
+    "IMAGENET", "PREPROCESSOR", "Inputs", "Preprocessing", "check_preprocessing",
+    "read_preprocessing",
+]  # fmt: skip
 
 PREPROCESSOR = "preprocessor_config.json"
 
@@ -125,7 +128,7 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
         tuple(std) if config.do_normalize else (1.0, 1.0, 1.0),
         config.do_flip_channel_order,
     )
-    _check(preprocessing, file)
+    check_preprocessing(preprocessing, file)
     return preprocessing
 
 
@@ -138,12 +141,13 @@ def _size(size: int | dict[str, Any] | None) -> tuple[int, int] | None:
     return (height, width) if isinstance(height, int) and isinstance(width, int) else None
 
 
-def _check(loaded: Preprocessing, file: Path) -> None:
+def check_preprocessing(loaded: Preprocessing, where: object) -> None:
+    """Raise an InputError, at ``where``, for numbers that cannot be used."""
     numbers = (loaded.factor, *loaded.mean, *loaded.std)
     usable = len(loaded.mean) == len(loaded.std) == 3 and all(map(math.isfinite, numbers))
     if not usable or min(loaded.std) <= 0 or min(loaded.size) < 1:
         raise InputError(
             f"size {loaded.size}, mean {loaded.mean}, standard deviation {loaded.std}",
-            where=file,
+            where=where,
             allowed="a size in pixels, three means, three standard deviations above 0",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import msgspec
 from nooch.data import encode_header, load_header
 from nooch.errors import FormatError, ParameterError
 from nooch.files import atomic_folder, sha256_of
-from nooch.models.backbones import load_backbone
+from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.linear_head import HEAD_FILE
+from nooch.models.model_sources import is_custom
 from nooch.models.networks import Network, NetworkOptions, build_network
-from nooch.models.preprocessing import PREPROCESSOR, Preprocessing
+from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 from nooch.models.pretrained import silently
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ __all__ = ["NETWORK_MARKER", "NetworkHeader", "load_network", "save_network"]
 
 NETWORK_MARKER = "network.json"
 _VERSION = 1
+_WEIGHTS = "model.safetensors"
 _AGAIN = "save it again with save_network"
 
 
 class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
     """``network.json``: a name for each prediction, such as a task, and how many ``auxiliary``
     outputs follow; what was learned (``all``, ``head`` or ``affine``), the SHA-256 of
-    ``head.safetensors``, and what the caller stored with it.
+    ``head.safetensors``, and what the caller stored with it; the name of a custom ``backbone``.
     """
 
     format: str = "nooch-network"
@@ -40,6 +43,7 @@ class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):
     train: str
     head: str
     about: dict[str, Any]
+    backbone: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def save_network(
@@ -54,20 +58,24 @@ def save_network(
     ``preprocessor_config.json``, ``network.json`` with a name for each output and ``about``.
 
     The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
-    parameters; those are in ``head.safetensors``.
+    parameters; those are in ``head.safetensors``. Of a custom one the weights are saved alone.
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false), or cannot be written.
         ParameterError: other than K names.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file, save_model
 
     if len(outputs) != network.n_outputs:
         allowed = f"{network.n_outputs}, one for each"
         raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=allowed)
+    module, custom = network.backbone.module, is_custom(network.backbone.name)
     with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
-        with silently():
-            network.backbone.module.save_pretrained(str(partial))
+        if custom:
+            save_model(module, str(partial / _WEIGHTS))
+        else:
+            with silently():
+                module.save_pretrained(str(partial))
         small = {name: value.cpu().contiguous() for name, value in _small(network).items()}
         save_file(small, partial / HEAD_FILE)
         (partial / PREPROCESSOR).write_bytes(_processor(network.backbone.preprocessing))
@@ -77,32 +85,31 @@ def save_network(
             train=network.train,
             head=sha256_of(partial / HEAD_FILE),
             about=dict(about or {}),
+            backbone=network.backbone.name if custom else msgspec.UNSET,
         )
         (partial / NETWORK_MARKER).write_bytes(encode_header(header))
     return Path(folder)
 
 
 def load_network(
-    folder: str | Path, *, device: str = "auto", bf16: bool = False
+    folder: str | Path, *, device: str = "auto", bf16: bool = False, backbone: str | None = None
 ) -> tuple[Network, NetworkHeader]:
-    """A saved network and its header; ``read_logits`` gives its predictions.
+    """A saved network and its header; ``read_logits`` gives its predictions. A custom ``backbone``
+    must be named: the name in the folder is not imported.
 
     Raises:
         FormatError: no network, of a newer version, incomplete or altered.
         InputError: a backbone that cannot be loaded.
+        ParameterError: a custom backbone that is not named, or a name for one that is not custom.
     """
     path = Path(folder)
     names = {"name": "network", "make": "save_network", "again": _AGAIN}
     header = load_header(path / NETWORK_MARKER, NetworkHeader, version=_VERSION, **names)
     file = path / HEAD_FILE
     small = _read_head(file, header)
-    backbone = load_backbone(path.absolute(), device=device, bf16=bf16)
-    options, n, auxiliary = (
-        NetworkOptions(train=header.train),
-        len(header.outputs),
-        header.auxiliary,
-    )
-    network = build_network(backbone, options, n, auxiliary=auxiliary, seed=0)
+    body = _backbone(path, header, backbone, device=device, bf16=bf16)
+    options, n = NetworkOptions(train=header.train), len(header.outputs)
+    network = build_network(body, options, n, auxiliary=header.auxiliary, seed=0)
     wanted = _small(network)
     ours, theirs = ({k: t.shape for k, t in tensors.items()} for tensors in (wanted, small))
     if ours != theirs:
@@ -112,6 +119,33 @@ def load_network(
         wanted[name].copy_(value)
     network.training(False)
     return network, header
+
+
+def _backbone(folder: Path, header: NetworkHeader, named: str | None, **layout: Any) -> Backbone:
+    """The backbone with the weights and the preprocessing in the folder."""
+    if header.backbone is msgspec.UNSET:
+        if named is not None:
+            remedy = "leave `backbone` out"
+            raise ParameterError("has its own backbone", where=folder, remedy=remedy)
+        return load_backbone(folder.absolute(), **layout)
+    if named is None or not is_custom(named):
+        raise ParameterError(
+            f"was trained on {header.backbone}, and no name in a file is imported",
+            where=folder,
+            allowed="`backbone` package.module:Name",
+            remedy=f"give `backbone` {header.backbone}",
+        )
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    own = read_preprocessing(folder) or IMAGENET
+    backbone = replace(load_backbone(named, size=own.size, **layout), preprocessing=own)
+    try:
+        load_model(backbone.module, folder / _WEIGHTS, device=backbone.device)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        problem = f"does not fit the backbone {named}: {error}"
+        raise FormatError(problem, where=folder / _WEIGHTS, remedy=_AGAIN) from error
+    return backbone
 
 
 def _small(network: Network) -> dict[str, Tensor]:

@@ -28,7 +28,8 @@ class Asked:
 
     ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
     (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
-    ``skip_unmapped`` leaves out tasks of which a classifier has no label.
+    ``skip_unmapped`` leaves out tasks of which a classifier has no label; ``backbone`` is a custom
+    one that a network was trained on.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Asked:
     size: int | tuple[int, int] | None = None
     device: str = "cpu"
     skip_unmapped: bool = False
+    backbone: str | None = None
 
     @property
     def folder(self) -> Path:

@@ -26,7 +26,7 @@ def load_trained(asked: Asked) -> TaskModel:
         FormatError: the folder is incomplete or altered.
         ParameterError: a task or a size that it was not trained for, words for its tasks.
     """
-    network, header = load_network(asked.folder, device=asked.device)
+    network, header = load_network(asked.folder, device=asked.device, backbone=asked.backbone)
     backbone = network.backbone
     for task in asked.tasks:
         check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")

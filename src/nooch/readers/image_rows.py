@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from nooch.data import ImageId
+from nooch.disk import sync
 from nooch.errors import InputError
 from nooch.readers.reader_contract import NumberedJob, in_range
 from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
     "Entries", "ImageRows", "Parse", "batch_file", "files_below", "listed_digest", "parse_files",
-    "row_ends", "summed", "write_rows",
+    "row_ends", "summed", "write_batch", "write_rows",
 ]  # fmt: skip
 
 Parse = Callable[[Path, str], dict[str, Any]]
@@ -85,7 +86,7 @@ def write_rows(rows: pl.DataFrame, folder: Path) -> int:
     """Write a table that has a column ``image_id``; returns the number of batches."""
     batches = [*_batches(rows)]
     for number, batch in enumerate(batches):
-        batch.write_parquet(batch_file(folder, number))
+        write_batch(batch, folder, number)
     return len(batches)
 
 
@@ -114,8 +115,14 @@ class _ParseJob(NumberedJob):
             for file in self.listed["file"]
         ]
         table = self.listed.hstack(pl.DataFrame(rows, schema=dict(self.schema)))
-        table.write_parquet(batch_file(self.folder, self.number))
+        write_batch(table, self.folder, self.number)
         return table.height
+
+
+def write_batch(rows: pl.DataFrame, folder: Path, number: int) -> None:
+    """Write a batch of rows, and sync it."""
+    rows.write_parquet(batch_file(folder, number))
+    sync(batch_file(folder, number))
 
 
 def batch_file(folder: Path, number: int) -> Path:

@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.disk import sync
+
 __all__ = ["read_ids", "read_rows", "write_rows"]
 
 _BLOCK = 1024
@@ -29,14 +31,15 @@ def write_rows(
     columns: Sequence[NDArray[Any]],
     texts: Sequence[str | None] | None = None,
 ) -> None:
-    """Write rows of columns (n,), first ``id``, as ``stem`` with endings; rows with the same id
-    keep their order. Texts are one for each row, or None; without any there are no texts.
+    """Write rows of columns (n,), first ``id``, as ``stem`` with endings, and sync them; rows with
+    the same id keep their order. Texts are one for each row, or None; without any there are none.
     """
     order = np.argsort(columns[0], kind="stable")
     rows = np.empty(len(order), kind)
     for name, values in zip(kind.names or (), columns, strict=True):
         rows[name] = values[order]
     stem.with_suffix(".rows").write_bytes(rows.data)
+    sync(stem.with_suffix(".rows"))
     if texts is not None:
         ordered = [texts[row] for row in order.tolist()]
         blocks = [
@@ -44,6 +47,7 @@ def write_rows(
         ]
         ends = np.cumsum([0, *map(len, blocks)])
         stem.with_suffix(".texts").write_bytes(b"".join((ends.tobytes(), *blocks)))
+        sync(stem.with_suffix(".texts"))
 
 
 def read_ids(stem: Path, kind: np.dtype[Any]) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ import polars as pl
 
 from nooch.data import Dataset, ImageId, identifiers, named_splits
 from nooch.data.data_files import table_files
+from nooch.disk import sync, sync_tree
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
@@ -289,6 +290,7 @@ class _LookJob(NumberedJob):
         images.sort().alias("image_id").to_frame().write_parquet(
             _ids_file(self.folder), row_group_size=_SLICE
         )
+        sync(_ids_file(self.folder))
         nulls = {name: column.nulls for name, column in seen.items()}
         tables = {name: seen[name].values().to_frame() for name in self.watched}
         values = {name: table.write_ipc(None).getvalue() for name, table in tables.items()}
@@ -364,6 +366,7 @@ class _DivideJob(NumberedJob):
                 target, compression="lz4", row_group_size=_GROUP, mkdir=True, engine="streaming"
             )
         )
+        sync_tree(folder)
         return True
 
 

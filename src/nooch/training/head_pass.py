@@ -21,7 +21,7 @@ from nooch.training.standardization import Conditioned, Scaling, scaling_of
 from nooch.training.training_data import Outputs, TrainingData, mixture_of, refitted
 from nooch.training.training_pass import TrainingPass
 
-__all__ = ["HeadPass"]
+__all__ = ["HeadPass", "head_outputs"]
 
 _Read = Callable[[NDArray[np.intp]], Any]
 
@@ -78,17 +78,22 @@ class HeadPass(TrainingPass):
 
         The heads are those that ``save`` writes; features are read once, as they are.
         """
-        heads = np.stack([self._head(n) for n in range(len(self.jobs))]).astype(np.float64)
-        outputs = _outputs(heads, self.data.inputs.__getitem__, self.data.rows[split])
+        heads = np.stack([self.head(n) for n in range(len(self.jobs))]).astype(np.float64)
+        outputs = head_outputs(heads, self.data.inputs.__getitem__, self.data.rows[split])
         return list(outputs.astype(np.float32))
 
     def current(self, split: str) -> NDArray[np.float32]:
         """Outputs of the active heads as they are, float32 (n_active, m)."""
-        return _outputs(self._weights(), self._read, self.data.rows[split])
+        return head_outputs(self._weights(), self._read, self.data.rows[split])
+
+    def head(self, number: int) -> NDArray[np.float32]:
+        """A job's head of its best epoch for features as they are, float32 (d + 1,)."""
+        head: NDArray[np.float32] = self.best_weights[number]
+        return head if self._scaling is None else self._scaling.fold(head[None])[0]
 
     def save(self, number: int, folder: Path) -> None:
         """A job's head of its best epoch, for features as they are, see ``save_head``."""
-        save_head(self._head(number), folder)
+        save_head(self.head(number), folder)
 
     def refit(self) -> None:
         """Last stages of methods that have one: new weights replace those of the best epochs."""
@@ -166,11 +171,6 @@ class HeadPass(TrainingPass):
                     first_outputs[job] = {split: outputs[split][number] for split in outputs}
         return first_outputs
 
-    def _head(self, number: int) -> NDArray[np.float32]:
-        """A job's head of its best epoch for features as they are, float32 (d + 1,)."""
-        head: NDArray[np.float32] = self.best_weights[number]
-        return head if self._scaling is None else self._scaling.fold(head[None])[0]
-
     def _read(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         return np.asarray(self._inputs[rows], dtype=np.float32)
 
@@ -181,7 +181,7 @@ class HeadPass(TrainingPass):
         return np.concatenate(both).T
 
 
-def _outputs(heads: NDArray[Any], read: _Read, rows: NDArray[np.intp]) -> NDArray[Any]:
+def head_outputs(heads: NDArray[Any], read: _Read, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Outputs (H, m) of heads (H, d + 1) for some rows of features, read a block at a time."""
     starts = range(0, len(rows), _BLOCK)
     blocks = (np.asarray(read(rows[start : start + _BLOCK])) for start in starts)

@@ -61,18 +61,19 @@ class LogisticRegression(Refit):
 
 @dataclass(frozen=True)
 class DFR(Refit):
-    """Deep feature reweighting (Kirichenko et al., 2023) on validation images.
+    """Deep feature reweighting (Kirichenko et al., 2023).
 
     L1-regularized logistic regression on subsets that have as many images of each environment: the
-    strength is chosen on one half of the validation images by the worst environment's accuracy on
-    the other, then ``subsets`` fits are averaged.
+    strength is chosen on one half of the split's images by the worst environment's accuracy on the
+    other, then ``subsets`` fits are averaged.
 
     Attributes:
+        split: whose images: ``valid`` or ``train``.
         subsets: random balanced subsets.
         strengths: values of scikit-learn's C.
     """
 
-    split = "valid"
+    split: str = "valid"  # type: ignore[misc]
     subsets: int = 10
     strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 

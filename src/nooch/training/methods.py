@@ -161,6 +161,9 @@ _LISTED = (
     ),
     Method("dfr", refit=DFR(), sees=_ENVIRONMENTS[1:], source="Kirichenko et al., 2023"),
     Method(
+        "dfr-train", refit=DFR("train"), sees=_ENVIRONMENTS[:1], source="Kirichenko et al., 2023"
+    ),
+    Method(
         "afr",
         "erm",
         (("gamma", (4.0, 8.0, 16.0)), ("lambda_", (0.0, 0.1))),

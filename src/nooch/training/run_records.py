@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from nooch.data import encode_header, load_header, read_arrays, read_table
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
+from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
-from nooch.work_folder import locked
 
 __all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "passes_of"]
 
@@ -152,8 +152,8 @@ class RunsFolder:
                 raise OutputError(
                     f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder"
                 )
-            (path / "jobs").mkdir(parents=True, exist_ok=True)
-            (path / "passes").mkdir(exist_ok=True)
+            make_folder(path / "jobs")
+            make_folder(path / "passes")
         except OSError as error:
             if isinstance(error, OutputError):
                 raise

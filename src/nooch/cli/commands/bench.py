@@ -34,7 +34,7 @@ def bench_command(
     embedding: str = Option(None, help="An embedding of the dataset, instead of features."),
     pixels: Path = Option(None, help="Folder of nooch pixels: whole networks are fine-tuned."),
     backbone: str = Option(
-        None, help="With --pixels: hub id, folder, or config:NAME from scratch."
+        None, help="With --pixels: hub id, folder, config:NAME from scratch, package.module:Name."
     ),
     config: Path = Option(None, help="YAML file: tasks, methods, seeds, lr, batch, ..."),
     set_: list[str] = shared.SettingsOption,

@@ -34,7 +34,7 @@ def classes_command(
     dataset: Place = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch pixels."),
     out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
-    backbone: str = Option(None, help="Hub id, folder, or config:NAME from scratch."),
+    backbone: str = Option(None, help="Hub id, folder, config:NAME, or package.module:Name."),
     tasks: str = shared.TaskSelectionOption,
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,

@@ -78,7 +78,8 @@ def features_command(
     dataset: Place = shared.DatasetArgument,
     backbone: str = Option(
         "microsoft/resnet-50",
-        help="Hub id, folder with weights as safetensors, or config:NAME for random weights.",
+        help="Hub id, folder with safetensors, config:NAME for random weights, or a custom"
+        " package.module:Name.",
     ),
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
     pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),

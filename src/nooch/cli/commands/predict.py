@@ -20,6 +20,9 @@ def predict_command(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
+    backbone: str = Option(
+        None, help="The custom package.module:Name that a network of nooch bench was trained on."
+    ),
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
     task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
@@ -57,7 +60,9 @@ def predict_command(
         shown, names, splits=shared.split_names(splits) or None, data=data, images=images
     )
     skip = skip_unmapped or tasks is None
-    loaded = load_task_model(model, names, words, size=size, device=device, skip_unmapped=skip)
+    loaded = load_task_model(
+        model, names, words, size=size, device=device, skip_unmapped=skip, backbone=backbone
+    )
     if skipped := [task for task in names if task not in loaded.tasks]:
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")

@@ -1,16 +1,18 @@
-"""``nooch weights``: what follows from the context that misleads a model."""
+"""``nooch weights`` and ``nooch repair``: what follows from the context that misleads a model."""
 
 from pathlib import Path
+from typing import Any
 
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import hint, print_json, print_table
+from nooch.cli.prediction_options import with_reading
+from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_table, progress
 from nooch.english import counted
 from nooch.errors import check_one_of
 from nooch.files import Place, check_output_file, replace_file
 
-__all__ = ["weights_command"]
+__all__ = ["repair_command", "weights_command"]
 
 
 def weights_command(
@@ -47,3 +49,48 @@ def weights_command(
         return
     print_table(f"{task}, {method}", shown.columns, shown.rows(), left=3)
     hint(f"{out}: {counted(len(weights), 'image')}")
+
+
+@with_reading
+def repair_command(
+    suite: Path = shared.SuiteArgument,
+    features: Path = Option(..., help="Folder of nooch features, or a file: .parquet, .npz."),
+    out: Path = Option(..., help="Folder to write: head, predictions, changes."),
+    predictions: Path = Option(
+        None, help="What the model answers now, on valid and test; by default ERM on the features."
+    ),
+    dataset: Place = shared.DatasetOption,
+    tasks: str = shared.TasksOption,
+    criterion: str = Option(None, help="Whose sets decide; the suite's first by default."),
+    methods: str = Option(
+        None, help="Out of erm, environment-reweight, environment-undersample, dfr-train, afr."
+    ),
+    threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
+    bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
+    min_images: int = Option(20, min=1, help="Images of a side or cue to compare errors on."),
+    seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
+    device: str = shared.DeviceOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+    reading: Any = None,
+) -> None:
+    """Train a new last layer on features of your model. Better, worse or inconclusive on test."""
+    from nooch.repairing.head_choice import CANDIDATES
+    from nooch.repairing.repair import RepairOptions, repair
+
+    options = RepairOptions(
+        tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
+        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap,
+        min_images=min_images, seed=seed, device=device, **vars(reading),
+    )  # fmt: skip
+    with progress() as update:
+        repaired = repair(
+            suite, features, out, predictions=predictions, dataset=dataset, options=options,
+            overwrite=overwrite, progress=update,
+        )  # fmt: skip
+    if format is shared.Format.json:
+        print_json({"tasks": repaired.table.to_dicts(), "notes": repaired.notes})
+        return
+    note(*repaired.notes)
+    print_shown([repaired.display])
+    hint(f"{out}: next: nooch evaluate {suite} {out / 'predictions.parquet'} --threshold valid")
