@@ -1,5 +1,7 @@
 """Options that travel together: defaults, single fields by name, other names, other types."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """English for readers: class names as words, plurals, and values as text."""
 
+from __future__ import annotations
+
 import re
 
 __all__ = [

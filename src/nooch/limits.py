@@ -1,5 +1,7 @@
 """Limits that all readers share; light, so that a worker that parses can start at once."""
 
+from __future__ import annotations
+
 __all__ = ["MOST_AREA"]
 
 MOST_AREA = 100.0

@@ -1,5 +1,7 @@
 """Two examples of each command, for its help."""
 
+from __future__ import annotations
+
 __all__ = ["EXAMPLES", "examples_of"]
 
 _LISTED = """\

@@ -1,5 +1,7 @@
 """Entry point: the table of commands; signals and errors end in one place."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys

@@ -1,5 +1,7 @@
 """The state of long work with an engine, in a small file next to its logs, for ``nooch status``."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import socket

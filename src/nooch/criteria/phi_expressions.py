@@ -1,5 +1,7 @@
 """The polars expression of a tree that ``phi.parse`` has allowed: one function per kind of node."""
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence

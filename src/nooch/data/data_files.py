@@ -1,5 +1,7 @@
 """Files of data: tables (one file, or a folder of parts), named arrays, JSON headers of folders."""
 
+from __future__ import annotations
+
 import io
 import zlib
 from collections.abc import Callable

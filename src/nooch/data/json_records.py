@@ -1,5 +1,7 @@
 """Records of a file: a table, or JSON as an array, one per line, or one after the other."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

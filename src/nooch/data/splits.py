@@ -1,5 +1,7 @@
 """Splits: published files, tables, or seeded fractions that keep groups of images together."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The folder of downloads: used by one process at a time, with records of what was unpacked."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator

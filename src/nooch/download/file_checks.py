@@ -1,5 +1,7 @@
 """Whether a file is the right one: checked before it gets its name, and if it exists."""
 
+from __future__ import annotations
+
 import hashlib
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The downloaded part of a file and what the server said of it, under hidden names."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import BinaryIO

@@ -1,5 +1,7 @@
 """The folder of a sentence-transformers model, and whether it is safe to load."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import importlib.util

@@ -1,5 +1,7 @@
 """What all engines share: ordered results from a bounded window of jobs, logs, and retries."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import socket

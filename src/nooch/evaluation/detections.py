@@ -1,5 +1,7 @@
 """COCO's results of object detection -> predictions: the largest score of a class in an image."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Annotation files -> where the cues of a task lie in the images of the report."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

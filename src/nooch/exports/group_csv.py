@@ -1,5 +1,7 @@
 """Tables ``split,filename,y,a`` for loaders of group robustness methods, as for Waterbirds."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import polars as pl

@@ -1,5 +1,7 @@
 """One long table for other viewers: image path, task, subset, support, and losses of runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

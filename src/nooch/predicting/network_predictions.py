@@ -1,5 +1,7 @@
 """Suite, images and a network that was trained elsewhere -> predictions, ready to evaluate."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

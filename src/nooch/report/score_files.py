@@ -1,5 +1,7 @@
 """Scores as files: everything in Parquet, CSV and JSON, tables of a paper in Markdown and LaTeX."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

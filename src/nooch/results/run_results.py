@@ -1,5 +1,7 @@
 """Runs or collected scores -> results: each method's chosen setting, over seeds and over tasks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

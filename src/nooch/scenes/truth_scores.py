@@ -1,5 +1,7 @@
 """How well criteria find what is truly out of context: challenge sets of scenes against truth."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product

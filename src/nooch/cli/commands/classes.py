@@ -2,6 +2,8 @@
 loses, and the tasks that follow.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

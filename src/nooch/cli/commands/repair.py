@@ -1,5 +1,7 @@
 """``nooch weights`` and ``nooch repair``: what follows from the context that misleads a model."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

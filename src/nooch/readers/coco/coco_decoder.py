@@ -6,6 +6,8 @@ array ends at an element, so slices that are checked in order need no guessing, 
 order, or by which process, they were decoded.
 """
 
+from __future__ import annotations
+
 import mmap
 import re
 from collections.abc import Callable, Iterator, Sequence, Sized

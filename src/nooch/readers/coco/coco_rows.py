@@ -1,5 +1,7 @@
 """COCO files of any size -> rows on disk by image id, a slice per job; and back, by id range."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy

@@ -1,5 +1,7 @@
 """COCO's structure, columns of its records, and the checks that they pass."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
