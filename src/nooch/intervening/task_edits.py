@@ -21,7 +21,6 @@ EDITS = ("hide-object", "hide-cue", "blur-cue", "swap-background")
 _OF_OBJECTS = ("hide-object", "swap-background")
 
 Masks = Callable[[int], Sequence[tuple[str, NDArray[np.bool_]]]]
-Decoded = tuple[NDArray[np.uint8], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,21 +75,17 @@ class TaskEdits:
             **how,
         )
 
-    def read(self, items: range) -> Decoded:
+    def read(self, items: range) -> tuple[NDArray[np.uint8], list[str]]:
         """Items 2 i and 2 i + 1 are image i with its edit and with its control; what cannot be
         edited is unchanged. Returns as ``decode_images``.
         """
         numbers = range(items.start // 2, items.stop // 2)
-        pixels, broken = self.unedited(numbers)
+        paths = self.images["path"][list(numbers)].to_list()
+        pixels, broken = decode_images(paths, self.size, choose_codec())
         pixels = pixels.repeat(2, axis=0)
         for number, at in zip(numbers, range(0, len(pixels), 2), strict=True):
             broken += self._edit(number, pixels[at : at + 2])
         return pixels, broken
-
-    def unedited(self, numbers: range) -> Decoded:
-        """The images as they are. Returns as ``decode_images``."""
-        paths = self.images["path"][list(numbers)].to_list()
-        return decode_images(paths, self.size, choose_codec())
 
     def _edit(self, number: int, pair: NDArray[np.uint8]) -> list[str]:
         """Edit an image and its copy in place; return which files cannot be read."""

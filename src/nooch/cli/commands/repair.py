@@ -1,4 +1,4 @@
-"""``nooch intervene``, ``nooch weights`` and ``nooch repair``: causes, and what follows from them."""
+"""``nooch intervene``, ``nooch weights``, ``nooch repair``: whether context misleads, and then."""
 
 from __future__ import annotations
 
