@@ -179,7 +179,10 @@ def intervene(
     rows = _rows(versions, edited, limits[before.run])
     sentences = list(_sentences(suite, split, rows, asked))
     skipped = sum(len(one.images) for one in planned) - int(edited[0].sum())
-    notes.append(f"{counted(skipped, 'image')} left out: no mask, or one that fills the image")
+    if skipped:
+        notes.append(f"{counted(skipped, 'image')} left out: no mask, or one that fills the image")
+    if idle := [one.task for one in planned if not one.has_control]:
+        notes.append(f"no image is edited of {some_of(idle)}")
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         for name, run in versions.items():
@@ -283,7 +286,8 @@ def _sentences(
             if share is None:
                 continue
             now = "still answered yes" if was == "right" else "right"
-            text = f"Of {share.n:,} {cell.replace('_', ' ')}s that the model got {was}, "
+            by = f" by {criterion}" if len(suite.criteria) > 1 else ""
+            text = f"Of {share.n:,} {cell.replace('_', ' ')}s{by} that the model got {was}, "
             text += f"{share.n * (share.value or 0):,.0f} are {now} {when} ({_percent(share)})"
             if of_control is not None:
                 text += f"; {control}: {_percent(of_control)} of {of_control.n:,}"
