@@ -43,6 +43,7 @@ pixels: data --out pixels | data --size 224 --images photos --out pixels
 features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features
 weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
 repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
+collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
 bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
 status: runs | suite --format json
 collect: runs suite --out scores | runs suite --rule worst-hard,mean --out scores

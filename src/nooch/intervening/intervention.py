@@ -227,6 +227,10 @@ def _versions(
     """
     values, edited = np.stack([before.values] * 2), np.zeros((2, *before.values.shape), bool)
     done, total = 0, 2 * sum(len(one.images) for one in planned)
+
+    def step(first: int, read: int, _: int) -> None:
+        progress("predicting edits", first + read, total)
+
     for one in planned:
         ids, row = one.images["image_id"], before.tasks.index(one.task)
         logits = read_logits(
@@ -236,7 +240,7 @@ def _versions(
             # an image's edit and control are in the same batch
             batch=asked.batch + asked.batch % 2,
             readers=None,
-            progress=lambda n, _, first=done: progress("predicting edits", first + n, total),
+            progress=partial(step, done),
         )
         done += len(logits)
         at = positions(ids, before.image_ids)
