@@ -33,6 +33,7 @@ select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper
 class-losses: suite classes/predictions.parquet | suite classes/predictions.parquet --out losses
 check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
 predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
+intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
 ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml

@@ -46,15 +46,9 @@ def predict_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier. For nooch evaluate and nooch check."""
-    from nooch.predicting.network_predictions import (
-        check_ending,
-        find_images,
-        predict,
-        save_predictions,
-        tasks_to_predict,
-    )
+    from nooch.predicting import network_predictions
 
-    check_output_file(check_ending(out), overwrite=overwrite)
+    check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.models.image_decoding import CODECS
     from nooch.models.model_kinds import load_task_model
@@ -63,8 +57,8 @@ def predict_command(
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)
     shown, data = suite_with_dataset(suite, dataset)
-    names = tasks_to_predict(shown, shared.split_names(tasks) or None)
-    ids, paths = find_images(
+    names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
+    ids, paths = network_predictions.find_images(
         shown, names, splits=shared.split_names(splits) or None, data=data, images=images
     )
     skip = skip_unmapped or tasks is None
@@ -75,7 +69,7 @@ def predict_command(
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
     with progress() as update:
-        predictions = predict(
+        predictions = network_predictions.predict(
             loaded,
             ids,
             paths,
@@ -85,7 +79,7 @@ def predict_command(
             run=run,
             progress=partial(update, "predicting"),
         )
-    save_predictions(predictions, out, overwrite=overwrite)
+    network_predictions.save_predictions(predictions, out, overwrite=overwrite)
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),

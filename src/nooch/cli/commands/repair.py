@@ -1,4 +1,4 @@
-"""``nooch weights``, ``repair``, ``collect-next``: what follows from context that misleads."""
+"""``nooch intervene``, ``weights``, ``repair``, ``collect-next``: causes, and what to do."""
 
 from __future__ import annotations
 
@@ -9,15 +9,76 @@ from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_table, progress
+from nooch.cli.terminal_output import (
+    hint,
+    note,
+    print_json,
+    print_shown,
+    print_table,
+    progress,
+    say,
+)
 from nooch.english import counted
 from nooch.errors import check_one_of
-from nooch.files import Place, check_output_file, replace_file
+from nooch.files import Place, check_output, check_output_file, replace_file
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
-__all__ = ["collect_next_command", "repair_command", "weights_command"]
+__all__ = ["collect_next_command", "intervene_command", "repair_command", "weights_command"]
+
+
+def intervene_command(
+    suite: Path = shared.SuiteArgument,
+    model: str = Option(..., help="Hub id or folder, as for nooch predict."),
+    edit: str = Option("hide-cue", help="hide-cue, blur-cue, hide-object or swap-background."),
+    annotations: list[Path] = Option(
+        ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
+    ),
+    out: Path = Option(..., help="Folder to write; it must not exist."),
+    images: Path = shared.ImagesOption,
+    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    dataset: Place = shared.DatasetOption,
+    tasks: str = shared.TasksOption,
+    split: str = Option(None, help="Split whose images are edited; test by default."),
+    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    batch: int = shared.BatchOption,
+    device: str = shared.DeviceOption,
+    threshold: str = shared.ThresholdOption,
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = Option(0, min=0, help="Seed of control patches, backgrounds and resamples."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Hide the context or the object, and predict again. Is it the context that misleads?"""
+    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.intervening.intervention import CHANGES, InterveneOptions, intervene
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
+    from nooch.predicting.network_predictions import tasks_to_predict
+    from nooch.report.score_tables import tables_of
+
+    check_output(out, overwrite=overwrite, marker=CHANGES)
+    options = InterveneOptions(
+        edit, annotations, split, images, threshold, batch, bootstrap=bootstrap, seed=seed
+    )
+    found, data = suite_with_dataset(suite, dataset)
+    names = tasks_to_predict(found, shared.split_names(tasks) or None)
+    words = None if task_map is None else read_task_map(task_map)
+    network = load_task_model(
+        model, names, words, size=size, device=device, skip_unmapped=tasks is None
+    )
+    with progress() as update:
+        made: dict[str, Any] = {"overwrite": overwrite, "progress": update}
+        result = intervene(found, network, out, data=data, options=options, **made)
+    note(*result.notes)
+    if format is shared.Format.json:
+        print_json({"sentences": result.sentences, "changes": result.table.to_dicts()})
+        return
+    print_shown(tables_of(result.scores, ["yes_rate"]))
+    for text in result.sentences:
+        say(text)
+    hint(f"next: nooch evaluate {suite} {out / 'before.parquet'} {out / 'edit.parquet'}")
 
 
 def weights_command(
@@ -70,9 +131,7 @@ def repair_command(
     ),
     threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
     bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
-    min_images: int = Option(20, min=1, help="Images of a side or cue to compare errors on."),
     seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
-    device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -83,8 +142,8 @@ def repair_command(
 
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
-        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap,
-        min_images=min_images, seed=seed, device=device, **vars(reading),
+        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap, seed=seed,
+        **vars(reading),
     )  # fmt: skip
     with progress() as update:
         repaired = repair(
@@ -138,7 +197,7 @@ def _check_table(out: Path, overwrite: bool) -> None:
 
 
 def _write_table(out: Path, table: DataFrame) -> None:
-    from nooch.data.data_files import parquet_bytes
+    from nooch.data import csv_bytes, parquet_bytes
 
     csv = out.suffix.lower() == ".csv"
-    replace_file(out, table.write_csv().encode() if csv else parquet_bytes(table))
+    replace_file(out, csv_bytes(table) if csv else parquet_bytes(table))
