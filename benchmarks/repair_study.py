@@ -89,9 +89,10 @@ def images_of(name: str, asked: argparse.Namespace) -> Dataset:
     folder, strength = asked.out / name, float(name.partition("-")[2])
     if not folder.exists():
         generate(ScenesPlan(asked.images, context_strength=strength), folder)
-    files = {"things": "instances", "stuff": "stuff"}
-    of = {kind: [folder / f"annotations/{file}_scenes.json"] for kind, file in files.items()}
-    return nooch.read_coco(**of, images=folder / "images")
+    things, stuff = (
+        [folder / f"annotations/{kind}_scenes.json"] for kind in ("instances", "stuff")
+    )
+    return nooch.read_coco(things=things, stuff=stuff, images=folder / "images")
 
 
 def worlds(asked: argparse.Namespace) -> Iterator[World]:
@@ -175,9 +176,9 @@ def with_areas(data: Dataset, world: World, cues: Floats, labels: Floats | None)
 
 def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
     """Method -> logits (n_images, T). A task without hard validation images keeps ERM's head."""
-    labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1)
+    labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1) * 1.0
     areas = np.stack([world.data.area(world.cues[task][0]) for task in world.tasks], axis=1)
-    ones, large = np.ones(labels.shape), areas > world.criterion.beta
+    ones, large = np.ones(labels.shape), (areas > world.criterion.beta) * 1.0
     rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
     train, pool = np.split(rows, [len(rows) // 3])
     kept = np.setdiff1d(np.arange(len(world.data)), pool)
@@ -228,14 +229,13 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
         folder = out / "runs" / world.name / str(seed)
         if not (folder / "logits.npz").exists():
             found = predictions(world, seed, folder / "repair")
-            np.savez(folder / "logits.npz", **{m: z[test] for m, z in found.items()})
+            stored = {method: logits[test] for method, logits in found.items()}
+            np.savez(folder / "logits.npz", allow_pickle=False, **stored)
             print(world.name, "seed", seed, flush=True)
-        with np.load(folder / "logits.npz") as stored:
-            for method in stored.files:
-                one = nooch.Predictions.of(
-                    stored[method], ids[test], world.tasks, scale="logit", run=f"{method}/{seed}"
-                )
-                runs.setdefault(method, []).append(one)
+        for method, logits in np.load(folder / "logits.npz").items():
+            name = f"{method}/{seed}"
+            one = nooch.Predictions.of(logits, ids[test], world.tasks, scale="logit", run=name)
+            runs.setdefault(method, []).append(one)
     suite = world.suite(np.arange(len(world.data)))
     every = [run for of in runs.values() for run in of]
     single = nooch.evaluate(suite, every, split="test", metrics=["auc"]).table
