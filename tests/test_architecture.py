@@ -40,6 +40,7 @@ FLOORS = [
     {
         "plot",
         "importing",
+        "integrity",
         "finding",
         "predicting",
         "asking",

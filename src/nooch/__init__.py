@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
+    from nooch.integrity import FolderCheck, fsck
     from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
@@ -140,6 +141,7 @@ _NAMES = {
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
+    "nooch.integrity": "FolderCheck fsck",
     "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
     "nooch.models.preprocessing": "Preprocessing",
@@ -176,14 +178,14 @@ __all__ = [
     "CalibrateOptions", "Calibration", "CaptionOptions", "CaptionScores", "ChallengeSet",
     "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
     "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler", "EvaluateOptions",
-    "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
-    "Method", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
-    "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources",
-    "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
+    "FeatureOptions", "FindOptions", "Findings", "FolderCheck", "Gist", "LocalEngine", "LongTable",
+    "MapReading", "Method", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat",
+    "Predictions", "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices",
+    "Sources", "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
     "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
     "calibrate", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine",
     "environments", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
-    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
+    "find_images", "find_score", "find_slices", "fsck", "import_dataset", "judge_statements",
     "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
     "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
     "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",

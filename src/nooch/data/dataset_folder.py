@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from nooch.data.array_files import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
-from nooch.data.data_files import encode_header
+from nooch.data.data_files import sealed_header
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.part_files import (
@@ -213,7 +213,7 @@ def seal_dataset(
         files={name: files[name] for name in sorted(files, key=Path)},
         kinds=records[0].kinds,
     )
-    replace_file(folder / DATASET_MARKER, encode_header(header))
+    replace_file(folder / DATASET_MARKER, sealed_header(header))
     return header
 
 
@@ -280,7 +280,7 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
     before = {part[kind] for part in opened.parts if kind in part}
     others = {file: entry for file, entry in opened.header.files.items() if file not in before}
     header = msgspec.structs.replace(opened.header, files=dict(sorted({**others, **files}.items())))
-    replace_file(folder / DATASET_MARKER, encode_header(header))
+    replace_file(folder / DATASET_MARKER, sealed_header(header))
     for file in before - set(files):
         (folder / file).unlink(missing_ok=True)
 

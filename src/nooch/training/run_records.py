@@ -1,8 +1,8 @@
 """Records of runs: a folder for each job, written whole, and checkpoints of what still trains.
 
 ``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch),
-``predictions.parquet`` (valid and test) and ``done``. Times are in ``RUNS/timings.jsonl``, apart
-from what is the same in every run.
+``predictions.parquet`` (valid and test) and ``done``, which has their hashes. Times are in
+``RUNS/timings.jsonl``, apart from what is the same in every run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import polars as pl
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from nooch.data import encode_header, load_header, read_arrays, read_table
+from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
+from nooch.data.part_files import FileRecord, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
@@ -57,6 +58,10 @@ class RunsHeader(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     jobs: dict[str, Job]
     passes: list[list[str]]
+
+
+class _DoneFile(msgspec.Struct, frozen=True):
+    files: dict[str, FileRecord]
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -159,7 +164,7 @@ class RunsFolder:
                 raise
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
         # decided once: a head's last bits depend on the other heads of its pass
-        replace_file(path / RUNS_MARKER, encode_header(header))
+        replace_file(path / RUNS_MARKER, sealed_header(header))
         return cls(path, header)
 
     def is_done(self, job: str) -> bool:
@@ -186,7 +191,12 @@ class RunsFolder:
             if predictions is not None:
                 predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
             weights(partial / "weights")
-            (partial / "done").write_bytes(b"")
+            files = {
+                file.relative_to(partial).as_posix(): file_record(file)
+                for file in sorted(partial.rglob("*"))
+                if file.is_file()
+            }
+            (partial / "done").write_bytes(sealed_header({"files": files}))
 
     def read_job(self, job: str) -> JobRecord:
         """A job's record. Raises FormatError where it cannot be read."""
@@ -195,6 +205,21 @@ class RunsFolder:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, msgspec.MsgspecError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
+
+    def files_of(self, job: str) -> dict[str, FileRecord]:
+        """Files of a job that is done, with their hashes; none of a job of an earlier version.
+
+        Raises FormatError where they cannot be read, or were altered.
+        """
+        file = self.path / "jobs" / job / "done"
+        if not file.is_file():
+            raise FormatError("is missing", where=file, remedy=_AGAIN)
+        content = file.read_bytes()
+        if not content:
+            return {}
+        if not is_intact(content):
+            raise FormatError("was altered", where=file, remedy=_AGAIN)
+        return msgspec.json.decode(content, type=_DoneFile).files
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
