@@ -39,6 +39,7 @@ FLOORS = [
     {"report", "exports", "published", "download", "engines"},
     {
         "plot",
+        "callbacks",
         "importing",
         "integrity",
         "finding",
@@ -49,10 +50,10 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "repairing", "results"},
+    {"annotating", "calibrating", "collecting", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
-    {"auditing", "checking"},
+    {"auditing", "checking", "intervening"},
     {"cli"},
     {"__main__"},
 ]
