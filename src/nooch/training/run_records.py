@@ -27,7 +27,7 @@ from nooch.data.part_files import FileRecord, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
-from nooch.files import atomic_folder, local_path, replace_file
+from nooch.files import atomic_folder, local_path, replace_file, writing
 from nooch.limits import BROKEN_JSON
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
@@ -152,21 +152,27 @@ class RunsFolder:
                     remedy="choose another folder, or resume with the configuration that it was"
                     " started with",
                 )
-            return runs
+            return runs._with_folders()
         try:
-            if path.exists() and any(path.iterdir()):
+            unfinished = f".{RUNS_MARKER}.partial-"
+            if path.exists() and any(not p.name.startswith(unfinished) for p in path.iterdir()):
                 raise OutputError(
                     f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder"
                 )
-            make_folder(path / "jobs")
-            make_folder(path / "passes")
+            make_folder(path)
         except OSError as error:
             if isinstance(error, OutputError):
                 raise
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
         # decided once: a head's last bits depend on the other heads of its pass
         replace_file(path / RUNS_MARKER, sealed_header(header))
-        return cls(path, header)
+        return cls(path, header)._with_folders()
+
+    def _with_folders(self) -> RunsFolder:
+        with writing(self.path):
+            make_folder(self.path / "jobs")
+            make_folder(self.path / "passes")
+        return self
 
     def is_done(self, job: str) -> bool:
         """Whether a job's folder exists; it is written atomically."""
@@ -286,8 +292,9 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        for lock in (self.path / "passes").glob("*.lock"):
-            lock.unlink(missing_ok=True)
+        left = self.path.glob(f".{RUNS_MARKER}.partial-*")
+        for file in (*(self.path / "passes").glob("*.lock"), *left):
+            file.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own
