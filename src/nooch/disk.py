@@ -77,7 +77,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[Path]:
-    """Hold a lock file, and yield it; a process that is killed releases it, on whichever machine it was.
+    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it.
 
     Args:
         file: the lock; its folder exists. It stays.

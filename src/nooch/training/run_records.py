@@ -152,7 +152,15 @@ class RunsFolder:
                     remedy="choose another folder, or resume with the configuration that it was"
                     " started with",
                 )
-            return runs._with_folders()
+        else:
+            runs = cls._new(path, header)
+        with writing(path):
+            make_folder(path / "jobs")
+            make_folder(path / "passes")
+        return runs
+
+    @classmethod
+    def _new(cls, path: Path, header: RunsHeader) -> RunsFolder:
         try:
             unfinished = f".{RUNS_MARKER}.partial-"
             if path.exists() and any(not p.name.startswith(unfinished) for p in path.iterdir()):
@@ -166,13 +174,7 @@ class RunsFolder:
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
         # decided once: a head's last bits depend on the other heads of its pass
         replace_file(path / RUNS_MARKER, sealed_header(header))
-        return cls(path, header)._with_folders()
-
-    def _with_folders(self) -> RunsFolder:
-        with writing(self.path):
-            make_folder(self.path / "jobs")
-            make_folder(self.path / "passes")
-        return self
+        return cls(path, header)
 
     def is_done(self, job: str) -> bool:
         """Whether a job's folder exists; it is written atomically."""
