@@ -211,7 +211,9 @@ def grid_of_methods(
         ParameterError: an unknown method or hyperparameter, or a value that is out of range.
     """
     asked = PAPER_METHODS if asked is None else asked
-    named = asked if isinstance(asked, Mapping) else dict.fromkeys(asked)
+    if not isinstance(asked, Mapping | list | tuple):
+        asked = [asked]
+    named = asked if isinstance(asked, Mapping) else dict.fromkeys(map(str, asked))
     settings = []
     for name, values in named.items():
         method = METHODS[check_one_of("method", str(name), METHODS)]
