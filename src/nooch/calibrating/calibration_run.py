@@ -1,5 +1,7 @@
 """Predicted areas next to true ones: betas that reach a precision, chosen and cross-validated."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What is searched for; measures of images -> marks of every criterion -> sets of one task."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
