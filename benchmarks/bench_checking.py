@@ -17,6 +17,8 @@ found is a false alarm; the mean of 10 (fairlearn: 1). Memory is the peak of a p
     python benchmarks/bench_checking.py [--python PYTHON_WITH_PEERS] [--json FILE]
 """
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

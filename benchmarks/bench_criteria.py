@@ -8,6 +8,8 @@ every image, and so does a second query of DuckDB. Writing the suite is timed se
     python benchmarks/bench_criteria.py [--images 123287] [--runs 5] [--json FILE]
 """
 
+from __future__ import annotations
+
 import shutil
 import sys
 import time

@@ -8,6 +8,8 @@ ratio of the two fastest runs is given too: it holds on an idle machine. The cap
 val2017, from ``shared/data`` next to the repository; without that file, generated ones.
 """
 
+from __future__ import annotations
+
 import json
 import platform
 import time

@@ -11,6 +11,8 @@ job array of sbatch that starts Python for each job. Peak memory is of the drive
 each time. Slurm is measured with ``--engines slurm`` (a test Slurm: tests/slurm.sh start FOLDER).
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import multiprocessing

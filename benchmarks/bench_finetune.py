@@ -15,6 +15,8 @@ almost all of the time is the network's own, so the ratio is close to 1 there.
     python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
 """
 
+from __future__ import annotations
+
 import argparse
 import shutil
 import sys

@@ -8,6 +8,8 @@ checked, as are the hard images.
     python benchmarks/bench_gist.py [--images 123287] [--dimensions 768] [--runs 3] [--json FILE]
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 

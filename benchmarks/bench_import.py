@@ -7,6 +7,8 @@ sources, checks ids and areas, and writes the dataset folder.
     python benchmarks/bench_import.py [--images 123287] [--runs 3] [--json FILE]
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

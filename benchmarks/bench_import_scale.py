@@ -9,6 +9,8 @@ reading the bytes once. Files are made from one generated set: every copy has th
 processes, sampled every 20 ms. Files are removed after use (10 times 40,000 images are 3.7 GB).
 """
 
+from __future__ import annotations
+
 import argparse
 import re
 import shutil

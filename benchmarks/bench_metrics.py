@@ -9,6 +9,8 @@ in its table; and 1,000 bootstrap resamples for 12 tasks in seconds.
     python benchmarks/bench_metrics.py [--images 123287] [--runs 5] [--json FILE]
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from functools import partial

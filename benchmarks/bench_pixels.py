@@ -10,6 +10,8 @@ of the same size. All files are in memory if there is a folder for that (the dis
 for both). Rate of batches: random ones of 32 by one thread from a cache in memory.
 """
 
+from __future__ import annotations
+
 import argparse
 import shutil
 import sys

@@ -9,6 +9,8 @@ Seconds are CPU time of this process, in turns on the same captions, so that oth
 machine changes them little.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from pathlib import Path

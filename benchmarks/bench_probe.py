@@ -9,6 +9,8 @@ computed. Both train the same steps: the weights after that fraction are compare
     [--json FILE]
 """
 
+from __future__ import annotations
+
 import sys
 from dataclasses import replace
 from functools import partial

@@ -8,6 +8,8 @@ Datasets are generated (11 classes per image on average, as in COCO-Stuff; split
 its processes, sampled every 20 ms. 80 times 125,000 are 10 million images.
 """
 
+from __future__ import annotations
+
 import argparse
 import shutil
 import sys

@@ -7,6 +7,8 @@ workers (the peer of two is one), and with a quarter of the images, to compare t
 peak of memory. Files are in memory if there is a folder for that, so that the disk is not measured.
 """
 
+from __future__ import annotations
+
 import tempfile
 from pathlib import Path
 

@@ -7,6 +7,8 @@ compared at these points.
     python benchmarks/bench_sweep.py [--images 123287] [--runs 5] [--points 8] [--json FILE]
 """
 
+from __future__ import annotations
+
 import sys
 from functools import partial
 

@@ -8,6 +8,8 @@ rows per image, anywhere in the file. Memory is the peak over all processes, sam
 Files are removed after use.
 """
 
+from __future__ import annotations
+
 import argparse
 import shutil
 import subprocess

@@ -11,6 +11,8 @@ are random, from a configuration (ResNet-50 at 321 px); without photographs, gen
 a CPU the sizes are small: a rehearsal.
 """
 
+from __future__ import annotations
+
 import sys
 import tempfile
 import time

@@ -11,6 +11,8 @@ regression on the square roots of all predicted areas, cross-validated. With ``-
 calibrate) images of a group share a fold. The figure has the curves.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """All benchmarks, and their figures as ``benchmarks/RESULTS.md``: ``make bench``."""
 
+from __future__ import annotations
+
 import argparse
 import datetime as dt
 import subprocess

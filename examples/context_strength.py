@@ -9,6 +9,8 @@ context, and there is no hard positive. The gap is AUC on easy images minus AUC 
 mean over the paper's twelve tasks: losses would also change with the share of positives.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -6,6 +6,8 @@ With ``--full`` more scenes, and ERM, environment reweighting and GDRO fine-tune
 three seeds (about an hour on 2 cores).
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import shlex

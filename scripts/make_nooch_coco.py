@@ -8,6 +8,8 @@ reads ``nooch-published`` (the authors' 96 lists of image ids and their split) a
 same zlib.
 """
 
+from __future__ import annotations
+
 import argparse
 import zlib
 from pathlib import Path

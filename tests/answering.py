@@ -1,5 +1,7 @@
 """Tiny models with random weights: classifiers, and one of texts and images with a tokenizer."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Small folders like CUB-200-2011 and Places, with flat colors that show each pixel's origin."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

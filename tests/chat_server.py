@@ -1,5 +1,7 @@
 """A server of chat completions on this machine, with vLLM's reply format and scripted faults."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import io

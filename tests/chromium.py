@@ -1,5 +1,7 @@
 """Pages of a report in real Chromium, opened from disk."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from urllib.parse import urlencode

@@ -1,5 +1,7 @@
 """COCO files made up for tests, and a slow, obvious reading of them."""
 
+from __future__ import annotations
+
 import json
 from collections import defaultdict
 from collections.abc import Sequence

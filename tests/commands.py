@@ -1,5 +1,7 @@
 """``nooch`` in processes of its own, from commands as they are typed."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import signal

@@ -1,5 +1,7 @@
 """An HTTP server on this machine that does what servers should not, and counts what it sends."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import io

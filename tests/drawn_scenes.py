@@ -1,5 +1,7 @@
 """A small collection of scenes, drawn once for all tests: fixtures that rooms import."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """A disk on which no file grows beyond a limit, as one that is full."""
 
+from __future__ import annotations
+
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -6,6 +6,8 @@ cars. 123,287 images have as many annotations and captions as COCO-Stuff (about 
     python tests/generate_annotations.py OUT --images 3000 --seed 0
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import re

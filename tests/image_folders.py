@@ -1,5 +1,7 @@
 """Image folders as datasets, and tiny backbones with random weights."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

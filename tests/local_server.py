@@ -1,5 +1,7 @@
 """Run an HTTP server of the tests in a thread."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
 from collections.abc import Iterator

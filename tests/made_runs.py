@@ -1,5 +1,7 @@
 """Folders of runs as nooch bench writes them, with random predictions: nothing is trained."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product

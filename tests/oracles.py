@@ -1,5 +1,7 @@
 """Slow and obvious versions of what nooch computes, in the paper's words."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

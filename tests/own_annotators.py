@@ -1,5 +1,7 @@
 """Models of users that annotate images: YOLOX as ONNX, and ones that need no network."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

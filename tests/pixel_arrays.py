@@ -1,5 +1,7 @@
 """Small pictures in memory that networks can learn, and tiny networks to learn them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Images of cars, roads and trees, and predictions that err where the context misleads."""
 
+from __future__ import annotations
+
 import numpy as np
 import polars as pl
 from oracles import dataset_of

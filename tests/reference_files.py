@@ -1,5 +1,7 @@
 """Small annotations in every format, by integer arithmetic: the same bytes everywhere."""
 
+from __future__ import annotations
+
 import csv
 import io
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Assert that something is refused, and with which message."""
 
+from __future__ import annotations
+
 import pickle
 from functools import partial
 

@@ -1,5 +1,7 @@
 """Whether an import with several parts gives what an import and a division give."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar

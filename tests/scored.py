@@ -1,5 +1,7 @@
 """A small suite made by hand, predictions for it, and formats of prediction files."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -1,5 +1,7 @@
 """Tiny segmenters with random weights: of transformers, and as ONNX."""
 
+from __future__ import annotations
+
 import json
 import struct
 from pathlib import Path

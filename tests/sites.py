@@ -1,5 +1,7 @@
 """A small collection with all that the report shows, and readers of a site's files."""
 
+from __future__ import annotations
+
 import base64
 import json
 from html.parser import HTMLParser

@@ -1,5 +1,7 @@
 """A tiny LLaVA with random weights: a vision tower, a language model and a tokenizer of words."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<image>")

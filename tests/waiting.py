@@ -1,5 +1,7 @@
 """Waiting for what must happen, however slow the machine is."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable

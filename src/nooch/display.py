@@ -1,5 +1,7 @@
 """What print and notebooks show of an object: a small table, as aligned text and as HTML."""
 
+from __future__ import annotations
+
 import re
 import shutil
 from collections.abc import Mapping, Sequence

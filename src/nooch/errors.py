@@ -4,6 +4,8 @@ An error says what is wrong, where, what would have been allowed, and how to fix
 line prints it without a traceback and exits with code 2.
 """
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Collection, Iterable
 from typing import Any

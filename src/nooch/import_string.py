@@ -1,5 +1,7 @@
 """Objects named ``package.module:Name`` by a user; names found in files are never imported."""
 
+from __future__ import annotations
+
 import importlib
 import re
 from typing import Any

@@ -1,5 +1,7 @@
 """Requests that the command line checks before anything is read; light to import."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

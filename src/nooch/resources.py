@@ -1,5 +1,7 @@
 """Resources of this machine: CPUs, threads, processes, the environment."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys

@@ -1,5 +1,7 @@
 """What public functions share: a ``map``, progress, and options of which fields can be named."""
 
+from __future__ import annotations
+
 import numbers
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """YAML files of settings and maps: read safely, with one kind of error."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

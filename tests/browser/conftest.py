@@ -1,5 +1,7 @@
 """One Chromium for all browser tests; they are skipped where there is none."""
 
+from __future__ import annotations
+
 import pytest
 from chromium import CHROMIUM, QUIET, watched_page
 

@@ -2,6 +2,8 @@
 occur.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The report in real Chromium, opened from disk."""
 
+from __future__ import annotations
+
 import re
 import sys
 import time

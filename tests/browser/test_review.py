@@ -1,5 +1,7 @@
 """The page of an audit in real Chromium: keys, what is kept, and the file that find takes."""
 
+from __future__ import annotations
+
 import polars as pl
 import pytest
 from PIL import Image

@@ -2,6 +2,8 @@
 paper's figures of images.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import shutil

@@ -1,5 +1,7 @@
 """Polygons along the borders of pixels give exactly the mask again."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,7 @@
 """Generated collections: genuine COCO files, exact areas, the same bytes from the same seed."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import json

@@ -1,5 +1,7 @@
 """Worlds: what is refused, and the probabilities that objects are drawn with."""
 
+from __future__ import annotations
+
 from itertools import product
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Challenge sets against the truth: counts, precision, recall, AUC by loops; the commands."""
 
+from __future__ import annotations
+
 import json
 
 import numpy as np

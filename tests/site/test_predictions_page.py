@@ -2,6 +2,8 @@
 runs says.
 """
 
+from __future__ import annotations
+
 import re
 
 import numpy as np

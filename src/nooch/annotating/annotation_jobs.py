@@ -1,5 +1,7 @@
 """What workers do to annotate: images -> a table of what a model predicts of each."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Labels that are known, over what a model predicted."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Files of answers as the tools of the field write them, recognized by their fields."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence

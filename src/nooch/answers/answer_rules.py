@@ -3,6 +3,8 @@
 Rules differ from tool to tool, and so do the scores of the same answers; hence their names.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from types import MappingProxyType

@@ -1,5 +1,7 @@
 """Answers joined with their questions: what a model said about each image and task."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The questions that answers belong to: image and task of each, from whichever file there is."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import polars as pl

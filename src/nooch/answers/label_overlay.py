@@ -1,5 +1,7 @@
 """Corrected labels: what people say of images whose labels are wrong or cannot be decided."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Suite, images and a vision-language model -> a file of answers, or of captions."""
 
+from __future__ import annotations
+
 import builtins
 import json
 from collections.abc import Callable, Iterable, Mapping

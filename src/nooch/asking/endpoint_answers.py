@@ -1,5 +1,7 @@
 """Requests to a model on a server of OpenAI's protocol; each reply is kept as soon as it came."""
 
+from __future__ import annotations
+
 import base64
 import io
 import math

@@ -1,5 +1,7 @@
 """Requests answered by a vision-language model of this machine, or of an engine's workers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial

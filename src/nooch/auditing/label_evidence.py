@@ -1,5 +1,7 @@
 """What speaks for a class in an image: models' outputs, mentions, the image's other labels."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The page of an audit, which asks a person about its first labels."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

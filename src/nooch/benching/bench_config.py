@@ -1,5 +1,7 @@
 """Configuration of a bench: one YAML file, or the same names in Python."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import product

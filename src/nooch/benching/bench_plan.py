@@ -1,5 +1,7 @@
 """A grid of trainings, checked as far as possible before it starts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,5 +1,7 @@
 """Inputs by name -> a plan, in any process -> trained jobs; an interrupted bench resumes."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

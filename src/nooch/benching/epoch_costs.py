@@ -1,5 +1,7 @@
 """Cost of training on a device: a few real steps of a network, or matrix products for heads."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

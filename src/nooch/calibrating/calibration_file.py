@@ -1,5 +1,7 @@
 """A calibration: betas of cues for one model's predicted areas, and how far they can be trusted."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any, Self
 

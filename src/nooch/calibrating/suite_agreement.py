@@ -1,5 +1,7 @@
 """Two suites compared set by set, with intervals."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Files of captions, as models and benchmarks write them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

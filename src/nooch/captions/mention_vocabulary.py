@@ -1,5 +1,7 @@
 """Words that stand for classes in free text, and which classes a text mentions."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

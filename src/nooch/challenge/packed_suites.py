@@ -6,6 +6,8 @@ each split its image ids, for each of its tasks the labels, and for each of its 
 are hard, one bit per image.
 """
 
+from __future__ import annotations
+
 import hashlib
 import zlib
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Thresholds that a suite recorded, for another find: from valid to test, for example."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -213,10 +213,10 @@ class _SetReader:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise errors of pyarrow while a file is read as a FormatError."""
+    """Raise errors of pyarrow and polars while a file is read as a FormatError."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, pl.exceptions.PanicException, OSError) as error:
         raise FormatError(
             f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN
         ) from error

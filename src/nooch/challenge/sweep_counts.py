@@ -1,5 +1,7 @@
 """What sweeping thresholds finds: counts of cues and of hard images over alpha, beta and tau."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import polars as pl

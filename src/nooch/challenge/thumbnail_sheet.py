@@ -1,5 +1,7 @@
 """Thumbnails of some images in groups, as one picture."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Baselines to hold a model against: a constant, the task's prior, and the context alone."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

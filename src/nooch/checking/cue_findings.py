@@ -1,5 +1,7 @@
 """Predictions on a suite -> findings: errors in the misleading and in the usual context."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

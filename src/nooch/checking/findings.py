@@ -1,5 +1,7 @@
 """Findings: how much more often a model errs in a misleading context, in numbers and words."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Conditions of slices: classes in the image and their areas, the target's size, attributes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,7 @@
 """CriterionOptions of ``nooch find`` -> criteria."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What remains of a failure that nobody foresaw: one line, and a file that can be reported."""
 
+from __future__ import annotations
+
 import os
 import platform
 import sys

@@ -1,5 +1,7 @@
 """Numbers in words: durations, sizes."""
 
+from __future__ import annotations
+
 __all__ = ["duration", "human_size"]
 
 _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("h", 3600), ("min", 60))

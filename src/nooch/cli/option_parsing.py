@@ -1,5 +1,7 @@
 """Text of options -> values, with errors that quote the option."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from dataclasses import fields

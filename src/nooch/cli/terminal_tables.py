@@ -1,5 +1,7 @@
 """Suites as tables in the terminal."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

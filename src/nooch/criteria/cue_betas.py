@@ -1,5 +1,7 @@
 """Betas of single cues, for areas that are not exact."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

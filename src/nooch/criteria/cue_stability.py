@@ -1,5 +1,7 @@
 """Stability of context cues: A(C, Y) under resampling of the training images."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Criteria as a user gives them: by name, combined (``ce & ~gist``), or as objects."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace

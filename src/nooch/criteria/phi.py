@@ -8,6 +8,8 @@ is float64: ``/`` is true division, ``%`` has the sign of the dividend as in SQL
 number (0/0, ln of a negative number) is null.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The polars expression of a tree that ``phi.parse`` has allowed: one function per kind of node."""
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +77,8 @@ def value_of(node: Node) -> bool | float | str | None:
 
 
 def _number(text: str) -> float:
-    return int(text) if text.isdigit() else float(text)
+    # Python refuses integers of thousands of digits; a float of these is infinite
+    return int(text) if text.isdigit() and len(text) < 100 else float(text)
 
 
 def is_storable(value: bool | float | str | None) -> bool:

@@ -1,5 +1,7 @@
 """The values of phi: what a column or a literal is, and which of them fit together."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime

@@ -1,5 +1,7 @@
 """The out-of-context conditions of the paper's Table 1, written in the language of phi."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Thresholds on support: one number, or a pair for each task (paper, Tables 6 and 7)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

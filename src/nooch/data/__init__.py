@@ -3,6 +3,7 @@
 from nooch.data.array_files import embedding_precision
 from nooch.data.coverage import Gaps
 from nooch.data.data_files import (
+    csv_bytes,
     encode_header,
     id_column,
     load_header,
@@ -28,7 +29,7 @@ from nooch.data.table_schema import (
 __all__ = [
     "ALL", "ANNOTATED", "COLUMN_OF_KIND", "CORE_COLUMNS", "KINDS", "SPLITS", "Dataset", "Gaps",
     "ImageId", "PartRecord", "apply_split", "as_dataset", "check_file_names", "class_name",
-    "divide", "embedding_precision", "encode_header", "id_column", "identifiers", "load_dataset",
-    "load_header", "named_splits", "open_dataset", "parquet_bytes", "position_of", "read_arrays",
-    "read_table", "save_dataset", "seal_dataset", "write_part",
+    "csv_bytes", "divide", "embedding_precision", "encode_header", "id_column", "identifiers",
+    "load_dataset", "load_header", "named_splits", "open_dataset", "parquet_bytes", "position_of",
+    "read_arrays", "read_table", "save_dataset", "seal_dataset", "write_part",
 ]  # fmt: skip

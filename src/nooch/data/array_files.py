@@ -1,5 +1,7 @@
 """Arrays as ``.npy`` files, embeddings of a dataset folder among them; one error for any fault."""
 
+from __future__ import annotations
+
 import io
 import re
 from pathlib import Path

@@ -9,6 +9,8 @@ verified labels).
 Areas and exceptions, sparse (n_images, n_classes), are stored as tables with a row per pair.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

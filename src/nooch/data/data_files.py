@@ -1,6 +1,9 @@
 """Files of data: tables (one file, or a folder of parts), named arrays, JSON headers of folders."""
 
+from __future__ import annotations
+
 import io
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -11,15 +14,18 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data.array_files import UNREADABLE_ARRAY
 from nooch.errors import FormatError, InputError, some_of
-from nooch.files import Place, local_path, read_bytes
+from nooch.files import RAW_CSV, Place, local_path, read_bytes
+from nooch.limits import BROKEN_JSON
 
 __all__ = [
-    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "encode_header", "id_column",
-    "load_header", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of",
+    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes", "encode_header",
+    "id_column", "load_header", "parquet_bytes", "read_arrays", "read_table", "table_files",
+    "table_of",
 ]  # fmt: skip
 
 
@@ -57,16 +63,42 @@ def table_files(path: Path) -> list[Path]:
     return parts
 
 
-# a name with [ or * is a name, not a pattern
-_CSV: dict[str, Any] = {"infer_schema_length": None, "glob": False}
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
-    ".csv": lambda path, options: pl.read_csv(path, **_CSV, **options),
-    ".tsv": lambda path, options: pl.read_csv(path, **_CSV, separator="\t", **options),
+    ".csv": lambda path, options: _read_csv(path, **options),
+    ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
 TABLE_ENDINGS = tuple(_READ)
 """Endings of the files that are tables."""
+
+
+# what a spreadsheet runs, but no number; and what would be taken for such text that is quoted
+_FORMULA = r"('*(?:[=@\t\r\n]|[+-][0-9.]*[^0-9.]|[+-]$))"
+
+
+def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
+    """A table as the content of a CSV file.
+
+    A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
+    apostrophe in front, which ``read_table`` removes; not where ``RAW_CSV`` is set.
+    """
+    if not RAW_CSV.get():
+        texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
+        table = table.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
+        table = table.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
+    return table.write_csv(include_header=header).encode()
+
+
+def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
+    # a name with [ or * is a name, not a pattern
+    table = pl.read_csv(path, infer_schema_length=None, glob=False, **options)
+    table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
+    return table.with_columns(
+        column.str.replace(f"^'{_FORMULA}", "${1}")
+        for column in table.select(cs.string())
+        if column.str.starts_with("'").any()
+    )
 
 
 _T = TypeVar("_T")
@@ -202,7 +234,7 @@ def load_header(
                 remedy="install a newer nooch",
             )
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except BROKEN_JSON as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
 
 

@@ -1,5 +1,7 @@
 """Tables of a dataset: in memory, or in a folder of parts and read when they are first used."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType

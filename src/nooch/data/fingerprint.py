@@ -1,5 +1,7 @@
 """The fingerprint of a dataset: BLAKE3 of its contents, each column over all parts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -9,6 +9,8 @@ image id in it is above those of the parts before. How a dataset is divided does
 fingerprint.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Collection, Mapping

@@ -1,5 +1,7 @@
 """What tables of nooch and datasets may hold: checked when one is read, and when one is built."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten

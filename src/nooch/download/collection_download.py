@@ -1,5 +1,7 @@
 """A whole collection: use files that exist, take those of a folder, fetch the rest, unpack zips."""
 
+from __future__ import annotations
+
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path

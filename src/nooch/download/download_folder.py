@@ -1,5 +1,7 @@
 """The folder of downloads: used by one process at a time, with records of what was unpacked."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from nooch.disk import locked
 from nooch.download.catalogue import Remote
 from nooch.errors import OutputError
 from nooch.files import replace_file
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["is_unpacked", "note_unpacked", "only_process", "prepared"]
 
@@ -56,7 +59,7 @@ def is_unpacked(root: Path, remote: Remote) -> bool:
         return False
     try:
         known = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, *BROKEN_JSON):
         return False
     if known.into != remote.into or remote.checksum not in {None, known.checksum}:
         return False

@@ -1,5 +1,7 @@
 """One file from its mirrors: resumed, retried, checked, and only then given its name."""
 
+from __future__ import annotations
+
 import contextlib
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Requests to servers that may stall, lie or redirect; an error's class says what may help."""
 
+from __future__ import annotations
+
 import random
 import time
 import urllib.parse

@@ -1,5 +1,7 @@
 """Files found below another folder, which is only read: linked or copied, and checked."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The downloaded part of a file and what the server said of it, under hidden names."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import BinaryIO
@@ -7,6 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from nooch.files import replace_file
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["Origin", "PartialFile"]
 
@@ -44,7 +47,7 @@ class PartialFile:
         """The recorded origin, or None if there is none that can be read."""
         try:
             return msgspec.json.decode(self._sidecar.read_bytes(), type=Origin)
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        except (FileNotFoundError, *BROKEN_JSON):
             return None
 
     def note(self, origin: Origin) -> None:

@@ -1,5 +1,7 @@
 """Zips: all that a hostile one could do is refused before any file has its final name."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import os

@@ -4,6 +4,8 @@
 needs neither torch nor sentence-transformers.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any

@@ -5,6 +5,8 @@ overhead of each sentence and head, and its softmax has no vectorized path for s
 over all sentences and heads at once take about half that time.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 __all__ = ["FAMILIES", "use_short_attention"]

@@ -1,5 +1,7 @@
 """From a dataset's captions to one vector for each image."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

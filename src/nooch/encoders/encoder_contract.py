@@ -1,5 +1,7 @@
 """The contract of an encoder: frozen parameters, and one call from sentences to vectors."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -1,5 +1,7 @@
 """The folder of a sentence-transformers model, and whether it is safe to load."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import importlib.util
@@ -108,7 +110,7 @@ def _read_json(path: Path) -> Any:
             where=path,
             allowed=_allowed(),
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=path) from error
 
 

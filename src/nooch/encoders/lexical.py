@@ -4,6 +4,8 @@ Latent semantic analysis (Deerwester et al., 1990). Sentences that share words a
 only if other sentences connect them; use it where no model is available.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Embeddings that were computed elsewhere: a file of image ids and vectors."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

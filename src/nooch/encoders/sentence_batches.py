@@ -1,5 +1,7 @@
 """Sentences as batches of equal token length: nothing is padded, so no work is spent on padding."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,5 +1,7 @@
 """A sentence-transformers model in memory: loading, precision, and how it can be run."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

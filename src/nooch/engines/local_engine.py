@@ -1,5 +1,7 @@
 """Processes of this machine."""
 
+from __future__ import annotations
+
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice

@@ -1,5 +1,7 @@
 """A Ray cluster: an existing one, or one of this machine that is started for the purpose."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import socket

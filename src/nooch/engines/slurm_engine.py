@@ -1,5 +1,7 @@
 """Slurm, through submitit: jobs as arrays, in a folder that every node sees."""
 
+from __future__ import annotations
+
 import contextlib
 import getpass
 import re

@@ -1,5 +1,7 @@
 """GPUs that this process may use, from the driver's programs and files: torch loads slowly."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from pathlib import Path

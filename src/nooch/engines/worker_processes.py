@@ -1,5 +1,7 @@
 """Worker processes of this machine, one job each at a time: a kill loses only that job."""
 
+from __future__ import annotations
+
 import contextlib
 import multiprocessing
 import os

@@ -1,5 +1,7 @@
 """The probability above which an answer is positive: a number, by task, or chosen on valid."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Answers as predictions (yes is 1, no is 0), and the part of a suite that they are about."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self

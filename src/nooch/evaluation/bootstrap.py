@@ -1,5 +1,7 @@
 """Intervals: the bootstrap, images resampled alike for every run, task and subset; Wilson's."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any

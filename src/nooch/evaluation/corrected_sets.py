@@ -1,5 +1,7 @@
 """A challenge set with corrected labels: what was a hard negative may be an easy positive."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The images that predictions can be of, looked up by id, file name or COCO's digits."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

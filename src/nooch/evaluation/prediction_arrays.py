@@ -1,5 +1,7 @@
 """Files of arrays -> predictions: NumPy, PyTorch and safetensors; nothing is unpickled."""
 
+from __future__ import annotations
+
 import io
 from dataclasses import replace
 from pathlib import Path

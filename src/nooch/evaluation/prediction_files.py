@@ -1,5 +1,7 @@
 """Files, frames and arrays -> predictions: tables, arrays, detections; the one way to read them."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Long and wide tables -> predictions, one for each run; columns are recognized by their names."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

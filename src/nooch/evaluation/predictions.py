@@ -1,5 +1,7 @@
 """Predictions: one run's outputs for every image and task, checked, and matched with a suite."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """Conditions on scores, such as ``auc@hard[ce,car]<0.85``: what a pipeline fails on."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Values of runs -> cells of a results table: mean and deviation over seeds, averages, the best."""
 
+from __future__ import annotations
+
 import polars as pl
 
 from nooch.evaluation.task_scores import AVERAGE, comparable

@@ -1,5 +1,7 @@
 """Scores: a long table of values with counts and intervals, and the differences between runs."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """A challenge set -> the subsets to score: all, hard, easy, sides, by cue, by group, averages."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

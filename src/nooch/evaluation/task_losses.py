@@ -2,6 +2,8 @@
 hard images for many thresholds at once (Figs. 13 and 14).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

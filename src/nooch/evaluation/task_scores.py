@@ -2,6 +2,8 @@
 the averages over tasks, over the same tasks where averages are next to each other.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

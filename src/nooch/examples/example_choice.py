@@ -1,5 +1,7 @@
 """Examples of a task: hardest, easiest, where methods or criteria differ, likely label errors."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,5 +1,7 @@
 """Runs and predictions -> the loss of each image under each method, for the report."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The images of a split in one order, which all tasks and criteria share."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self

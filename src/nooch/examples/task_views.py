@@ -1,5 +1,7 @@
 """One task in one split: labels, marks, support, losses and areas over one order of images."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """Pictures of the images that the site shows: small ones for galleries, larger ones to look at."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 Everything is written atomically and carries the licenses of the data.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import MappingProxyType
 

@@ -1,5 +1,7 @@
 """COCO-JSON of the images of challenge sets, one file for each split, that pycocotools loads."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Annotation files -> their content about some images, cut out without decoding polygons."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Croissant 1.0 metadata (mlcommons.org/croissant): Parquet files, their hashes and columns."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from typing import Any

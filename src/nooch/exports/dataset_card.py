@@ -2,6 +2,8 @@
 escaped.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,7 @@
 """What every export is given, chosen sets, their dataset and licenses, and how it writes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

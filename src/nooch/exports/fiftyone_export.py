@@ -1,5 +1,7 @@
 """Tags on the samples of a FiftyOne dataset, and a saved view for each of them."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -1,5 +1,7 @@
 """Names of criteria and tasks in file names."""
 
+from __future__ import annotations
+
 import re
 
 from nooch.errors import ParameterError

@@ -1,5 +1,7 @@
 """A folder that ``datasets.load_dataset`` reads: Parquet files, a card, Croissant metadata."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,5 +1,7 @@
 """One JSON file: the ids of each challenge set's hard images, and the licenses of the data."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import msgspec

@@ -1,5 +1,7 @@
 """Licenses of the data behind an export: recorded ones and those that the user states."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Yes/no questions as a task of lmms-eval."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pyarrow as pa

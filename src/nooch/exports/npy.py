@@ -1,5 +1,7 @@
 """The authors' layout: ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{split}.npy``."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Parquet files of exports: writing, and their descriptions in a Hugging Face folder."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Yes/no questions as POPE's JSON lines."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from nooch.exports.export_contract import Content, Exported, write_folder

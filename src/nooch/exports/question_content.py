@@ -1,5 +1,7 @@
 """What every export of questions shares: the draw, the files of images, ``questions.parquet``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import polars as pl

@@ -1,5 +1,7 @@
 """Yes/no questions as a TSV file of VLMEvalKit."""
 
+from __future__ import annotations
+
 import base64
 import csv
 from pathlib import Path

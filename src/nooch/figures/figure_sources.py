@@ -1,5 +1,7 @@
 """What figures are drawn from, and what each of them needs of it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

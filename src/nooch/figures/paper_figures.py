@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from nooch.data import ALL
+from nooch.data import ALL, csv_bytes
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.figures.figure_sources import NEEDS, Need, Sources
 from nooch.figures.sheet_presets import SHEETS, SheetPreset
@@ -192,7 +192,7 @@ def save_figures(
         table = figure_data(name, sources)
         drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
         contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
-        contents.append(table.write_csv().encode())
+        contents.append(csv_bytes(table))
     for file, content in zip(files, contents, strict=True):
         write_file(file, content)
     return files

@@ -1,5 +1,7 @@
 """Refuse challenge sets for which most of the images were not annotated."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The mean loss of hard images over alpha and beta, or tau (the data of Figs. 13 and 14)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,6 +5,8 @@ image id and counts to match included. A file that exists is complete: an interr
 where it stopped.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -7,6 +7,8 @@ written, so that an interrupted find resumes where it stopped. Both give the sam
 however a dataset is divided.
 """
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Columns of a custom table -> attributes of a dataset: context scores, cameras, places, years."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

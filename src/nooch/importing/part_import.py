@@ -1,5 +1,7 @@
 """What workers do for an import: write a part of the dataset, and give its images their splits."""
 
+from __future__ import annotations
+
 import filecmp
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Values of single images: probabilities, answers, losses; the mean loss."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, logit

@@ -1,5 +1,7 @@
 """AUC and average precision: one ranking of all images, then every subset of them from it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Self
 

@@ -1,5 +1,7 @@
 """Stratified differences of two rates: Mantel-Haenszel weights, Newcombe's interval, exact test."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import reduce
 

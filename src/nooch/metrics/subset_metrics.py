@@ -10,6 +10,8 @@ share of all images: the paper's Tables 17 and 18 say only "ECE", and fit this q
 (docs/results.md).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,7 @@
 """Results next to the paper's: published numbers, and differences in standard deviations."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 import polars as pl

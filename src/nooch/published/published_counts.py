@@ -4,6 +4,8 @@ Numbered as in the text with appendices. The text without them has none of the t
 Table 2 its Table 5.
 """
 
+from __future__ import annotations
+
 import csv
 from dataclasses import dataclass
 from importlib import resources

@@ -5,6 +5,8 @@ numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``no
 (Tables 9 to 18) and ``waterbirds_results.csv`` (Table 5).
 """
 
+from __future__ import annotations
+
 import io
 from dataclasses import dataclass
 from importlib import resources

@@ -1,5 +1,7 @@
 """Reading ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy``."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The published sets as a suite: any model can be scored on them without annotations."""
 
+from __future__ import annotations
+
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

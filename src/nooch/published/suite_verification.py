@@ -1,5 +1,7 @@
 """A suite against the published sets, restricted to the images that the suite has."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """A template and a class name -> a yes/no question."""
 
+from __future__ import annotations
+
 import re
 from string import Formatter
 

@@ -1,5 +1,7 @@
 """What every format of bounding boxes gives: each image's boxes; and the checks they share."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Where the image files lie below a folder, without ever leaving it."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

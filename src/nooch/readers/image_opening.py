@@ -1,5 +1,7 @@
 """The one way to open an image file: in allowed formats only, never too large to decode."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

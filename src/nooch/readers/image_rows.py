@@ -3,6 +3,8 @@
 ``summed`` adds up areas of the same image and class the same way whatever else is read.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Counting the pixels of each class in label maps (one 8- or 16-bit image for each photograph)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Open Images: a table with a row for each box."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -3,6 +3,8 @@
 ``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
 """
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 import os

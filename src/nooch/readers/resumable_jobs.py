@@ -1,5 +1,7 @@
 """Jobs that are done once, their results kept in files. Light: workers import this first."""
 
+from __future__ import annotations
+
 import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,6 +5,8 @@ second file, in blocks. The format is not Parquet because importing Polars takes
 than decoding a small file.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import chain, pairwise

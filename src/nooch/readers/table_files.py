@@ -5,6 +5,8 @@ holds the whole file for that, so the cells are classified here, in a streaming 
 have the types of their first hundred rows.
 """
 
+from __future__ import annotations
+
 import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

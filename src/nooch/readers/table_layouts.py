@@ -1,5 +1,7 @@
 """Layouts of tables: a row for each image with its labels, or for each (image, class, area)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

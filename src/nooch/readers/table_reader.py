@@ -1,5 +1,7 @@
 """Tables -> Dataset: a row for each image with labels, or for each (image, class, area)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Rows of a table -> Dataset: the checks that all tables share; images, splits, image files."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

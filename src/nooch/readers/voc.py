@@ -1,5 +1,7 @@
 """Pascal VOC: a folder of XML files, one for each image."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET

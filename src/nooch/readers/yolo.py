@@ -1,5 +1,7 @@
 """YOLO label files: a folder with a list of classes, or the images that a ``data.yaml`` lists."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

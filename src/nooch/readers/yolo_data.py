@@ -1,5 +1,7 @@
 """The ``data.yaml`` of a YOLO dataset: class names, and the images of each split."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Verdicts on conditions as JUnit XML, which pipelines show."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from itertools import groupby

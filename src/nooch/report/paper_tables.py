@@ -1,5 +1,7 @@
 """Results tables, task x method: for the terminal, Markdown and LaTeX, and as long tables."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

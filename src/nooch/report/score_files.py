@@ -1,5 +1,7 @@
 """Scores as files: everything in Parquet, CSV and JSON, tables of a paper in Markdown and LaTeX."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.data import parquet_bytes
+from nooch.data import csv_bytes, parquet_bytes
 from nooch.errors import OutputError, check_one_of
 from nooch.evaluation.scores import ComparedRuns
 from nooch.files import check_output_file, replace_file
@@ -17,7 +19,7 @@ __all__ = ["SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_sc
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
-    ".csv": lambda table: table.write_csv().encode(),
+    ".csv": csv_bytes,
 }
 """Ending -> how a frame is written with it."""
 RESULT_ENDINGS = (*TABLE_FILES, ".json")

@@ -1,5 +1,7 @@
 """Scores as tables for people: one for each criterion and split, a row for each task and run."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from typing import Any

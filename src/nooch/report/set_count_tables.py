@@ -1,5 +1,7 @@
 """Tables of challenge sets for people: counts and thresholds by task, next to the paper's."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

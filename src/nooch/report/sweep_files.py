@@ -1,5 +1,7 @@
 """A sweep as a folder: tables, pictures, and ``sweep.json``, which is written last."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Methods against each other, image by image: which two, and runs with their chosen settings."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

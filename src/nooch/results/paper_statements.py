@@ -1,5 +1,7 @@
 """The paper's conclusions as statements about results: exact tests, verdicts, numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Scores of single runs and chosen settings -> cells of results tables."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Runs and a suite -> scores of all jobs, and the settings that a rule chooses."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """Benches that differ in one setting, side by side: which conclusions survive another value."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The tests of the paper's conclusions: functions of numbers under one criterion or several."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from nooch.published.published_results import PAPER_NAMES

@@ -1,5 +1,7 @@
 """Suites -> the paper's tables of challenge sets: counts of hard images, and gist thresholds."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import polars as pl

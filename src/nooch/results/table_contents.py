@@ -1,5 +1,7 @@
 """Results -> the paper's tables: which cells, in what order, which are best, and notes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import polars as pl

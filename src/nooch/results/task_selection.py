@@ -1,5 +1,7 @@
 """Predictions for all classes -> losses by class, and the suite of the most misleading tasks."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """People and animals: functions of the longest side in pixels that return sprite and color."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

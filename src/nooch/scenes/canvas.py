@@ -1,5 +1,7 @@
 """A picture and, for each of its pixels, what it shows: one owner, so that masks never overlap."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

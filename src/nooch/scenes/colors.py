@@ -1,5 +1,7 @@
 """Named colors of objects, for captions."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -1,5 +1,7 @@
 """Masks as polygons along the borders of pixels: drawn again, they give exactly the mask."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,5 +1,7 @@
 """Noise fields that textures are cut from: made once per image size, from their own seed."""
 
+from __future__ import annotations
+
 from functools import cache
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A picture's owners as COCO annotations: the visible pixels of each object and kind of stuff."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

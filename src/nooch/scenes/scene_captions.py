@@ -1,5 +1,7 @@
 """Five sentences about an image, as people write them: its gist, and striking objects."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A whole collection: images drawn in blocks by a map, and written in bounded memory."""
 
+from __future__ import annotations
+
 import builtins
 import csv
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """One image of a world: sampled, then painted, from a random stream of (seed, image) alone."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A world: scenes, what they hold and how often; read from YAML and checked."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator
 from importlib import resources
 from pathlib import Path

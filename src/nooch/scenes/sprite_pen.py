@@ -1,5 +1,7 @@
 """A pen draws one object in its own box at a multiple of its size; the result is smooth."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """The objects that can be drawn: class -> (longest side, random) -> (sprite, color word)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import MappingProxyType
 

@@ -1,5 +1,7 @@
 """Textures of stuff, one function each, and the shape of its upper edge."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

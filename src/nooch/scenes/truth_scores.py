@@ -1,5 +1,7 @@
 """How well criteria find what is truly out of context: challenge sets of scenes against truth."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.data import parquet_bytes
-from nooch.data.data_files import read_table
+from nooch.data.data_files import csv_bytes, read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import check_output_file
 from nooch.metrics import auc
@@ -241,7 +243,7 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
 
 _WRITE: dict[str, Callable[[TruthScores], dict[str, bytes]]] = {
     ".json": lambda scores: {"": msgspec.json.encode(scores.as_json()) + b"\n"},
-    ".csv": lambda scores: {name: frame.write_csv().encode() for name, frame in _frames(scores)},
+    ".csv": lambda scores: {name: csv_bytes(frame) for name, frame in _frames(scores)},
     ".parquet": lambda scores: {name: parquet_bytes(frame) for name, frame in _frames(scores)},
 }
 

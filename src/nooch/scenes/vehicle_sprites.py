@@ -1,5 +1,7 @@
 """Vehicles: functions of the longest side in pixels that return a sprite and its color."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from nooch.scenes.colors import pick

@@ -1,5 +1,7 @@
 """Hyperparameters chosen from scores on the validation split, by the paper's rule or another."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl

@@ -1,5 +1,7 @@
 """The tasks of a benchmark: the largest losses on hard images (paper, 3.2 and appendix B.3)."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

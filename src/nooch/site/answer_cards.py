@@ -1,5 +1,7 @@
 """Answers in words -> how often absent objects get a yes, and images with the model's own words."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest

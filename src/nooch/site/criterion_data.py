@@ -1,5 +1,7 @@
 """What the page needs to apply a criterion again when its thresholds are moved."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

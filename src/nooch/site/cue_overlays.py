@@ -1,5 +1,7 @@
 """Where context cues lie in an image: an overlay for each, shaded with an outline."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

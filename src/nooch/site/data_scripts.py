@@ -1,5 +1,7 @@
 """Data as scripts: a page that was opened from disk may load scripts, but read no other file."""
 
+from __future__ import annotations
+
 import re
 from base64 import b64encode
 from collections.abc import Sequence

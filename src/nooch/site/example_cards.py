@@ -1,5 +1,7 @@
 """Cards of the examples, and which images need pictures."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The five pages as HTML: templates escape everything that comes from data."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np

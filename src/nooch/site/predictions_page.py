@@ -1,5 +1,7 @@
 """Predictions of any model -> what the report's page of results shows of them."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any

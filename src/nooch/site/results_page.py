@@ -1,5 +1,7 @@
 """Results -> what the page of results shows: tables, intervals, differences, verdicts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What the site is made of: plain data, put together by nooch.site.report_site."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """The site as a folder: pages, assets, data, pictures, and last ``report.json``."""
 
+from __future__ import annotations
+
 from importlib import resources
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """A split as scripts that the page Explore loads: its images, and labels and losses by task."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Counts and losses over alpha, beta and tau: the report's data of Figs. 3 and 10 to 14."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

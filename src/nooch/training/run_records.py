@@ -27,6 +27,7 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file
+from nooch.limits import BROKEN_JSON
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
 
@@ -193,7 +194,7 @@ class RunsFolder:
         file = self.path / "jobs" / job / "config.json"
         try:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *BROKEN_JSON) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
 
     def predictions(self, job: str) -> pl.DataFrame:

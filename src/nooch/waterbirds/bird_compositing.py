@@ -1,5 +1,7 @@
 """Birds cut out along their masks and put on other backgrounds: the images of Waterbirds."""
 
+from __future__ import annotations
+
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Waterbirds: its standard folder as a dataset, and its table of scores (paper, Table 5)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

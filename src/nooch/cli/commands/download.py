@@ -1,5 +1,7 @@
 """``nooch download ...``: real data, checked and resumable."""
 
+from __future__ import annotations
+
 from collections import Counter
 from pathlib import Path
 from typing import Any

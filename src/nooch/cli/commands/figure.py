@@ -1,5 +1,7 @@
 """``nooch figure`` and ``nooch gallery``: the paper's figures and image sheets, with their data."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 from typing import Any

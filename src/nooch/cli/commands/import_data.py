@@ -1,5 +1,7 @@
 """``nooch import ...`` and ``nooch annotate``: files of other formats, or images -> a dataset."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 

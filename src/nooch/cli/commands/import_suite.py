@@ -1,5 +1,7 @@
 """``nooch import-suite``: published challenge sets -> a suite folder."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from typer import Argument, Option

@@ -1,5 +1,7 @@
 """``nooch info``, ``show``, ``explain`` and ``verify``."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

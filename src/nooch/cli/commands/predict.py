@@ -1,5 +1,7 @@
 """``nooch predict``: a network that was trained elsewhere, on the images of a suite."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """``nooch report``: a suite, its images and results as a folder of pages that opens from disk."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

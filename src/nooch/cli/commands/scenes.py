@@ -1,5 +1,7 @@
 """``nooch scenes`` and ``nooch find-score``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from typer import Argument, Option

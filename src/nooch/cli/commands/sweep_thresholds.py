@@ -1,5 +1,7 @@
 """``nooch sweep-thresholds`` and ``calibrate``: what other thresholds give."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 

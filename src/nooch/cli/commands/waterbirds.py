@@ -2,6 +2,8 @@
 Table 5 does.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Finding COCO 2017 and COCO-Stuff below a folder, in the usual layouts."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field

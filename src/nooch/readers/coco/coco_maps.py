@@ -1,5 +1,7 @@
 """Pixel maps of stuff, counted in place of a stuff file."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Pixels of one COCO segmentation: polygons, or run lengths in either encoding."""
 
+from __future__ import annotations
+
 from typing import Any
 
 __all__ = ["mask_area", "run_lengths"]

@@ -1,5 +1,7 @@
 """Parsed COCO files -> Dataset: things, stuff (or its pixel maps) and captions by image."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol

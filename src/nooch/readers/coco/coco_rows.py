@@ -1,5 +1,7 @@
 """COCO files of any size -> rows on disk by image id, a slice per job; and back, by id range."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -15,9 +17,9 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
+from nooch.limits import BROKEN_JSON
 from nooch.readers.coco.coco_decoder import Cut, Document, opened, slice_text
 from nooch.readers.coco.coco_structure import (
-    DECODE_ERRORS,
     STRUCTURE,
     Annotation,
     Caption,
@@ -91,7 +93,7 @@ class SliceJob(ResumableJob):
         """Write the rows; None where the slice does not decode as an array."""
         try:
             return self.write()
-        except DECODE_ERRORS:
+        except BROKEN_JSON:
             return None
         except InputError:
             return SliceResult(0, refused=True)

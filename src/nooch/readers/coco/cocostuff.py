@@ -1,5 +1,7 @@
 """The 171 classes of COCO-Stuff, and the values of its two kinds of pixel maps."""
 
+from __future__ import annotations
+
 import csv
 from importlib import resources
 
