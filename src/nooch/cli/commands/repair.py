@@ -174,7 +174,7 @@ def collect_next_command(
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Choose images of a pool that training lacks: hard ones, where few of their kind are there."""
+    """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
     from nooch.collecting.next_images import CollectOptions, collect_next
 
     _check_table(out, overwrite)
