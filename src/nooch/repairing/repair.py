@@ -53,7 +53,7 @@ class RepairOptions(PredictionFormat):
         criterion: whose sets decide; the suite's first by default.
         methods: what is tried besides ERM: ``environment-reweight``, ``environment-undersample``,
             ``dfr-train``, which need environments, and ``afr``; all by default.
-        threshold: as for ``nooch.evaluate``, of both runs: ``valid``, a number, or by task.
+        threshold: of answers before and after, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, 1 and more.
         seed: of heads, draws and resamples.
     """
@@ -61,7 +61,7 @@ class RepairOptions(PredictionFormat):
     tasks: Sequence[str] | None = None
     criterion: str | None = None
     methods: Sequence[str] = tuple(CANDIDATES)
-    threshold: AnswerThreshold = "valid"
+    threshold: AnswerThreshold = "worst-side"
     bootstrap: int = 1000
     seed: int = 0
 

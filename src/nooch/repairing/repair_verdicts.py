@@ -31,7 +31,7 @@ class Repaired(TabularResult):
             positives or negatives, the larger one), ``auc_hard_before, auc_hard_after, method,
             setting, threshold``. Verdicts are ``better``: fewer errors on hard images of a side or
             cue, and nowhere more; ``worse``: more errors somewhere, and on no hard images fewer;
-            else ``inconclusive``. Changes within their intervals do not count.
+            ``traded``: both; else ``inconclusive``. Changes within their intervals do not count.
         changes: before, after, and the difference with its 95 % interval, by ``task`` (and their
             ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is ``better``, ``worse`` or
             ``inconclusive`` where verdicts are made of it, else null.
@@ -82,10 +82,9 @@ def verdict_of(changes: pl.DataFrame, task: str) -> dict[str, Any]:
         )
         changed = rows.select("at", BEFORE, AFTER).rows()
         parts[kind] = ", ".join(f"{at} ({old:.3f} to {new:.3f})" for at, old, new in changed)
-    verdict = "inconclusive"
-    if bool(parts["better"]) != bool(parts["worse"]):
-        verdict = "better" if parts["better"] else "worse"
-    reason = "; ".join(f"{kind} on {text}" for kind, text in parts.items() if text)
+    shown = [kind for kind, text in parts.items() if text]
+    verdict = "traded" if len(shown) > 1 else "".join(shown) or "inconclusive"
+    reason = "; ".join(f"{kind} on {parts[kind]}" for kind in shown)
     whole = mine.filter(pl.col("cue").is_null())
     hard = whole.filter(pl.col("subset").is_in(_HARD), metric="error").drop_nulls(BEFORE)
     values: dict[str, Any] = {}

@@ -67,7 +67,7 @@ def repair_command(
     methods: str = Option(
         None, help="Out of erm, environment-reweight, environment-undersample, dfr-train, afr."
     ),
-    threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
+    threshold: str = Option("worst-side", help="Before and after: as for nooch evaluate."),
     bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
     seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
     overwrite: bool = shared.OverwriteOption,
@@ -93,4 +93,6 @@ def repair_command(
         return
     note(*repaired.notes)
     print_shown([repaired.display])
-    hint(f"{out}: next: nooch evaluate {suite} {out / 'predictions.parquet'} --threshold valid")
+    hint(
+        f"{out}: next: nooch evaluate {suite} {out / 'predictions.parquet'} --threshold {threshold}"
+    )
