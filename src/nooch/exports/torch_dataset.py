@@ -48,9 +48,9 @@ def torch_dataset(
 
     Items are ``(image, label, subset, image_id)``: the image as RGB (PIL), or what ``transform``
     makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text.
-    A DataLoader's default collation needs a transform that gives tensors. A set is in the order of
-    ids. Without ``criterion`` all images of the split are given, such as those of ``train``, in the
-    dataset's order with the subset -1. With ``environments``, items have the environment as well.
+    A DataLoader's default collation needs a transform that gives tensors. The order is that of ids.
+    Without ``criterion`` all images of the split are given, such as those of ``train``, with the
+    subset -1. With ``environments``, items have the environment as well.
 
     Args:
         suite: the suite; it has no use without ``criterion``, and can be None.
