@@ -3,8 +3,6 @@
 import os
 import sys
 
-from nooch.cli import main
-
 __all__ = ["run"]
 
 
@@ -14,7 +12,12 @@ def run() -> None:
     Everything is written by then; freeing half a gigabyte of arrays would only take time.
     """
     try:
+        from nooch.cli import main
+
         main()
+    except KeyboardInterrupt:
+        # while the command line was imported
+        sys.exit(130)
     except SystemExit as stop:
         # errors and signals exit the usual way, which also ends worker processes
         if stop.code:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 __all__ = [
-    "cell_text", "counted", "is_plural", "plural", "printable", "readable", "with_article",
+    "UNPRINTABLE", "cell_text", "counted", "is_plural", "plural", "printable", "readable",
+    "with_article",
 ]  # fmt: skip
 
 _IRREGULAR = {
@@ -40,8 +41,10 @@ _UNCHANGED = {"sheep", "fish", "deer", "aircraft"} | _NO_ARTICLE
 """Words that are their own plural, or have none."""
 _VOWEL_SOUND = re.compile(r"(?!(?:u[bcfhjkqrstn][aeiou]|eu|one\b|ouija))[aeiou]|hour|honest|heir")
 
-# what moves a terminal's cursor, ends a line, or turns the direction of text
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What moves a terminal's cursor, ends a line, turns the direction of text, or is no character."""
 
 
 def readable(name: str) -> str:
@@ -108,6 +111,10 @@ def cell_text(value: object, longest: int | None = None) -> str:
     return text if longest is None or len(text) <= longest else f"{text[:longest]}…"
 
 
-def printable(text: str) -> str:
-    """The text on one line: control characters, which a name may hold, are spelled out."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def printable(text: str, keep: str = "") -> str:
+    """The text on one line: control characters, which a name may hold, are spelled out, except
+    those in ``keep``, such as ends of lines.
+    """
+    return UNPRINTABLE.sub(
+        lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text
+    )

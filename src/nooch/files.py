@@ -13,6 +13,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ else:
     Place = object
 
 __all__ = [
-    "DATASET_MARKER", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
+    "DATASET_MARKER", "RAW_CSV", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
     "check_output", "check_output_file", "is_address", "local_path", "partial_of", "place",
     "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
 ]  # fmt: skip
@@ -37,6 +38,9 @@ DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
 SWEEP_MARKER = "sweep.json"
 """The files that mark folders of nooch; each is written last."""
+
+RAW_CSV = ContextVar("raw CSV", default=False)
+"""Whether text that a spreadsheet would run is written as it is; see ``nooch.data.csv_bytes``."""
 
 _PAUSES = (0.5, 1.0)
 """Seconds before a transfer that failed is tried again."""

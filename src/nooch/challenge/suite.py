@@ -19,8 +19,8 @@ from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
-from nooch.errors import InputError, NoochError, ParameterError, check_one_of
-from nooch.files import Place
+from nooch.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
+from nooch.files import SUITE_MARKER, Place
 
 __all__ = [
     "CriterionRecord", "DatasetRecord", "OverlayRecord", "SetRecord", "Skipped", "Suite",
@@ -59,10 +59,17 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     stability: dict[str, list[CueStability]] | UnsetType = UNSET
 
     def restored(self) -> Fitted | None:
-        """The criterion with its statistics; None without them, and where it is a custom one."""
+        """The criterion with its statistics; None without them, and where it is a custom one.
+
+        Raises FormatError for statistics that are none of this kind.
+        """
         if self.fitted is None or self.kind not in FITTED:
             return None
-        return FITTED[self.kind].from_json(self.fitted)
+        try:
+            return FITTED[self.kind].from_json(self.fitted)
+        except NoochError as error:
+            problem = f"{SUITE_MARKER} has no valid statistics of {self.kind}: {error}"
+            raise FormatError(problem, remedy="find the suite again") from error
 
 
 class SetRecord(Counts, frozen=True, kw_only=True):

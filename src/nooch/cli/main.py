@@ -40,6 +40,7 @@ from nooch.cli.commands import (
 from nooch.cli.failure_report import report_failure
 from nooch.cli.terminal_output import fail, note, speak_for
 from nooch.errors import InputError, NoochError, OutputError
+from nooch.files import RAW_CSV
 from nooch.version import __version__
 
 __all__ = ["COMMANDS", "app", "command_name", "run"]
@@ -48,7 +49,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
         import_data.app, import_data.annotate_command, download.app, scenes.scenes_command,
         waterbirds.app, add_attributes.add_attributes_command, find.embed_command,
-        info.info_command,
+        info.info_command, info.fsck_command,
     ),
     "Find": (
         find.find_command, info.show_command, info.explain_command,
@@ -57,13 +58,14 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (
-        check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
+        check.check_command, predict.predict_command, repair.intervene_command, ask.ask_command,
+        evaluate.evaluate_command,
         ask.captions_command, check.slices_command, check.audit_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
         bench.status_command, bench.collect_command, repair.repair_command,
-        repair.weights_command, classes.classes_command,
+        repair.weights_command, repair.collect_next_command, classes.classes_command,
     ),
     "See": (
         report.report_command, figure.gallery_command, figure.figure_command,
@@ -148,7 +150,9 @@ for _command in chain(*COMMANDS.values()):
 @app.callback(invoke_without_command=True)
 def _root(
     version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
+    raw_csv: bool = Option(False, "--raw-csv", help="Write text that spreadsheets run as it is."),
 ) -> None:
+    RAW_CSV.set(raw_csv)
     if version:
         print(__version__)  # noqa: T201 - what was asked for goes to standard output
         raise typer.Exit
@@ -161,21 +165,38 @@ def run() -> None:
     # waiting threads must not keep CPUs busy: on a shared machine that costs most of the time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     signal.signal(signal.SIGTERM, _terminate)
+    interrupts: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # noted, too: modules that are being imported turn KeyboardInterrupt into errors of theirs
+        interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    # not where it is ignored, as in the background
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    code = _exit_code(interrupts)
+    sys.exit(130 if interrupts else code)
+
+
+def _exit_code(interrupts: list[int]) -> int | str | None:
     try:
         app()
+    except SystemExit as stop:
+        return stop.code
     except NoochError as error:
-        sys.exit(fail(str(error)))
+        return fail(str(error))
     except MemoryError:
         remedy = "use fewer tasks or splits at once, or a machine with more memory"
-        sys.exit(fail(f"out of memory\n  remedy: {remedy}"))
+        return fail(f"out of memory\n  remedy: {remedy}")
     except BrokenPipeError:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - nobody sees a traceback: the report has it
-        sys.exit(report_failure(error))
+        return 130
+    except BaseException as error:  # noqa: BLE001 - panics of polars, too: the report has the traceback
+        return 130 if interrupts else report_failure(error)
+    return 0
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:

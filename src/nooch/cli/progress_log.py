@@ -15,6 +15,7 @@ import msgspec
 from nooch.cli.terminal_output import progress
 from nooch.errors import FormatError
 from nooch.files import replace_file
+from nooch.limits import BROKEN_JSON
 from nooch.resources import is_alive
 from nooch.shared_types import Progress
 
@@ -98,7 +99,7 @@ def read_status(logs: Path) -> Status | None:
         return msgspec.json.decode(path.read_bytes(), type=Status)
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+    except (*BROKEN_JSON, OSError) as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy="remove it") from error
 
 

@@ -1,4 +1,8 @@
-"""Output: results on standard output; notes, progress and errors on standard error."""
+"""Output: results on standard output; notes, progress and errors on standard error.
+
+Names come from files of others: on the way out of here they are no markup, move no cursor, and turn
+no direction of text. Nothing else in the project prints.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from rich.markup import escape
 
 from nooch.cli.option_parsing import Format
 from nooch.display import DisplayTable
-from nooch.english import cell_text
+from nooch.english import UNPRINTABLE, cell_text, printable
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -33,26 +37,29 @@ _WIDE = 1000
 
 def console() -> Console:
     """Standard output for people; wide where it is no terminal: nothing is cut in files."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=False)
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, emoji=False)
 
 
 def _errors() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
-def say(text: str) -> None:
-    """Print a line of results; names in it are no markup."""
-    console().print(text, markup=False)
+def say(text: str, style: str | None = None) -> None:
+    """Print lines of results."""
+    console().print(printable(text, "\n"), style=style, markup=False)
 
 
 def print_text(text: str) -> None:
-    """Print a document, such as Markdown or CSV, unchanged."""
-    print(text, end="")  # noqa: T201 - the requested document goes to standard output
+    """Print a document, such as Markdown or CSV: unchanged, but for control characters on a
+    terminal.
+    """
+    shown = printable(text, "\n\t") if sys.stdout.isatty() else text
+    print(shown, end="")  # noqa: T201 - the requested document goes to standard output
 
 
 def hint(text: str) -> None:
     """Print what was written, or the next command, less prominently than results."""
-    console().print(text, style="dim", markup=False)
+    say(text, "dim")
 
 
 def print_result(format: Format, facts: Any, text: str, following: str | None = None) -> None:
@@ -66,17 +73,20 @@ def print_result(format: Format, facts: Any, text: str, following: str | None = 
 
 
 def print_json(content: Any) -> None:
-    """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does."""
+    """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does.
+
+    JSON itself escapes some control characters; the others are escaped, too, and read the same.
+    """
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+    text = UNPRINTABLE.sub(lambda c: f"\\u{ord(c[0]):04x}", msgspec.json.encode(content).decode())
+    sys.stdout.buffer.write(msgspec.json.format(text, indent=1).encode() + b"\n")
     sys.stdout.flush()
 
 
 def _shown(text: str) -> str:
-    """Text from files is no markup and moves no cursor: control characters are spelled out."""
-    controls = r"[\x00-\x09\x0b-\x1f\x7f-\x9f]"
-    return escape(re.sub(controls, lambda c: c[0].encode("unicode_escape").decode(), text))
+    """Lines as markup that shows them as they are, control characters spelled out."""
+    return escape(printable(text, "\n"))
 
 
 def fail(text: str) -> int:
@@ -144,7 +154,6 @@ def print_table(
 ) -> None:
     """Print a table: the first ``left`` columns are text, the others numbers; null is a dash.
 
-    Names come from files and users: in the title and the column names, too, they are no markup.
     Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
     _draw(console(), DisplayTable(title, columns, [list(row) for row in rows], left))
@@ -165,17 +174,16 @@ def _draw(screen: Console, table: DisplayTable) -> None:
 
     columns, left = table.columns, table.left
     rows = [list(map(cell_text, row)) for row in table.rows]
-    screen.print(table.title, style="bold", markup=False)
+    screen.print(printable(table.title, "\n"), style="bold", markup=False)
     for widths in _blocks(columns, rows, left, screen.width):
         drawn = Table(
             header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)
         )
         for column, width in widths.items():
             side: JustifyMethod = "left" if column < left else "right"
-            name = escape(columns[column])
-            drawn.add_column(name, justify=side, overflow="fold", width=width)
+            drawn.add_column(_shown(columns[column]), justify=side, overflow="fold", width=width)
         for row in rows:
-            drawn.add_row(*(escape(row[column]) for column in widths))
+            drawn.add_row(*(_shown(row[column]) for column in widths))
         screen.print(drawn)
 
 
@@ -230,7 +238,7 @@ def progress() -> Iterator[Progress]:
 
     def update(what: str, done: int, total: int) -> None:
         if what not in bars:
-            bars[what] = display.add_task(escape(what), total=total)
+            bars[what] = display.add_task(_shown(what), total=total)
         display.update(bars[what], completed=done, total=total)
 
     with display:

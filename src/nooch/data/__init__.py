@@ -3,12 +3,15 @@
 from nooch.data.array_files import embedding_precision
 from nooch.data.coverage import Gaps
 from nooch.data.data_files import (
+    csv_bytes,
     encode_header,
     id_column,
+    is_intact,
     load_header,
     parquet_bytes,
     read_arrays,
     read_table,
+    sealed_header,
 )
 from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
 from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
@@ -28,7 +31,8 @@ from nooch.data.table_schema import (
 __all__ = [
     "ALL", "ANNOTATED", "COLUMN_OF_KIND", "CORE_COLUMNS", "KINDS", "SPLITS", "Dataset", "Gaps",
     "ImageId", "PartRecord", "apply_split", "as_dataset", "check_file_names", "class_name",
-    "divide", "embedding_precision", "encode_header", "id_column", "identifiers", "load_dataset",
-    "load_header", "named_splits", "open_dataset", "parquet_bytes", "position_of", "read_arrays",
-    "read_table", "save_dataset", "seal_dataset", "write_part",
+    "csv_bytes", "divide", "embedding_precision", "encode_header", "id_column", "identifiers",
+    "is_intact", "load_dataset", "load_header", "named_splits", "open_dataset", "parquet_bytes",
+    "position_of", "read_arrays", "read_table", "save_dataset", "seal_dataset", "sealed_header",
+    "write_part",
 ]  # fmt: skip

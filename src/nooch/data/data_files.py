@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -13,15 +15,18 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data.array_files import UNREADABLE_ARRAY
 from nooch.errors import FormatError, InputError, some_of
-from nooch.files import Place, local_path, read_bytes
+from nooch.files import RAW_CSV, Place, local_path, read_bytes
+from nooch.limits import BROKEN_JSON
 
 __all__ = [
-    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "encode_header", "id_column",
-    "load_header", "parquet_bytes", "read_arrays", "read_table", "table_files", "table_of",
+    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes", "encode_header",
+    "id_column", "is_intact", "load_header", "parquet_bytes", "read_arrays", "read_table",
+    "sealed_header", "table_files", "table_of",
 ]  # fmt: skip
 
 
@@ -59,16 +64,42 @@ def table_files(path: Path) -> list[Path]:
     return parts
 
 
-# a name with [ or * is a name, not a pattern
-_CSV: dict[str, Any] = {"infer_schema_length": None, "glob": False}
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
-    ".csv": lambda path, options: pl.read_csv(path, **_CSV, **options),
-    ".tsv": lambda path, options: pl.read_csv(path, **_CSV, separator="\t", **options),
+    ".csv": lambda path, options: _read_csv(path, **options),
+    ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
 }
 TABLE_ENDINGS = tuple(_READ)
 """Endings of the files that are tables."""
+
+
+# what a spreadsheet runs, but no number; and what would be taken for such text that is quoted
+_FORMULA = r"('*(?:[=@\t\r\n]|[+-][0-9.]*[^0-9.]|[+-]$))"
+
+
+def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
+    """A table as the content of a CSV file.
+
+    A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
+    apostrophe in front, which ``read_table`` removes; not where ``RAW_CSV`` is set.
+    """
+    if not RAW_CSV.get():
+        texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
+        table = table.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
+        table = table.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
+    return table.write_csv(include_header=header).encode()
+
+
+def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
+    # a name with [ or * is a name, not a pattern
+    table = pl.read_csv(path, infer_schema_length=None, glob=False, **options)
+    table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
+    return table.with_columns(
+        column.str.replace(f"^'{_FORMULA}", "${1}")
+        for column in table.select(cs.string())
+        if column.str.starts_with("'").any()
+    )
 
 
 _T = TypeVar("_T")
@@ -179,7 +210,8 @@ def load_header(
         again: remedy where the file is broken.
 
     Raises:
-        FormatError: the file is missing, broken, of another format or of a newer version.
+        FormatError: the file is missing, broken, of another format or of a newer version, or its
+            checksum is not that of its content.
         InputError: an address that cannot be fetched.
         ParameterError: an address that was taken for a path.
     """
@@ -203,11 +235,39 @@ def load_header(
                 allowed=f"nooch-{name} up to version {version}",
                 remedy="install a newer nooch",
             )
+        if _SEAL.search(content[-_TAIL:]) and not is_intact(content):
+            raise FormatError(
+                "was altered: its checksum is not that of its content",
+                where=path,
+                remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
+            )
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except BROKEN_JSON as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
 
 
 def encode_header(header: Any) -> bytes:
     """A header as JSON that people can read."""
     return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+
+
+_SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
+_ALTERED_SEAL = re.compile(rb'"checksum"|"[0-9a-f]{64}"\s*}\s*\Z')
+_TAIL = 100
+"""Bytes at the end of a header that a checksum is in."""
+
+
+def sealed_header(header: Any) -> bytes:
+    """A header of ``encode_header``, with the SHA-256 of that as its last field, ``checksum``."""
+    content = encode_header(header)
+    line = f',\n "checksum": "{sha256(content).hexdigest()}"'
+    return content.removesuffix(b"\n}\n") + line.encode() + b"\n}\n"
+
+
+def is_intact(content: bytes) -> bool | None:
+    """Whether a header is what its checksum says; None without one, as in earlier versions."""
+    seal = _SEAL.search(content[-_TAIL:])
+    if seal is None:
+        return False if _ALTERED_SEAL.search(content[-_TAIL:]) else None
+    rest = content[: -len(seal[0])] + b"\n}\n"
+    return sha256(rest).hexdigest() == seal[1].decode()

@@ -12,10 +12,10 @@ import polars as pl
 from nooch.data.data_files import checked_read, read_table
 from nooch.errors import InputError, MissingExtraError
 from nooch.files import read_bytes
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["file_records", "json_records"]
 
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _TABLES = {".parquet", ".csv", ".tsv"}
 
 
@@ -31,10 +31,10 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
     try:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
-    except _BROKEN:
+    except BROKEN_JSON:
         try:
             records = msgspec.json.Decoder().decode_lines(content)
-        except _BROKEN:
+        except BROKEN_JSON:
             records = _one_by_one(content, path)
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
@@ -75,7 +75,10 @@ def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
             continue
         try:
             record, at = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
+            # halves of characters are none
+            json.dumps(record, ensure_ascii=False).encode()
+        # also a number of thousands of digits
+        except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, at) + 1
             raise InputError(
                 f"record {len(records) + 1}, which starts in line {line}, is not JSON: {error}",

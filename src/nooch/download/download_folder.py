@@ -13,6 +13,7 @@ from nooch.disk import locked
 from nooch.download.catalogue import Remote
 from nooch.errors import OutputError
 from nooch.files import replace_file
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["is_unpacked", "note_unpacked", "only_process", "prepared"]
 
@@ -58,7 +59,7 @@ def is_unpacked(root: Path, remote: Remote) -> bool:
         return False
     try:
         known = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, *BROKEN_JSON):
         return False
     if known.into != remote.into or remote.checksum not in {None, known.checksum}:
         return False

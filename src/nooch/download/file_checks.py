@@ -11,6 +11,7 @@ from nooch.download.catalogue import Remote
 from nooch.download.zip_extraction import damage
 from nooch.errors import InputError
 from nooch.files import replace_file, sha256_of
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["RECORD", "DownloadRecord", "fault"]
 
@@ -55,7 +56,7 @@ class DownloadRecord:
         if self.path.exists():
             try:
                 self._entries = msgspec.json.decode(self.path.read_bytes(), type=dict[str, _Entry])
-            except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+            except (*BROKEN_JSON, OSError) as error:
                 raise InputError(
                     f"the record of earlier downloads cannot be read: {error}",
                     where=self.path,

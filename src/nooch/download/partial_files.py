@@ -9,6 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from nooch.files import replace_file
+from nooch.limits import BROKEN_JSON
 
 __all__ = ["Origin", "PartialFile"]
 
@@ -46,7 +47,7 @@ class PartialFile:
         """The recorded origin, or None if there is none that can be read."""
         try:
             return msgspec.json.decode(self._sidecar.read_bytes(), type=Origin)
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        except (FileNotFoundError, *BROKEN_JSON):
             return None
 
     def note(self, origin: Origin) -> None:

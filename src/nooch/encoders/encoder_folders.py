@@ -110,7 +110,7 @@ def _read_json(path: Path) -> Any:
             where=path,
             allowed=_allowed(),
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=path) from error
 
 

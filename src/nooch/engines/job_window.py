@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import socket
 import sys
@@ -16,7 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from nooch.english import printable
 from nooch.errors import NoochError, ParameterError
+from nooch.files import RESUME, writing
 
 __all__ = ["Jobs", "Logged", "check_gpus", "lost_each_time", "module_paths", "ordered"]
 
@@ -104,7 +107,7 @@ class Logged:
         if self.folder is None:
             return self.function(item)
         log = self.folder / f"job-{number:07d}.log"
-        with log.open("a", buffering=1, encoding="utf-8") as file:
+        with _LogFile(log) as file:
             _say(file, f"began on {socket.gethostname()}, process {os.getpid()}")
             try:
                 with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
@@ -119,6 +122,21 @@ class Logged:
                 raise
             _say(file, "done")
             return result
+
+
+class _LogFile(io.TextIOWrapper):
+    """A log to append to: each write reaches the file, with control characters spelled out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with writing(path, RESUME):
+            unbuffered = path.open("ab", buffering=0)
+        super().__init__(unbuffered, "utf-8", write_through=True)
+
+    def write(self, text: str) -> int:
+        """Write text. Raises OutputError where the disk is full."""
+        with writing(self._path, RESUME):
+            return super().write(printable(text, "\n\r\t"))
 
 
 def _say(file: Any, text: str) -> None:

@@ -16,6 +16,7 @@ from nooch.errors import InputError, some_of
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions, positions
+from nooch.limits import BROKEN_JSON
 from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 __all__ = ["detected", "with_undetected"]
@@ -44,7 +45,7 @@ def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.Da
     try:
         content = checked_read(path, path.read_bytes)
         found = msgspec.json.decode(content, type=list[_Detection])
-    except msgspec.MsgspecError as error:
+    except BROKEN_JSON as error:
         raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
     ids = [one.image_id for one in found]
     ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.challenge import ChallengeSet
-from nooch.data import Dataset
+from nooch.data import Dataset, csv_bytes
 from nooch.errors import InputError, some_of
 from nooch.exports.export_contract import Content, Exported, table_of, write_folder
 from nooch.exports.file_names import Names, safe_name
@@ -40,7 +40,7 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
             name = f"{safe_name(criterion)}/{safe_name(task)}.csv"
             file = folder / names.take(name, f"{criterion} {task}")
             file.parent.mkdir(exist_ok=True)
-            pl.concat(frames).write_csv(file)
+            file.write_bytes(csv_bytes(pl.concat(frames)))
         return []
 
     return write_folder(content, "csv", out, fill, overwrite=overwrite)

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.challenge import ChallengeSet
+from nooch.data import csv_bytes
 from nooch.errors import InputError, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.prediction_files import PredictionSource
@@ -57,7 +58,7 @@ def export_table(
         with (folder / "table.csv").open("wb") as text:
             frames = written(_frames(content, paths, runs), folder / "table.parquet")
             for number, frame in enumerate(frames):
-                frame.write_csv(text, include_header=number == 0)
+                text.write(csv_bytes(frame, header=number == 0))
         none = "the dataset is not there or names no files, so there are no image paths"
         return [] if paths.height else [none]
 

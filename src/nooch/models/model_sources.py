@@ -140,7 +140,7 @@ def _read_config(file: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         problem = "no such file, so this is no backbone"
         raise InputError(problem, where=file, allowed=_ALLOWED) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=file, allowed="JSON") from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         allowed = "a configuration of transformers"
@@ -167,7 +167,7 @@ def _check_weights(folder: Path) -> None:
 def _shards(index: Path) -> list[str]:
     try:
         return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         problem = f"cannot be read: {error}"
         raise InputError(problem, where=index, allowed="an index of weights") from error
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
+from nooch.limits import BROKEN_JSON
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,7 +115,7 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
         return None
     try:
         config = msgspec.json.decode(file.read_bytes(), type=_Config)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+    except (*BROKEN_JSON, OSError) as error:
         allowed = "the file of an image processor"
         raise InputError(f"cannot be read: {error}", where=file, allowed=allowed) from error
     crop = _size(config.crop_size) if config.do_center_crop else None

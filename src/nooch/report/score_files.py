@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.data import parquet_bytes
+from nooch.data import csv_bytes, parquet_bytes
 from nooch.errors import OutputError, check_one_of
 from nooch.evaluation.scores import ComparedRuns
 from nooch.files import check_output_file, replace_file
@@ -19,7 +19,7 @@ __all__ = ["SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_sc
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
-    ".csv": lambda table: table.write_csv().encode(),
+    ".csv": csv_bytes,
 }
 """Ending -> how a frame is written with it."""
 RESULT_ENDINGS = (*TABLE_FILES, ".json")
@@ -44,11 +44,7 @@ def as_json(scores: ComparedRuns) -> dict[str, Any]:
 
 
 def save_scores(
-    scores: ComparedRuns,
-    path: str | Path,
-    *,
-    metrics: Sequence[str] = (),
-    overwrite: bool = False,
+    scores: ComparedRuns, path: str | Path, *, metrics: Sequence[str] = (), overwrite: bool = False
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
 from nooch.benching.bench_plan import identity_of
 from nooch.challenge import Suite
 from nooch.data import read_table
+from nooch.data.data_files import checked_read
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.display import DisplayTable
 from nooch.errors import InputError, ParameterError, check_one_of
@@ -103,7 +105,7 @@ class Results:
 
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
-    ) -> Results:
+    ) -> Self:
         """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
         task or method without results.
         """
@@ -272,8 +274,10 @@ def _of_collected(source: Path, split: str) -> _Source:
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
     # null in files of earlier versions, and in CSV without a type then
     worse = pl.col(_WORSE) if _WORSE in selected.columns else pl.lit(None)
-    selected = selected.with_columns(
-        pl.col("setting").cast(pl.String).fill_null(""), worse.cast(pl.Int64).alias(_WORSE)
+    setting = pl.col("setting").cast(pl.String).fill_null("")
+    selected = checked_read(
+        source / "selected.csv",
+        lambda: selected.with_columns(setting, worse.cast(pl.Int64).alias(_WORSE)),
     )
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -15,20 +15,15 @@ from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.data import parquet_bytes
-from nooch.data.data_files import read_table
+from nooch.data.data_files import csv_bytes, read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import check_output_file
 from nooch.metrics import auc
 from nooch.report import write_file
 
 __all__ = [
-    "AVERAGE",
-    "TruthScores",
-    "check_truth_output",
-    "find_score",
-    "load_truth",
-    "save_truth_scores",
-]
+    "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",
+]  # fmt: skip
 
 AVERAGE = "average"
 """The task under which the unweighted mean over tasks is listed."""
@@ -157,7 +152,7 @@ class _ScoredSet:
     against: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> _ScoredSet:
+    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> Self:
         """Align the truth with the set's images."""
         images = pl.DataFrame({"image_id": challenge.image_ids})
         problem = "" if images["image_id"].dtype == pl.Int64 else _TEXT_IDS
@@ -248,7 +243,7 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
 
 _WRITE: dict[str, Callable[[TruthScores], dict[str, bytes]]] = {
     ".json": lambda scores: {"": msgspec.json.encode(scores.as_json()) + b"\n"},
-    ".csv": lambda scores: {name: frame.write_csv().encode() for name, frame in _frames(scores)},
+    ".csv": lambda scores: {name: csv_bytes(frame) for name, frame in _frames(scores)},
     ".parquet": lambda scores: {name: parquet_bytes(frame) for name, frame in _frames(scores)},
 }
 

@@ -19,7 +19,7 @@ from nooch.cli.terminal_output import (
     progress,
     say,
 )
-from nooch.english import counted, printable
+from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
 
@@ -176,6 +176,6 @@ def captions_command(
         return
     print_shown(scores.tables)
     for line in scores.notes:
-        say(printable(line))
+        say(line)
     if out is not None:
         hint(f"{out}: {len(scores.table):,} values")

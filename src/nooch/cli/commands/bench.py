@@ -107,6 +107,7 @@ def collect_command(
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
+    from nooch.data import csv_bytes
     from nooch.report import save_scores
     from nooch.results.score_collection import chosen_scores, collect
     from nooch.selection import RULES
@@ -124,7 +125,7 @@ def collect_command(
             progress=update,
         )
     save_scores(scores, files[0], overwrite=overwrite)
-    replace_file(files[1], selected.write_csv().encode())
+    replace_file(files[1], csv_bytes(selected))
     note(*notes)
     if format is shared.Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})

@@ -10,7 +10,7 @@ import typer
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import console, hint, note, print_json, print_shown, progress, say
+from nooch.cli.terminal_output import hint, note, print_json, print_shown, progress, say
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
@@ -100,7 +100,7 @@ def _print(checked: Checked) -> None:
     errors, *sections = checked.sections(_MOST)
     print_shown([errors.table] if errors.table else [])
     for one in sections:
-        console().print(one.title, style="bold", markup=False)
+        say(one.title, "bold")
         for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
             say(f"  {sentence}")
     hint(f"page: {checked.page}")

@@ -96,6 +96,7 @@ def class_losses_command(
     names = ("losses.csv", "losses.svg")
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
+    from nooch.data import csv_bytes
     from nooch.report import write_file
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
@@ -104,7 +105,7 @@ def class_losses_command(
     (split,) = found.splits_to_score(split)
     losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
     if files:
-        write_file(files[0], losses.write_csv().encode())
+        write_file(files[0], csv_bytes(losses))
         write_file(files[1], losses_figure(losses))
     if format is shared.Format.json:
         print_json({"split": split, "losses": losses.to_dicts()})
@@ -165,9 +166,11 @@ def select_tasks_command(
     whole = load_suite(suite)
     (split,) = whole.splits_to_score(split)
     losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
-    groups = (
-        paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
-    )
+    if similar == _PAPERS:
+        groups = paper_rule(losses["task"].to_list())["similar"]
+    else:
+        pairs = shared.parse_pairs(similar, "--similar", _PAIRS)
+        groups = [[task, *others.split("+")] for task, others in pairs.items()]
     chosen, ranking = chosen_suite(
         whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
     )
@@ -203,9 +206,3 @@ def _check_like_paper(asked: dict[str, object]) -> None:
             allowed=", ".join(f"--{n} {value}" for n, value in own.items() if value is not None),
             remedy="leave --like out",
         )
-
-
-def _groups(text: str | None) -> list[list[str]]:
-    """Groups of similar tasks."""
-    pairs = shared.parse_pairs(text, "--similar", _PAIRS) if text else {}
-    return [[task, *others.split("+")] for task, others in pairs.items()]

@@ -139,10 +139,10 @@ def _check_files(
 
 
 def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
-    from nooch.english import printable
+    from nooch.data import csv_bytes
     from nooch.report import as_json, latex, markdown, tables_of
 
-    note(*map(printable, scores.notes))
+    note(*scores.notes)
     verdicts = scores.verdicts
     failed = [verdict for verdict in verdicts if verdict.fired]
     if format is ScoreFormat.json:
@@ -153,7 +153,7 @@ def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
         print_json({**as_json(scores), "conditions": len(verdicts), "failed": listed})
         return
     if format is ScoreFormat.csv:
-        print_text(scores.table.write_csv())
+        print_text(csv_bytes(scores.table).decode())
     elif format is ScoreFormat.text:
         print_shown(tables_of(scores, metrics))
     else:
@@ -161,7 +161,7 @@ def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
         print_text(write(tables_of(scores, metrics)))
     for verdict in failed:
         where = ", ".join(_place(verdict).values())
-        note(printable(f"failed: {verdict.condition.text}: {where}: {verdict.reason}"))
+        note(f"failed: {verdict.condition.text}: {where}: {verdict.reason}")
     if verdicts and not failed:
         note(f"none of {len(verdicts)} values fires --fail-if")
 

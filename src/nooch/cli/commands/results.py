@@ -197,6 +197,7 @@ def _options(
 
 
 def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
+    from nooch.data import csv_bytes
     from nooch.report.paper_tables import result_latex, result_markdown
 
     if format is ScoreFormat.json:
@@ -205,7 +206,7 @@ def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
     texts: dict[ScoreFormat, Callable[[], str]] = {
         ScoreFormat.markdown: lambda: result_markdown(sheet),
         ScoreFormat.latex: lambda: result_latex(sheet),
-        ScoreFormat.csv: sheet.cells.write_csv,
+        ScoreFormat.csv: lambda: csv_bytes(sheet.cells).decode(),
     }
     if format in texts:
         print_text(texts[format]())

@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from nooch.errors import InputError
-from nooch.readers.coco.coco_structure import DECODE_ERRORS, decode, refused
+from nooch.limits import BROKEN_JSON
+from nooch.readers.coco.coco_structure import decode, refused
 
 __all__ = ["SLICE", "Cut", "Document", "drop", "opened", "slice_text"]
 
@@ -142,17 +143,14 @@ class Document(Generic[K]):
                 return [
                     *zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)
                 ]
-            except DECODE_ERRORS:
+            except BROKEN_JSON:
                 return None
 
         for _, _, records in self.elements(key, self.cuts(), pairs):
             yield from records
 
     def elements(
-        self,
-        key: str,
-        cuts: Sequence[Cut],
-        attempt: Callable[[int, int], R | None],
+        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None]
     ) -> Iterator[tuple[int, Cut, R]]:
         """Go through the array that begins here in slices that are certain to be whole elements.
 
@@ -196,7 +194,7 @@ class Document(Generic[K]):
         """Where an array ends before ``stop``, or None; element ``number`` is at ``start``."""
         try:
             decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
-        except DECODE_ERRORS as error:
+        except BROKEN_JSON as error:
             if trailing := _TRAILING.fullmatch(str(error)):
                 return start + int(trailing[1]) - 2
             if str(error) == _TRUNCATED and stop < len(self._content):
@@ -239,7 +237,7 @@ class Document(Generic[K]):
             with memoryview(self._content) as content, content[start:] as rest:
                 decoder.decode(rest)
             self._at = len(self._content)
-        except DECODE_ERRORS as error:
+        except BROKEN_JSON as error:
             trailing = _TRAILING.fullmatch(str(error))
             if trailing is None:
                 raise self._refusal(error, key, start) from error

@@ -17,9 +17,9 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.errors import InputError
+from nooch.limits import BROKEN_JSON
 from nooch.readers.coco.coco_decoder import Cut, Document, opened, slice_text
 from nooch.readers.coco.coco_structure import (
-    DECODE_ERRORS,
     STRUCTURE,
     Annotation,
     Caption,
@@ -93,7 +93,7 @@ class SliceJob(ResumableJob):
         """Write the rows; None where the slice does not decode as an array."""
         try:
             return self.write()
-        except DECODE_ERRORS:
+        except BROKEN_JSON:
             return None
         except InputError:
             return SliceResult(0, refused=True)

@@ -13,30 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, some_of
-from nooch.limits import MOST_AREA
+from nooch.limits import BROKEN_JSON, MOST_AREA
 from nooch.readers.coco.coco_masks import mask_area
 
 __all__ = [
-    "DECODE_ERRORS",
-    "STRUCTURE",
-    "Annotation",
-    "Caption",
-    "Captions",
-    "Image",
-    "Instances",
-    "ParsedFile",
-    "annotation_columns",
-    "caption_columns",
-    "captions_of",
-    "categories_of",
-    "checked_images",
-    "decode",
-    "fill_areas",
-    "image_columns",
-    "instances_of",
-    "look_up",
-    "refused",
-]
+    "STRUCTURE", "Annotation", "Caption", "Captions", "Image", "Instances",
+    "ParsedFile", "annotation_columns", "caption_columns", "captions_of", "categories_of",
+    "checked_images", "decode", "fill_areas", "image_columns", "instances_of", "look_up", "refused",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -89,15 +73,11 @@ class Captions(msgspec.Struct, gc=False):
     annotations: list[Caption]
 
 
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises for content that is no JSON, or of another structure."""
-
-
 def decode(content: Any, kind: type[T], path: Path) -> T:
     """A document of a structure. Raises InputError."""
     try:
         return msgspec.json.decode(content, type=kind)
-    except DECODE_ERRORS as error:
+    except BROKEN_JSON as error:
         raise refused(error, str(error), path) from error
 
 
