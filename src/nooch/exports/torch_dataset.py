@@ -87,10 +87,8 @@ def torch_dataset(
     if environments is not None:
         given = np.asarray(environments)
         if given.shape != known.shape:
-            allowed = f"({len(known)},), one for each image of the dataset"
-            raise ParameterError(
-                f"has shape {given.shape}", where="`environments`", allowed=allowed
-            )
+            problem, allowed = f"has shape {given.shape}", f"({len(known)},), one for each image"
+            raise ParameterError(problem, where="`environments`", allowed=allowed)
         by_id = dict(zip(known, given.tolist(), strict=True))
         columns.append([by_id.get(i) for i in ids])
     names = dict(zip(known, data.images["file_name"], strict=True))
