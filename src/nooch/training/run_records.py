@@ -294,9 +294,9 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        left = self.path.glob(f".{RUNS_MARKER}.partial-*")
-        for file in (*(self.path / "passes").glob("*.lock"), *left):
-            file.unlink(missing_ok=True)
+        for left in ("passes/*.lock", "passes/.*.partial-*", f".{RUNS_MARKER}.partial-*"):
+            for file in self.path.glob(left):
+                file.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own
