@@ -16,11 +16,12 @@ import msgspec
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
-from PIL import Image
-
-import nooch
 from coco_files import STUFF, document, image
 from made_runs import made_runs
+from PIL import Image
+from scored import logits, small_data, small_suite, wide
+
+import nooch
 from nooch.answers import read_answers, read_label_overlay
 from nooch.answers.asked_questions import asked_questions
 from nooch.benching.bench_config import read_config
@@ -42,7 +43,6 @@ from nooch.readers.image_opening import opened_image
 from nooch.readers.reader_contract import read
 from nooch.training.run_records import RunsFolder
 from nooch.yaml_files import yaml_value
-from scored import logits, small_data, small_suite, wide
 
 __all__ = ["Target", "Uninteresting", "make_targets"]
 

@@ -48,6 +48,7 @@ def failure_of(target: Target, data: bytes) -> str | None:
     could be made of the input.
     """
     from fuzz_targets import Uninteresting
+
     from nooch.errors import NoochError
 
     try:

@@ -50,7 +50,7 @@ def _odd(random: Random) -> Any:
 
 def _as_json(data: bytes, random: Random) -> bytes | None:
     """One value of a JSON document changed; None where it is no such document."""
-    if not data.lstrip()[:1] in (b"{", b"["):
+    if data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
         whole = json.loads(data)

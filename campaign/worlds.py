@@ -8,12 +8,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import nooch
 from answering import save_clip
 from image_folders import street_images, tiny_resnet
-from nooch.data import divide, load_dataset, save_dataset
 from reference_files import make
 from small_world import make_world
+
+import nooch
+from nooch.data import divide, load_dataset, save_dataset
 
 __all__ = ["COMMANDS", "World", "argv", "contents"]
 

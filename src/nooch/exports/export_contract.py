@@ -19,16 +19,9 @@ from nooch.files import atomic_folder, sha256_of
 from nooch.version import __version__
 
 __all__ = [
-    "HARD_SUBSETS",
-    "MARKER",
-    "Content",
-    "Exported",
-    "Key",
-    "about",
-    "check_subsets",
-    "table_of",
+    "HARD_SUBSETS", "MARKER", "Content", "Exported", "Key", "about", "check_subsets", "table_of",
     "write_folder",
-]
+]  # fmt: skip
 
 Key = tuple[str, str, str]
 """(criterion, task, split)."""
