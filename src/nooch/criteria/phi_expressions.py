@@ -77,7 +77,8 @@ def value_of(node: Node) -> bool | float | str | None:
 
 
 def _number(text: str) -> float:
-    return int(text) if text.isdigit() else float(text)
+    # Python refuses integers of thousands of digits; a float of these is infinite
+    return int(text) if text.isdigit() and len(text) < 100 else float(text)
 
 
 def is_storable(value: bool | float | str | None) -> bool:

@@ -45,6 +45,9 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
 
 def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
     """A column of split names of any spelling as train, valid and test."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        problem = f"column {column.name} holds {column.dtype}"
+        raise InputError(problem, where=where, allowed="names of splits, as text or numbers")
     text = column.cast(pl.String)
     unknown = [
         v for v in text.unique().to_list() if v not in values and str(v).lower() not in _ALIASES

@@ -211,8 +211,9 @@ def grid_of_methods(
         ParameterError: an unknown method or hyperparameter, or a value that is out of range.
     """
     asked = PAPER_METHODS if asked is None else asked
-    if not isinstance(asked, Mapping | list | tuple):
-        asked = [asked]
+    if isinstance(asked, str) or not isinstance(asked, Mapping | Sequence):
+        allowed = "names of methods, or each with its hyperparameters"
+        raise ParameterError(f"methods are {asked!r}", allowed=allowed)
     named = asked if isinstance(asked, Mapping) else dict.fromkeys(map(str, asked))
     settings = []
     for name, values in named.items():
