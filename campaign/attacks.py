@@ -1,7 +1,7 @@
 """What others' files could try: to write elsewhere, run code, fill memory, speak to a terminal.
 
 An attack is stopped if the mark of its code is not there, nothing outside its folder has changed,
-the command ended in time with 0, 1 or 2 and no traceback, and what it printed and wrote is harmless.
+the command ended in time with 0, 1 or 2 and no traceback, and its output is harmless.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import nooch
 import numpy as np
 import polars as pl
 from coco_files import document, image
 from disturbances import Figures
+from scored import logits, small_data, small_suite
+from worlds import argv
+
+import nooch
 from nooch.cli import main as run_command
 from nooch.download.zip_extraction import unpack
 from nooch.errors import InputError
-from scored import logits, small_data, small_suite
-from worlds import argv
 
 __all__ = ["attack"]
 
@@ -91,12 +92,16 @@ class Attacked:
     def run(self, *words: str) -> int:
         """Run a command in this process; returns its exit code. ValueError where it did harm."""
         said, code = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), None
-        with contextlib.chdir(self.home), contextlib.redirect_stdout(said):
-            with contextlib.redirect_stderr(said), patch.object(sys, "argv", ["nooch", *words]):
-                try:
-                    run_command()
-                except SystemExit as stop:
-                    code = stop.code
+        with (
+            contextlib.chdir(self.home),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            patch.object(sys, "argv", ["nooch", *words]),
+        ):
+            try:
+                run_command()
+            except SystemExit as stop:
+                code = stop.code
         return self._harmless(int(code or 0), said.buffer.getvalue())  # type: ignore[attr-defined]
 
     def apart(self, *words: str) -> int:
@@ -166,7 +171,6 @@ def _paths(at: Attacked) -> Stops:
     header = json.loads((at.home / "data" / "dataset.json").read_text())
     runs = {"format": "nooch-runs", "version": 1, "data": {}, "settings": {}, "passes": []}
     job = {"task": "car", "method": "erm", "parameters": [], "seed": 0, "order": 0}
-    pixels = "<size><width>9</width><height>9</height></size>"
     table = "import table f --id id --label car --file-name file --images pictures out"
     secret = at.home.parent / "secret.png"
     for name in ("../secret.png", str(secret), "a/../../secret.png", "..\\secret.png"):
@@ -177,8 +181,6 @@ def _paths(at: Attacked) -> Stops:
             "table": ("f.csv", f"id,car,file\n1,0,{name}\n", table.replace(" f ", " f.csv ")),
             "dataset": ("d/dataset.json", {**header, "files": {name: record}}, "info d"),
             "runs": ("r/runs.json", {**runs, "jobs": {name: job}}, "collect r suite --out s"),
-            "VOC": ("voc/a.xml", f"<annotation><filename>{name}</filename>{pixels}</annotation>",
-                    "import boxes voc out --boxes voc --images pictures"),
             "YOLO": ("y.yaml", f"path: .\ntrain: [{json.dumps(name)}]\nnames: [car]\n",
                      "import auto y.yaml out"),
             "embedding": ("x", "", f"bench data suite --out r2 --embedding {name}"),
@@ -230,7 +232,7 @@ def _code(at: Attacked) -> Stops:
             at.write("s/suite.json", altered)
             sets = (at.home / "suite" / "challenge_sets.parquet").read_bytes()
             at.write("s/challenge_sets.parquet", sets)
-            at.run(*"explain s --task car --image 40 --dataset data".split())
+            at.run("explain", "s", "--task", "car", "--image", "40", "--dataset", "data")
 
         yield f"suite that names {name}", named
     for weights in ("pytorch_model.bin", "model.bin"):
@@ -242,22 +244,33 @@ def _code(at: Attacked) -> Stops:
 
 def _bombs(at: Attacked) -> Stops:
     def picture(width: int) -> bytes:
-        head, data = width.to_bytes(4, "big") * 2 + b"\x08\0\0\0\0", zlib.compress(bytes(1 << 24), 9)
+        head, data = (
+            width.to_bytes(4, "big") * 2 + b"\x08\0\0\0\0",
+            zlib.compress(bytes(1 << 24), 9),
+        )
         chunks = [b"IHDR" + head, b"IDAT" + data]
-        sums = [(len(c) - 4).to_bytes(4, "big") + c + zlib.crc32(c).to_bytes(4, "big") for c in chunks]
+        sums = [
+            (len(c) - 4).to_bytes(4, "big") + c + zlib.crc32(c).to_bytes(4, "big") for c in chunks
+        ]
         return b"\x89PNG\r\n\x1a\n" + b"".join(sums)
 
     pairs = list(zip("abcdefgh", "bcdefghi", strict=True))
     laughs = "".join(f"{c}: &{c} [{','.join([f'*{p}'] * 9)}]\n" for p, c in pairs)
     entities = "".join(f'<!ENTITY {c} "{f"&{p};" * 10}">' for p, c in pairs)
     npz = io.BytesIO()
-    with zipfile.ZipFile(npz, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("image_ids.npy", "w") as f:
+    with (
+        zipfile.ZipFile(npz, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("image_ids.npy", "w") as f,
+    ):
         about = {"descr": "<i8", "fortran_order": False, "shape": (1 << 34,)}
         np.lib.format.write_array_header_1_0(f, about)
         f.write(bytes(1 << 24))
     wide = {"counts": [10**10], "size": [10**5, 10**5]}
     mask = {"image_id": 1, "category_id": 1, "segmentation": wide}
-    bench, captions = "bench data suite --features f --out r --config c.yaml", "captions suite d.json"
+    bench, captions = (
+        "bench data suite --features f --out r --config c.yaml",
+        "captions suite d.json",
+    )
     maps, voc = "import label-maps maps --classes names.txt out", "import boxes voc out --boxes voc"
     coco = "import coco --things d.json out"
     at.write("names.txt", "a\nb\n")
@@ -271,7 +284,11 @@ def _bombs(at: Attacked) -> Stops:
         "YAML that laughs": ("c.yaml", f"a: &a [x,x]\n{laughs}seeds: *i\n", bench),
         "YAML in YAML": ("c.yaml", "seeds: " + "[" * 100_000, bench),
         "XML that laughs": ("voc/a.xml", f'<!DOCTYPE x [<!ENTITY a "aa">{entities}]>{word}', voc),
-        "XML that reads": ("voc/a.xml", f'<!DOCTYPE x [<!ENTITY i SYSTEM "/etc/passwd">]>{word}', voc),
+        "XML that reads": (
+            "voc/a.xml",
+            f'<!DOCTYPE x [<!ENTITY i SYSTEM "/etc/passwd">]>{word}',
+            voc,
+        ),
         "array of 128 GB": ("b.npz", npz.getvalue(), "evaluate suite b.npz"),
         "mask of 10^10 pixels": ("d.json", document([image(1, 10**5, 10**5)], [mask]), coco),
     }.items():
@@ -298,10 +315,12 @@ class _Elements(HTMLParser):
 
 _SHOWN = (
     "info {}/data", "find {}/data --alpha 0.01 --out {}/suite", "show {}/suite",
-    "evaluate {}/suite {}/p.csv --out {}/scores.csv", "evaluate {}/suite {}/p.csv --out {}/scores.md",
+    "evaluate {}/suite {}/p.csv --out {}/scores.csv",
+    "evaluate {}/suite {}/p.csv --out {}/scores.md",
     "slices {}/suite {}/p.csv --min-support 3 --out {}/slices.csv", "export {}/suite {}/c --to csv",
     "export {}/suite {}/viewer --to viewer", "export {}/suite {}/hf --to hf",
-    "report {}/suite --predictions {}/p.csv --out {}/site", "check {}/data {}/p.csv --out {}/checked",
+    "report {}/suite --predictions {}/p.csv --out {}/site",
+    "check {}/data {}/p.csv --out {}/checked",
 )  # fmt: skip
 
 

@@ -223,19 +223,24 @@ def load_header(
         ) from error
     except OSError as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
-    try:
-        # first what every version has, so that a newer version is reported as such
-        base = msgspec.json.decode(content, type=_BaseHeader)
-        if base.format != f"nooch-{name}" or base.version > version:
-            raise FormatError(
-                f"holds {base.format} version {base.version}",
-                where=path,
-                allowed=f"nooch-{name} up to version {version}",
-                remedy="install a newer nooch",
-            )
-        return msgspec.json.decode(content, type=kind)
-    except BROKEN_JSON as error:
-        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    def decoded(kind: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (*BROKEN_JSON, ValueError) as error:
+            # ValueError: an integer of thousands of digits
+            raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    # first what every version has, so that a newer version is reported as such
+    base = decoded(_BaseHeader)
+    if base.format != f"nooch-{name}" or base.version > version:
+        raise FormatError(
+            f"holds {base.format} version {base.version}",
+            where=path,
+            allowed=f"nooch-{name} up to version {version}",
+            remedy="install a newer nooch",
+        )
+    return decoded(kind)
 
 
 def encode_header(header: Any) -> bytes:
