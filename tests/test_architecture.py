@@ -39,7 +39,9 @@ FLOORS = [
     {"report", "exports", "published", "download", "engines"},
     {
         "plot",
+        "callbacks",
         "importing",
+        "integrity",
         "finding",
         "predicting",
         "asking",
@@ -48,10 +50,10 @@ FLOORS = [
         "waterbirds",
         "captions",
     },
-    {"annotating", "calibrating", "repairing", "results"},
+    {"annotating", "calibrating", "collecting", "repairing", "results"},
     {"examples"},
     {"figures", "site"},
-    {"auditing", "checking"},
+    {"auditing", "checking", "intervening"},
     {"cli"},
     {"__main__"},
 ]

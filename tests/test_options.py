@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 import numpy as np
 import polars as pl
@@ -87,6 +87,27 @@ WRONG = [
 def test_values_of_another_type_are_refused_with_an_example(named, message):
     act = lambda: options_from(DrawOptions, None, named)  # noqa: E731
     fails(act, f"`{next(iter(named))}`: ", *message, kind=WrongTypeError)
+
+
+@dataclass(frozen=True)
+class SeededOptions(DrawOptions):
+    """The fields of another class, too."""
+
+
+# annotations of types, not of text
+PLAIN = make_dataclass("PLAIN", [("draws", int, 1), ("names", Sequence[str] | None, None)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "allowed"),
+    [
+        (SeededOptions, {"seed": "3"}, "allowed: int"),
+        (PLAIN, {"draws": "3"}, "allowed: int"),
+        (PLAIN, {"names": 3}, "allowed: Sequence[str] | None"),
+    ],
+)
+def test_the_type_of_any_field_is_worded(kind, named, allowed):
+    fails(lambda: options_from(kind, None, named), allowed, kind=WrongTypeError)
 
 
 def test_options_of_another_class_are_refused():

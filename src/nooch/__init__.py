@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nooch.checking.cue_findings import cue_findings
     from nooch.checking.findings import Findings
     from nooch.checking.slice_search import SliceOptions, Slices, find_slices
+    from nooch.collecting.next_images import CollectOptions, NextImages, collect_next
     from nooch.criteria import (
         CE,
         Attribute,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
+    from nooch.integrity import FolderCheck, fsck
+    from nooch.intervening.intervention import InterveneOptions, Intervention, intervene
     from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.model_kinds import load_task_model
@@ -120,6 +123,7 @@ _NAMES = {
     "nooch.checking.cue_findings": "cue_findings",
     "nooch.checking.findings": "Findings",
     "nooch.checking.slice_search": "SliceOptions Slices find_slices",
+    "nooch.collecting.next_images": "CollectOptions NextImages collect_next",
     "nooch.criteria": "CE Attribute Combination ContextScores Gist preset read_thresholds",
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
@@ -140,6 +144,8 @@ _NAMES = {
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
+    "nooch.integrity": "FolderCheck fsck",
+    "nooch.intervening.intervention": "InterveneOptions Intervention intervene",
     "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
     "nooch.models.preprocessing": "Preprocessing",
@@ -174,32 +180,34 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 __all__ = [
     "CE", "AnnotationReading", "AskOptions", "Attribute", "Audit", "AuditOptions", "BoxReading",
     "CalibrateOptions", "Calibration", "CaptionOptions", "CaptionScores", "ChallengeSet",
-    "CheckOptions", "Checked", "CocoReading", "Columns", "Combination", "ContextScores", "Dataset",
-    "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler", "EvaluateOptions",
-    "FeatureOptions", "FindOptions", "Findings", "Gist", "LocalEngine", "LongTable", "MapReading",
-    "Method", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
+    "CheckOptions", "Checked", "CocoReading", "CollectOptions", "Columns", "Combination",
+    "ContextScores", "Dataset", "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler",
+    "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "FolderCheck", "Gist",
+    "InterveneOptions", "Intervention", "LocalEngine", "LongTable", "MapReading", "Method",
+    "NextImages", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
     "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources",
     "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
     "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
-    "calibrate", "check", "collect", "contact_sheet", "cue_findings", "divide", "embed", "engine",
-    "environments", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
-    "find_images", "find_score", "find_slices", "import_dataset", "judge_statements",
-    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
-    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
-    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",
-    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
-    "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",
-    "read_waterbirds", "repair", "sample_weights", "save_dataset", "save_figures", "save_gallery",
-    "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
-    "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
-    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "calibrate", "check", "collect", "collect_next", "contact_sheet", "cue_findings", "divide",
+    "embed", "engine", "environments", "evaluate", "explain", "export", "extract_features",
+    "figure_data", "find", "find_images", "find_score", "find_slices", "fsck", "import_dataset",
+    "intervene", "judge_statements", "load_backbone", "load_dataset", "load_features",
+    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
+    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
+    "published_suite", "read_boxes", "read_calibration", "read_coco", "read_config",
+    "read_label_maps", "read_labels", "read_long_table", "read_published", "read_results",
+    "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds", "repair",
+    "sample_weights", "save_dataset", "save_figures", "save_gallery", "save_predictions",
+    "save_scores", "save_suite", "save_sweep", "score_captions", "score_waterbirds",
+    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "verify",
+    "waterbirds_table", "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        # a module of functions, and not one of them
-        return importlib.import_module("nooch.plot")
+    if name in {"plot", "callbacks"}:
+        # modules of functions and classes, and not one of them
+        return importlib.import_module(f"nooch.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)

@@ -13,20 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import polars as pl
 
 from nooch.challenge import POOLED, ChallengeSet, Sweep
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
 from nooch.evaluation.task_losses import LossSweep
-from nooch.report import (
-    level_figures,
-    loss_figures,
-    loss_sweep_figures,
-    support_figures,
-    sweep_figures,
-)
-from nooch.report.figure_style import SIDE_COLORS
+from nooch.report import level_figures, loss_figures, loss_sweep_figures, sweep_figures
+from nooch.report.figure_style import SIDE_COLORS, new_axes, worded
 from nooch.report.level_figures import LEVELS, level_points, points_of_scores
 
 if TYPE_CHECKING:
@@ -47,17 +42,40 @@ class HasCells(Protocol):
 
 
 def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) -> Axes:
-    """Histograms of context support of a challenge set, with the thresholds of hard images.
+    """Histograms of context support of a challenge set, each side as a share of its images.
+
+    Hard positives lie below their line, hard negatives above.
 
     Args:
         challenge: of a criterion that has support, such as ``suite.set("ce", "car", "test")``.
         ax: where to draw; new axes by default.
-        bins: number of bins.
+        bins: number of bins between the smallest and the largest support.
 
     Raises:
-        UndefinedError: the criterion gives no support.
+        UndefinedError: the criterion gives no support, or the set no image.
     """
-    return support_figures.support(challenge, ax, bins)
+    if challenge.support is None or not len(challenge):
+        raise UndefinedError(
+            f"{challenge.criterion} gives no support for {challenge.task}",
+            allowed="a set of a criterion with support",
+        )
+    ax = new_axes(ax)
+    edges = np.histogram_bin_edges(challenge.support, bins).tolist()
+    sides = (
+        ("positive", challenge.labels, challenge.positive, "below", "--"),
+        ("negative", ~challenge.labels, challenge.negative, "above", ":"),
+    )
+    for side, mask, threshold, bound, line in sides:
+        values, hard, color = challenge.support[mask], threshold.threshold, SIDE_COLORS[side]
+        if len(values):
+            weights, label = np.full(len(values), 1 / len(values)), f"{side}s ({len(values):,})"
+            ax.hist(values, edges, weights=weights, color=color, alpha=0.45, label=label)
+            if hard is not None:
+                ax.axvline(hard, color=color, linestyle=line, label=f"hard {side}s {bound}")
+    title = f"{worded(challenge.task)} by {worded(challenge.criterion)} ({challenge.split})"
+    ax.set(xlabel="context support", ylabel="share of the side's images", title=title)
+    ax.legend()
+    return ax
 
 
 def levels(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from inspect import formatannotation
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,7 +50,7 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
         ParameterError: a name that is no field of ``kind``.
         WrongTypeError: a value of another type than its field.
     """
-    allowed = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    allowed = {field.name: _written(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for name in named:
         check_one_of("option", name, allowed, owner=kind.__name__)
     if not isinstance(options, kind | NoneType):
@@ -57,8 +59,15 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
     for name, value in named.items():
         if not _fits(value, hints[name]):
             likely = [value] if _fits([value], hints[name]) else getattr(kind, name, None)
-            raise wrong_type(name, value, kind.__annotations__[name], f"{name}={likely!r}")
+            raise wrong_type(name, value, allowed[name], f"{name}={likely!r}")
     return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
+
+
+def _written(annotation: Any) -> str:
+    """An annotation as code has it; one that is not deferred without the names of modules."""
+    if isinstance(annotation, str):
+        return annotation
+    return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", formatannotation(annotation))
 
 
 def _fits(value: object, hint: Any) -> bool:

@@ -341,10 +341,7 @@ class Clock:
         self.now += seconds
 
 
-@given(
-    st.floats(0.5, 1e5),
-    st.lists(st.one_of(st.none(), st.floats(0, 900)), max_size=30),
-)
+@given(st.floats(0.5, 1e5), st.lists(st.one_of(st.none(), st.floats(0, 900)), max_size=30))
 def test_a_rate_limit_is_never_exceeded(per_minute, pauses):
     clock = Clock()
     rate, starts, until = RateLimit(60 / per_minute, clock.wait, clock), [], -math.inf

@@ -348,56 +348,48 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(here, run_cli, words, m
     assert (here / "a.parquet").read_bytes() == before
 
 
-def _write(change):
-    return lambda frame, here: change(frame).write_csv(here / "bad.csv")
-
-
 @pytest.mark.parametrize(
-    ("write", "message"),
+    ("change", "message"),
     [
-        (_write(lambda f: f[1:]), "1 of 24 images of split test have no prediction: 37"),
+        (lambda f: f[1:], "1 of 24 images of split test have no prediction: 37"),
+        (lambda f: pl.concat([f, f[:1]]), "1 predictions are repeated, such as image 37, task car"),
+        (lambda f: f.with_columns(pl.col("image_id") + 20), "images are not in the suite"),
+        (lambda f: f.with_columns(logit=pl.lit(float("nan"))), "48 values are NaN"),
+        (lambda f: f.with_columns(logit=pl.lit(float("inf"))), "NaN or infinite, such as inf"),
+        (lambda f: f.with_columns(logit=pl.lit(None)), "48 values are missing"),
+        (lambda f: f.with_columns(logit=pl.lit("x")), "holds String, such as 'x'"),
+        (lambda f: f.with_columns(pl.col("task").str.replace("car", "cra")), "did you mean car"),
+        (lambda f: f.rename({"logit": "probability"}), "are no probability"),
+        (lambda f: f.with_columns(probability=0.5), "both a column logit and a column probability"),
+        (lambda f: f.rename({"logit": "x"}), "neither logit nor probability"),
         (
-            _write(lambda f: pl.concat([f, f[:1]])),
-            "1 predictions are repeated, such as image 37, task car",
-        ),
-        (_write(lambda f: f.with_columns(pl.col("image_id") + 20)), "images are not in the suite"),
-        (_write(lambda f: f.with_columns(logit=pl.lit(float("nan")))), "48 values are NaN"),
-        (
-            _write(lambda f: f.with_columns(logit=pl.lit(float("inf")))),
-            "NaN or infinite, such as inf",
-        ),
-        (_write(lambda f: f.with_columns(logit=pl.lit(None))), "48 values are missing"),
-        (_write(lambda f: f.with_columns(logit=pl.lit("x"))), "holds String, such as 'x'"),
-        (
-            _write(lambda f: f.with_columns(pl.col("task").str.replace("car", "cra"))),
-            "did you mean car",
-        ),
-        (_write(lambda f: f.rename({"logit": "probability"})), "are no probability"),
-        (
-            _write(lambda f: f.with_columns(probability=0.5)),
-            "both a column logit and a column probability",
-        ),
-        (_write(lambda f: f.rename({"logit": "x"})), "neither logit nor probability"),
-        (
-            _write(lambda f: f.pivot(on="task", index="image_id", values="logit")),
+            lambda f: f.pivot(on="task", index="image_id", values="logit"),
             "give --scale logit or --scale probability",
         ),
-        (_write(lambda f: f.with_columns(label=pl.lit(1))), "labels disagree with the suite's"),
-        (_write(lambda f: f[:0]), "holds no row"),
-        (lambda _, here: (here / "bad.csv").write_bytes(b""), "cannot be read"),
-        (lambda _, here: (here / "bad.csv").mkdir(), "the folder holds no table"),
-        (lambda _, __: None, "no such file"),
+        (lambda f: f.with_columns(label=pl.lit(1)), "labels disagree with the suite's"),
+        (lambda f: f[:0], "holds no row"),
     ],
 )
-def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long, write, message):
-    write(long, here)
+def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long, change, message):
+    change(long).write_csv(here / "bad.csv")
     _refused(run_cli("evaluate suite bad.csv --out out.csv"), message, here)
 
 
-@pytest.mark.parametrize("name", ["bad.parquet", "bad.npz"])
-def test_broken_files_of_predictions(here, run_cli, name):
-    (here / name).write_bytes((here / "a.parquet").read_bytes()[:300])
-    _refused(run_cli(f"evaluate suite {name} --out out.csv"), "cannot be read", here)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bad.parquet", 300, "cannot be read"),
+        ("bad.npz", 300, "cannot be read"),
+        ("bad.csv", 0, "cannot be read"),
+        ("empty", None, "the folder holds no table"),
+        ("none.csv", None, "no such file"),
+    ],
+)
+def test_broken_files_of_predictions(here, run_cli, name, content, message):
+    (here / "empty").mkdir()
+    if content is not None:
+        (here / name).write_bytes((here / "a.parquet").read_bytes()[:content])
+    _refused(run_cli(f"evaluate suite {name} --out out.csv"), message, here)
 
 
 def test_a_repeated_run(here, run_cli):

@@ -22,10 +22,7 @@ ACCEPTED = [
     ({}, {}),
     (Attribute("place = 'field'"), {"attribute": Attribute("place = 'field'")}),
     ("~ce", {"ce": CE(), "~ce": Combination("~ce")}),
-    (
-        ["ce & gist", "ce"],
-        {"ce": CE(), "gist": Gist("e"), "ce & gist": Combination("ce & gist")},
-    ),
+    (["ce & gist", "ce"], {"ce": CE(), "gist": Gist("e"), "ce & gist": Combination("ce & gist")}),
     ([Combination("~ce"), CE(beta=0.2)], {"ce": CE(beta=0.2), "~ce": Combination("~ce")}),
     (OWN, {OWN: Counted()}),
 ]

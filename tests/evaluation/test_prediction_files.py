@@ -274,11 +274,7 @@ def test_a_wide_table_must_say_its_scale(long):
 )
 def test_csv_files_that_are_refused(tmp_path, content, words):
     (tmp_path / "p.csv").write_text(content)
-    fails(
-        lambda: load_predictions(tmp_path / "p.csv", SUITE),
-        *words,
-        helps="p.csv" not in words,
-    )
+    fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), *words, helps="p.csv" not in words)
 
 
 @pytest.mark.parametrize("name", ["long-parquet", "npz"])

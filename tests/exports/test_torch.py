@@ -12,7 +12,7 @@ import pytest
 from refusals import fails, refused
 
 import nooch
-from nooch.errors import InputError
+from nooch.errors import InputError, NoochError
 
 torch_data = pytest.importorskip("torch.utils.data", reason="torch is not installed (nooch[train])")
 CHOICE = {"criterion": "ce", "task": "car", "split": "test"}
@@ -48,6 +48,30 @@ def test_a_loader_takes_it_with_processes_too(made):
     ids = made.suite.set("ce", "car", "test").image_ids.to_list()
     assert [int(i) for batch in batches for i in batch[3]] == ids
     assert batches[0][0].shape == (4,)
+
+
+def test_a_split_of_the_dataset_with_environments(made):
+    environments = np.arange(len(made.data)) % 4
+    train = made.data.select("train")
+    choice = {"task": "car", "split": "train", "environments": environments}
+    items = nooch.torch_dataset(None, made.data, **choice)
+    # the suite has no use without a criterion
+    assert items[0][1:] == nooch.torch_dataset(made.suite, made.data, **choice)[0][1:]
+    rows = [items[k][1:] for k in range(len(items))]
+    by_id = dict(zip(made.data.images["image_id"], environments, strict=True))
+    labels, ids = train.labels("car").astype(int), train.images["image_id"]
+    assert rows == [(y, -1, i, by_id[i]) for y, i in zip(labels, ids, strict=True)]
+    of_set = nooch.torch_dataset(made.suite, made.data, **CHOICE, environments=environments)
+    assert all(item[4] == by_id[item[3]] for item in of_set)
+    plain = nooch.torch_dataset(made.suite, made.data, **CHOICE)
+    assert [item[1:4] for item in of_set] == [item[1:] for item in plain]
+
+
+def test_what_is_no_split_and_no_environments(made):
+    make = partial(nooch.torch_dataset, None, made.data, task="car")
+    refused(lambda: make(split="trian"), "'trian' is no split", "train")
+    refused(lambda: make(split="train", environments=[0, 1]), "`environments`", "shape (2,)")
+    fails(lambda: make(split="test", criterion="ce"), "`suite`", kind=NoochError)
 
 
 def test_a_set_that_is_not_there(made):

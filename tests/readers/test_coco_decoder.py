@@ -14,10 +14,11 @@ from refusals import fails
 
 from nooch.engines import LocalEngine
 from nooch.errors import InputError
+from nooch.limits import BROKEN_JSON
 from nooch.readers.coco import coco_decoder
 from nooch.readers.coco.coco_decoder import Document, drop, opened
 from nooch.readers.coco.coco_reader import CocoReading
-from nooch.readers.coco.coco_structure import DECODE_ERRORS, decode
+from nooch.readers.coco.coco_structure import decode
 from nooch.readers.reader_contract import read
 
 # what could be taken for a boundary or for a member: inner objects, lists of them, text that looks
@@ -139,7 +140,7 @@ def _decoded(text, start, stop):
     """The elements of a slice; None where it does not decode."""
     try:
         return msgspec.json.decode(b"[" + text[start:stop] + b"]", type=list[_Element])
-    except DECODE_ERRORS:
+    except BROKEN_JSON:
         return None
 
 

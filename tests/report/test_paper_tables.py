@@ -67,10 +67,7 @@ LACKING = {
     "a seed": ({"n_seeds": 2}, "0.700 (0.010) [2/3 seeds]"),
     "a setting": ({"n_settings": 3}, "0.700 (0.010) [3/4 settings]"),
     "both": ({"n_seeds": 1, "n_settings": 0, "std": None}, "0.700 [1/3 seeds]"),
-    "counts": (
-        dict.fromkeys(("n_seeds", "seeds", "n_settings", "settings")),
-        "0.700 (0.010)",
-    ),
+    "counts": (dict.fromkeys(("n_seeds", "seeds", "n_settings", "settings")), "0.700 (0.010)"),
 }
 
 

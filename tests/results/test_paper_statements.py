@@ -175,10 +175,7 @@ def test_a_task_without_hard_positives_leaves_verdicts_on_the_others():
     assert "no average of" in strict.checks[0].numbers
 
 
-ECES = {
-    "ece_paper": "the paper's ECE (ece_paper)",
-    "ece": "ECE of the positive probability (ece)",
-}
+ECES = {"ece_paper": "the paper's ECE (ece_paper)", "ece": "ECE of the positive probability (ece)"}
 
 
 @pytest.mark.parametrize("metric", ECES)

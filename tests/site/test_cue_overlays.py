@@ -97,7 +97,5 @@ def test_files_and_ids_that_cannot_be_used_are_refused(tmp_path, content, words)
         file.write_text(content)
     wanted = [Wanted("test", 0, tmp_path)]
     fails(
-        lambda: cue_masks(suite, data, images, [file], wanted),
-        words,
-        helps=content == "text ids",
+        lambda: cue_masks(suite, data, images, [file], wanted), words, helps=content == "text ids"
     )

@@ -1,6 +1,7 @@
 """Environments, weights and the sampler against loops over images; the recipes of the docs."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -113,15 +114,23 @@ def test_the_command_writes_the_same_weights(tmp_path, run_cli, ending):
 
 def test_the_recipes_run(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+    pytest.importorskip("lightning", reason="lightning is not installed (nooch[lightning])")
+    pytest.importorskip("accelerate", reason="accelerate is not installed (nooch[hf])")
     monkeypatch.chdir(tmp_path)
-    data = _data([0, 3] * 40 + [1, 2] * 4)
+    data = _data([0, 3] * 40 + [1, 2] * 4 + [1] * 8 + [2] * 8)
     save_dataset(data, tmp_path / "dataset")
+    nooch.find(data, {"ce": CUES}, tasks=["car"], out=tmp_path / "suite")
     torch.manual_seed(0)
     torch.save(torch.randn(len(data), 5), "inputs.pt")
     page = Path(__file__).parents[2] / "docs" / "custom-training.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     names = {}
-    exec("\n".join(blocks), names)
+    # frameworks warn of few workers and few steps
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec("\n".join(blocks), names)
     assert torch.isfinite(names["loss"])
     assert names["loss"].requires_grad
+    assert names["best"].best_model_score > 0
+    assert names["trainer"].state.best_metric > 0

@@ -8,12 +8,6 @@ from nooch.answers.answer_table import Answers, read_answers
 from nooch.answers.label_overlay import LabelOverlay, OverlaySource, read_label_overlay
 
 __all__ = [
-    "FORMATS",
-    "RULES",
-    "Answers",
-    "LabelOverlay",
-    "OverlaySource",
-    "holds_answers",
-    "read_answers",
+    "FORMATS", "RULES", "Answers", "LabelOverlay", "OverlaySource", "holds_answers", "read_answers",
     "read_label_overlay",
-]
+]  # fmt: skip

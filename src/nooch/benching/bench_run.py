@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -83,7 +83,7 @@ class PlanSource:
         choose_device(device)
         return self.plan(device)
 
-    def absolute(self) -> PlanSource:
+    def absolute(self) -> Self:
         """The same for a process in another folder; names of shipped suites and hub ids stay."""
         backbone = self.backbone
         if backbone is not None and not is_custom(backbone):

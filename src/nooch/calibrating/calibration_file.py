@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from blake3 import blake3
@@ -43,7 +43,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     hash: str = ""
 
-    def sealed(self) -> Calibration:
+    def sealed(self) -> Self:
         """With the hash of its contents."""
         plain = msgspec.structs.replace(self, hash="")
         digest = blake3(msgspec.json.encode(plain, order="deterministic")).hexdigest()

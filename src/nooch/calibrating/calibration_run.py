@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -189,7 +189,7 @@ class _TaskPair:
     def of(
         cls, p: Dataset, t: Dataset, task: str, cues: Sequence[str], names: Mapping[str, str],
         folds: NDArray[np.int64],
-    ) -> _TaskPair:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """The arrays of a task; ``cues`` are the true ones, those with a predicted class first."""
         name, here = names[task], {cue: names[cue] for cue in cues if cue in names}
         areas = np.column_stack([p.area(cue, unknown=np.nan) for cue in here.values()])

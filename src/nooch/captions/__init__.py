@@ -5,12 +5,6 @@ from nooch.captions.caption_scores import CaptionOptions, CaptionScores, score_c
 from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
 
 __all__ = [
-    "COCO",
-    "CaptionOptions",
-    "CaptionScores",
-    "ModelCaptions",
-    "Vocabulary",
-    "load_vocabulary",
-    "read_captions",
-    "score_captions",
-]
+    "COCO", "CaptionOptions", "CaptionScores", "ModelCaptions", "Vocabulary", "load_vocabulary",
+    "read_captions", "score_captions",
+]  # fmt: skip

@@ -71,10 +71,7 @@ def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCapt
 
 
 def _read(
-    path: Path,
-    records: Sequence[Mapping[str, Any]],
-    images: Mapping[Any, Any],
-    ids: pl.Series,
+    path: Path, records: Sequence[Mapping[str, Any]], images: Mapping[Any, Any], ids: pl.Series
 ) -> ModelCaptions:
     if not records:
         raise InputError("holds no caption", where=path, allowed=_ALLOWED)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 
@@ -44,7 +44,7 @@ class Vocabulary:
         other: Sequence[str] = (),
         *,
         plurals: bool = False,
-    ) -> Vocabulary:
+    ) -> Self:
         """A vocabulary from the phrases of each class.
 
         Args:

@@ -179,9 +179,12 @@ def check(
         notes.append(described(runs))
         split = checked_split(data, chosen.split)
         asked = _asked(data, runs, chosen.tasks)
+        criteria: dict[str, Any] = {"ce": CE(alpha=chosen.alpha, beta=chosen.beta)}
+        if data.embedding_names:
+            criteria["gist"] = Gist(embedding=data.embedding_names[0])
         found = find(
             data,
-            _criteria(data, chosen),
+            criteria,
             tasks=asked,
             splits=[split],
             path=recorded,
@@ -239,13 +242,6 @@ def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | No
             allowed=some_of(data.classes, 12),
         )
     return asked
-
-
-def _criteria(data: Dataset, chosen: CheckOptions) -> dict[str, Any]:
-    criteria: dict[str, Any] = {"ce": CE(alpha=chosen.alpha, beta=chosen.beta)}
-    if data.embedding_names:
-        criteria["gist"] = Gist(embedding=data.embedding_names[0])
-    return criteria
 
 
 def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:

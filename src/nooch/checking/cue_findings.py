@@ -15,8 +15,8 @@ from nooch.checking.findings import Findings, some_images
 from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.bootstrap import wilson
-from nooch.evaluation.evaluation_run import sample_of
 from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
@@ -72,7 +72,7 @@ def cue_findings(
     if not wanted:
         raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")
     keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
-    sample = sample_of(suite, runs, [key for key in keys if key in suite.keys]).suite
+    sample = AskedSample.of(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in keys:
         if key in sample.keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -48,7 +48,7 @@ class Findings(TabularResult):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Findings:
+    def of(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Self:
         """Adjust p-values by Benjamini and Hochberg (1995) over all rows with enough images, give
         each row its verdict, and rank them.
         """

@@ -199,7 +199,12 @@ def find_slices(
         if known is not part:
             conditions = SliceConditions(known, _half(known, settings), data)
         tested += _of_task(everything, runs, conditions, settings) if len(known) else ()
-    return Slices(_table(tested, split), {"split": split, "options": asdict(settings)})
+    rows = [_row(one, split, len(tested)) for one in tested]
+    table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
+    # first the confirmed ones, by the lower end of their interval
+    rank: dict[str, Any] = {"descending": [True, True], "nulls_last": True, "maintain_order": True}
+    table = table.sort("confirmed", "low", **rank)
+    return Slices(table, {"split": split, "options": asdict(settings)})
 
 
 def _half(part: Dataset, options: SliceOptions) -> Booleans:
@@ -305,15 +310,6 @@ def _search(
         yield (one,) if one is two else (one, two), inside, other
         if len(chosen) == options.most:
             return
-
-
-def _table(tested: Sequence[_Tested], split: str) -> pl.DataFrame:
-    """Rows of the tested slices: first the confirmed ones, by the lower end of their interval."""
-    rows = [_row(one, split, len(tested)) for one in tested]
-    table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return table.sort(
-        "confirmed", "low", descending=[True, True], nulls_last=True, maintain_order=True
-    )
 
 
 def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:

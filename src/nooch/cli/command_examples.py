@@ -21,6 +21,7 @@ scenes: scenes --images 1000 | --print-config
 waterbirds make: birds --cub CUB --places P | birds --cub CUB --places P --confounder 0.5
 waterbirds score: suite model.parquet | suite model.parquet --split valid
 info: data | data --format json
+fsck: data | runs --format json
 add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
 embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
 find: data --out suite | data --criterion ce --criterion gist --match ce --out suite
@@ -33,6 +34,7 @@ select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper
 class-losses: suite classes/predictions.parquet | suite classes/predictions.parquet --out losses
 check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
 predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
+intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
 ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
@@ -42,6 +44,7 @@ pixels: data --out pixels | data --size 224 --images photos --out pixels
 features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features
 weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
 repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
+collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
 bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
 status: runs | suite --format json
 collect: runs suite --out scores | runs suite --rule worst-hard,mean --out scores

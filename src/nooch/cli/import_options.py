@@ -109,16 +109,15 @@ with_import_options = partial(with_options, ImportOptions, "options", ImportOpti
 
 
 def run_import(
-    reading: Reading,
-    out: Path,
-    options: ImportOptions,
-    notes: Sequence[str] = (),
-    gpus: int = 0,
+    reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = (), gpus: int = 0
 ) -> None:
     """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
     plan, engine = options.plan, options.engine_for(out, gpus)
     if options.part_size is None:
-        _note_size(reading)
+        size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
+        if size >= LARGE:
+            much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
+            note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset
 
     asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
@@ -129,14 +128,6 @@ def run_import(
 
 LARGE = 4_000_000_000
 """Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
-
-
-def _note_size(reading: Reading) -> None:
-    """Note that large files can be imported with a part size."""
-    size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
-    if size >= LARGE:
-        much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
-        note(f"{much}; --part-size 125000 merges them part by part")
 
 
 def print_imported(out: Path, imported: Imported, format: Format) -> None:

@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
         import_data.app, import_data.annotate_command, download.app, scenes.scenes_command,
         waterbirds.app, add_attributes.add_attributes_command, find.embed_command,
-        info.info_command,
+        info.info_command, info.fsck_command,
     ),
     "Find": (
         find.find_command, info.show_command, info.explain_command,
@@ -58,13 +58,14 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         classes.class_losses_command, classes.select_tasks_command,
     ),
     "Score": (
-        check.check_command, predict.predict_command, ask.ask_command, evaluate.evaluate_command,
+        check.check_command, predict.predict_command, repair.intervene_command, ask.ask_command,
+        evaluate.evaluate_command,
         ask.captions_command, check.slices_command, check.audit_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
         bench.status_command, bench.collect_command, repair.repair_command,
-        repair.weights_command, classes.classes_command,
+        repair.weights_command, repair.collect_next_command, classes.classes_command,
     ),
     "See": (
         report.report_command, figure.gallery_command, figure.figure_command,

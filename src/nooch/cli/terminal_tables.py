@@ -192,7 +192,10 @@ def print_thresholds(suite: Suite) -> None:
             thresholds = record.threshold_positive, record.threshold_negative
             if record.split == split and thresholds != (None, None):
                 ties = record.tied_positive, record.tied_negative
-                pair = map(_starred, thresholds, ties)
+                pair = [
+                    None if value is None else f"{value:.3g}{'*' if tied else ''}"
+                    for value, tied in zip(thresholds, ties, strict=True)
+                ]
                 missing = record.missing_positives + record.missing_negatives
                 rows.append([record.criterion, record.task, *pair, missing or None])
         if rows:
@@ -236,7 +239,3 @@ def _cues(suite: Suite, task: str) -> str:
 def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
     number = "–" if value is None else f"{value:.3g}"
     return number if low is None else f"{number} [{low:.2f}, {high:.2f}]"
-
-
-def _starred(value: float | None, tied: bool) -> str | None:
-    return None if value is None else f"{value:.3g}{'*' if tied else ''}"

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -110,7 +110,7 @@ class PartFiles:
     parts: tuple[Mapping[str, str], ...]
     whole: bool = True
 
-    def only(self, number: int) -> PartFiles:
+    def only(self, number: int) -> Self:
         """The files of one part.
 
         Raises FormatError where the parts together have another number of images than recorded;

@@ -17,23 +17,7 @@ from nooch.evaluation.task_losses import PARTS, class_losses
 from nooch.evaluation.task_scores import AVERAGE
 
 __all__ = [
-    "AVERAGE",
-    "CELLS",
-    "PARTS",
-    "SCORED",
-    "Condition",
-    "ConditionVerdict",
-    "Distribution",
-    "EvaluateOptions",
-    "PredictionFormat",
-    "Predictions",
-    "Scores",
-    "check_names",
-    "class_losses",
-    "described",
-    "evaluate",
-    "judge",
-    "load_predictions",
-    "parse_condition",
-    "parse_distribution",
-]
+    "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",
+    "EvaluateOptions", "PredictionFormat", "Predictions", "Scores", "check_names", "class_losses",
+    "described", "evaluate", "judge", "load_predictions", "parse_condition", "parse_distribution",
+]  # fmt: skip

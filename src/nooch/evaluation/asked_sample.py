@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -115,13 +116,9 @@ class AskedSample:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls,
-        suite: Suite,
-        runs: Sequence[Predictions],
-        keys: Sequence[Key],
-    ) -> AskedSample:
-        """The sample that runs with ``weights`` are about; other runs are scored on it, too.
+    def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
+        """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
+        whole suite where there is no such run.
 
         Args:
             suite: the suite.
@@ -131,6 +128,8 @@ class AskedSample:
         Raises:
             InputError: runs that were asked other questions, or nothing about these sets.
         """
+        if all(run.weights is None for run in runs):
+            return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
         asked = {task: _asked_alike(runs, task) for task in tasks}
         weights = {task: frame for task, frame in asked.items() if frame is not None}

@@ -56,7 +56,7 @@ from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress, options_from
 
-__all__ = ["EvaluateOptions", "evaluate", "sample_of"]
+__all__ = ["EvaluateOptions", "evaluate"]
 
 _Key = tuple[str, str, str]
 _Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
@@ -157,7 +157,7 @@ def evaluate(
     tasks = _predicted(suite, runs, asked.tasks)
     splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
     wanted = suite.select_keys(asked.criteria or (), tasks)
-    sample = sample_of(suite, runs, [key for key in wanted if key[2] in splits])
+    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
     contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
     lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
@@ -206,25 +206,14 @@ def _side_by_side(
     after = evaluate(corrected, other, options=options, progress=progress)
     notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
     settings = {**before.settings, "overlay": overlay.record.files}
+    # the rows of a criterion, task and split next to each other
+    first = pl.col("row").min().over(pl.struct("criterion", "task", "split"))
     table, differences = (
-        _by_task(getattr(before, name), getattr(after, name)) for name in ("table", "differences")
+        pl.concat(tables).with_row_index("row").sort(first, maintain_order=True).drop("row")
+        for tables in ([before.table, after.table], [before.differences, after.differences])
     )
     contexts = {**before.contexts, **after.contexts}
     return Scores(table, differences, list(notes), settings, after.verdicts, contexts)
-
-
-def _by_task(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """The rows of both tables, those of a criterion, task and split next to each other."""
-    place = pl.struct("criterion", "task", "split")
-    rows = pl.concat([before, after]).with_row_index("row")
-    return rows.sort(pl.col("row").min().over(place), maintain_order=True).drop("row")
-
-
-def sample_of(suite: Suite, runs: Sequence[Predictions], keys: Sequence[_Key]) -> AskedSample:
-    """The suite as far as it was asked about."""
-    if all(run.weights is None for run in runs):
-        return AskedSample(suite, suite)
-    return AskedSample.of(suite, runs, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,11 +351,12 @@ def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] |
     for task in asked or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     predicted = {task for run in runs for task in run.tasks}
-    predicted &= set(suite.tasks if asked is None else asked)
-    tasks = [task for task in suite.tasks if task in predicted]
+    wanted = suite.tasks if asked is None else asked
+    tasks = [task for task in suite.tasks if task in predicted and task in wanted]
     if not tasks:
+        others = some_of(sorted(predicted))
         raise InputError(
-            f"there are no predictions for {some_of(asked or suite.tasks)}",
+            f"there are no predictions for {some_of(wanted)}, but for {others}",
             allowed="at least one task",
         )
     return tasks

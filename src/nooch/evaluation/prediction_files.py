@@ -19,11 +19,7 @@ from nooch.evaluation.detections import detected, with_undetected
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.prediction_tables import (
-    TABLES,
-    read_prediction_table,
-    table_predictions,
-)
+from nooch.evaluation.prediction_tables import TABLES, read_prediction_table, table_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.shared_types import options_from
 

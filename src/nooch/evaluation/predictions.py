@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -17,16 +17,9 @@ from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
-    "SCALES",
-    "Aligned",
-    "Predictions",
-    "check_tasks",
-    "check_unique",
-    "check_values",
-    "float_array",
-    "one_each",
-    "positions",
-]
+    "SCALES", "Aligned", "Predictions", "check_tasks", "check_unique", "check_values",
+    "float_array", "one_each", "positions",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +70,7 @@ class Predictions:
         run: str = "predictions",
         method: str | None = None,
         seed: int | None = None,
-    ) -> Predictions:
+    ) -> Self:
         """Predictions from NumPy arrays, torch tensors on any device, or what NumPy can read.
 
         Args:
@@ -123,7 +116,7 @@ class Predictions:
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
                 )
 
-    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Predictions:
+    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Self:
         """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
         rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
         at = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))

@@ -7,13 +7,8 @@ import polars as pl
 from nooch.evaluation.task_scores import AVERAGE, comparable
 
 __all__ = [
-    "LARGER_IS_BETTER",
-    "WORST_HARD",
-    "over_seeds",
-    "over_tasks",
-    "with_best",
-    "with_worst_hard",
-]
+    "LARGER_IS_BETTER", "WORST_HARD", "over_seeds", "over_tasks", "with_best", "with_worst_hard",
+]  # fmt: skip
 
 WORST_HARD = "worst_hard"
 """The worse of hard positives and hard negatives: Table 5's worst group."""

@@ -19,13 +19,8 @@ from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
 from nooch.metrics import ALL_METRICS
 
 __all__ = [
-    "ComparedRuns",
-    "Scores",
-    "check_scoring",
-    "differences_table",
-    "scores_table",
-    "without_easy",
-]
+    "ComparedRuns", "Scores", "check_scoring", "differences_table", "scores_table", "without_easy",
+]  # fmt: skip
 
 _SHOWN = {
     "auc": ("hard", "easy"),

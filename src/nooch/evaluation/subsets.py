@@ -17,17 +17,9 @@ from nooch.evaluation.predictions import check_unique, positions
 from nooch.metrics import Parts
 
 __all__ = [
-    "CELLS",
-    "SCORED",
-    "Distribution",
-    "DividedSet",
-    "Groups",
-    "ScoreScope",
-    "Subset",
-    "divide",
-    "groups_of",
-    "parse_distribution",
-]
+    "CELLS", "SCORED", "Distribution", "DividedSet", "Groups", "ScoreScope", "Subset", "divide",
+    "groups_of", "parse_distribution",
+]  # fmt: skip
 
 SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""

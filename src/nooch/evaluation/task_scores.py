@@ -22,19 +22,9 @@ from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
 from nooch.metrics import Graded
 
 __all__ = [
-    "AVERAGE",
-    "INTERVALS",
-    "Averages",
-    "Block",
-    "averaged_tasks",
-    "block_of",
-    "comparable",
-    "graded",
-    "left_out",
-    "named_tasks",
-    "score_task",
-    "with_replicates",
-]
+    "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
+    "graded", "left_out", "named_tasks", "score_task", "with_replicates",
+]  # fmt: skip
 
 AVERAGE = "average"
 """The task that stands for the unweighted mean over tasks."""

@@ -42,6 +42,7 @@ def cue_masks(
     images: Mapping[str, SplitImages],
     annotations: Sequence[str | Path],
     wanted: Sequence[Wanted],
+    tasks: Sequence[str] = (),
 ) -> Masks:
     """Masks of the suite's context cues in the images with pictures, decoded image by image.
 
@@ -50,15 +51,17 @@ def cue_masks(
         data: the dataset; it records which annotation files it was made from.
         images: split -> its images.
         annotations: COCO instances and stuff files; or a folder of label maps, ``.png`` below the
-            names of the images, with ``classes.txt``, as ``nooch annotate`` writes it.
+            names of the images, with ``classes.txt`` there, as ``nooch annotate`` writes it, or in
+            the folder above.
         wanted: images with pictures.
+        tasks: classes whose masks are wanted besides those of cues.
 
     Raises:
         InputError: a file that is missing, altered or no annotation file; image ids that are no
             integers.
     """
     listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
-    cues = dict.fromkeys(cue for pairs in listed for cue, _ in pairs)
+    cues = dict.fromkeys([*(cue for pairs in listed for cue, _ in pairs), *tasks])
     if len(annotations) == 1 and Path(annotations[0]).is_dir():
         return _map_masks(Path(annotations[0]), list(cues), images)
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
@@ -66,7 +69,7 @@ def cue_masks(
         raise InputError(
             "image ids are text, and COCO's are integers",
             where="annotations",
-            remedy="leave `annotations` out",
+            remedy="give a folder of label maps, or leave `annotations` out",
         )
     content = read_annotations(
         [Path(path) for path in annotations],
@@ -93,7 +96,9 @@ def cue_masks(
 
 def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImages]) -> Masks:
     """Masks of cues in label maps; an image without a file name or a map has none."""
-    values = {name: value for value, name in class_list(folder / "classes.txt").items()}
+    listed = [place / "classes.txt" for place in (folder, folder.parent)]
+    known = class_list(next(filter(Path.is_file, listed), listed[0]))
+    values = {name: value for value, name in known.items()}
 
     def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
         name = images[split].file_names[row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -35,7 +35,7 @@ class SplitImages:
     data: Dataset | None = None
 
     @classmethod
-    def of(cls, suite: Suite, split: str, data: Dataset | None) -> SplitImages:
+    def of(cls, suite: Suite, split: str, data: Dataset | None) -> Self:
         """All images of the split in the dataset; without one, those of any of the suite's sets."""
         if data is not None:
             part = data.select(split)

@@ -33,13 +33,17 @@ def card(content: Content, files: Sequence[ParquetPart]) -> str:
     if content.licences:
         licence = {"license": "other", "license_name": "see-licences-txt"}
         licence["license_link"] = LICENCES
+    rows = sum(part.rows for part in files)
+    configs: dict[str, list[dict[str, str]]] = {}
+    for part in files:
+        configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
     front = {
         **licence,
         "pretty_name": "Out-of-context challenge sets",
         "task_categories": ["image-classification"],
-        "size_categories": [_size(sum(part.rows for part in files))],
+        "size_categories": [next((n for most, n in _SIZES.items() if rows < most), "10M<n<100M")],
         "tags": ["robustness", "out-of-context", "nooch"],
-        "configs": _configs(files),
+        "configs": [{"config_name": name, "data_files": of} for name, of in configs.items()],
     }
     head = "".join(f"{key}: {yaml_value(value)}\n" for key, value in front.items())
     return f"---\n{head}---\n\n{_body(content, files)}"
@@ -61,17 +65,6 @@ def markdown(text: object) -> str:
     return re.sub(r"^(\d*)([-+.=])", r"\1\\\2", inline)
 
 
-def _size(rows: int) -> str:
-    return next((name for most, name in _SIZES.items() if rows < most), "10M<n<100M")
-
-
-def _configs(files: Sequence[ParquetPart]) -> list[dict[str, Any]]:
-    configs: dict[str, list[dict[str, str]]] = {}
-    for part in files:
-        configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
-    return [{"config_name": name, "data_files": files} for name, files in configs.items()]
-
-
 def _body(content: Content, files: Sequence[ParquetPart]) -> str:
     record = content.suite.header.dataset
     fingerprint = markdown(record.fingerprint)
@@ -89,13 +82,12 @@ def _body(content: Content, files: Sequence[ParquetPart]) -> str:
         "## Columns",
         "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
         "## Licences",
-        "\n".join(_licence_line(line) for line in licenses_text(content.licences).splitlines()),
+        "\n".join(
+            f"- {markdown(line[2:])}" if line.startswith("- ") else line
+            for line in licenses_text(content.licences).splitlines()
+        ),
     ]
     return "\n\n".join(chapters) + "\n"
-
-
-def _licence_line(line: str) -> str:
-    return f"- {markdown(line[2:])}" if line.startswith("- ") else line
 
 
 def _criteria(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:

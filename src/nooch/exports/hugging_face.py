@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -30,9 +31,7 @@ def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> 
         ParameterError: two criteria would have the same folder.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(
-        content, "hf", out, lambda folder: _fill(content, folder), overwrite=overwrite
-    )
+    return write_folder(content, "hf", out, partial(_fill, content), overwrite=overwrite)
 
 
 def _fill(content: Content, folder: Path) -> list[str]:

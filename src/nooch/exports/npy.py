@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) ->
         ParameterError: two sets would have the same file name.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    return write_folder(
-        content, "npy", out, lambda folder: _fill(content, folder), overwrite=overwrite
-    )
+    return write_folder(content, "npy", out, partial(_fill, content), overwrite=overwrite)
 
 
 def _fill(content: Content, folder: Path) -> list[str]:

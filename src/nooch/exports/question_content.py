@@ -12,14 +12,9 @@ from nooch.exports.export_contract import Content
 from nooch.questions import QuestionOptions, Questions, draw_questions, image_names
 
 __all__ = [
-    "ANSWER",
-    "IMAGES_AS",
-    "asked",
-    "image_bytes",
-    "image_folder",
-    "need_image_folder",
+    "ANSWER", "IMAGES_AS", "asked", "image_bytes", "image_folder", "need_image_folder",
     "write_questions",
-]
+]  # fmt: skip
 
 ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
 """What the answer to a question should be, in words."""

@@ -1,21 +1,23 @@
-"""A challenge set as a torch Dataset of images."""
+"""A challenge set, or a split of a dataset, as a torch Dataset of images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
 from PIL import Image
 
-from nooch.challenge import ChallengeSet, Suite, as_suite
-from nooch.data import Dataset, ImageId, as_dataset
-from nooch.errors import InputError, MissingExtraError
+from nooch.challenge import Suite, as_suite
+from nooch.data import Dataset, as_dataset
+from nooch.errors import InputError, MissingExtraError, ParameterError
 from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_opening import UNREADABLE, opened_image
 
-Item = tuple[Any, int, int, ImageId]
+Item = tuple[Any, ...]
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset as TorchDataset
@@ -32,62 +34,81 @@ __all__ = ["torch_dataset"]
 
 
 def torch_dataset(
-    suite: Suite | str | Path,
+    suite: Suite | str | Path | None,
     data: Dataset | Place | str,
     *,
     task: str,
     split: str,
-    criterion: str,
+    criterion: str | None = None,
+    environments: ArrayLike | None = None,
     transform: Callable[[Image.Image], Any] | None = None,
     image_root: str | Path | None = None,
 ) -> TorchDataset[Item]:
-    """The images of a challenge set for torch.
+    """The images of a challenge set, or of a split of a dataset, for torch.
 
-    Items are ``(image, label, subset, image_id)`` in the order of ids: the image as RGB (PIL), or
-    what ``transform`` makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``;
-    an integer or text. A DataLoader's default collation needs a transform that gives tensors.
+    Items are ``(image, label, subset, image_id)``: the image as RGB (PIL), or what ``transform``
+    makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text.
+    A DataLoader's default collation needs a transform that gives tensors. A set is in the order of
+    ids. Without ``criterion`` all images of the split are given, such as those of ``train``, in the
+    dataset's order with the subset -1. With ``environments``, items have the environment as well.
 
     Args:
-        suite: the suite.
+        suite: the suite; it has no use without ``criterion``, and can be None.
         data: the dataset that it was found in, or another that has its images.
         task: with ``split`` and ``criterion``, names one of the suite's sets.
         split: see there.
         criterion: see there.
+        environments: integers, one for each image of ``data``, from ``nooch.environments``.
         transform: image -> anything.
         image_root: folder of images, where it is not the one that the dataset records. Files
             outside it are not opened.
 
     Raises:
         MissingExtraError: torch is not installed.
-        ParameterError: the suite has no such set.
+        ParameterError: the suite has no such set, or the dataset no such split; environments of
+            other images.
         InputError: no folder of images; images of the set that the dataset does not name, or that
-            are not below the folder.
+            are not below the folder; images of which the label is unknown.
     """
-    suite = as_suite(suite)
     data = as_dataset(data)
     if _Base is object:
         raise MissingExtraError("torch", "train", "a torch Dataset")
-    challenge = suite.set(criterion, task, split)
-    names = dict(zip(data.images["image_id"], data.images["file_name"], strict=True))
-    ids = challenge.image_ids.to_list()
+    if criterion is None:
+        part = data.select(split)
+        ids, labels = part.images["image_id"].to_list(), part.labels(task)
+        subsets = np.full(len(part), -1)
+    else:
+        # None is refused there
+        challenge = as_suite(suite).set(criterion, task, split)  # type: ignore[arg-type]
+        ids, labels = challenge.image_ids.to_list(), challenge.labels
+        subsets = challenge.subset
+    columns = [labels.astype(int).tolist(), subsets.tolist(), ids]
+    known = data.images["image_id"]
+    if environments is not None:
+        given = np.asarray(environments)
+        if given.shape != known.shape:
+            allowed = f"({len(known)},), one for each image of the dataset"
+            raise ParameterError(
+                f"has shape {given.shape}", where="`environments`", allowed=allowed
+            )
+        by_id = dict(zip(known, given.tolist(), strict=True))
+        columns.append([by_id.get(i) for i in ids])
+    names = dict(zip(known, data.images["file_name"], strict=True))
     index = ImageIndex.of(data, image_root, "image_root")
     paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
-    return _ChallengeImages(paths, challenge, transform)
+    return _ItemsOfImages(paths, list(zip(*columns, strict=True)), transform)
 
 
-class _ChallengeImages(_Base):
+class _ItemsOfImages(_Base):
     """Opens an image when it is asked for, so that loader processes share the work."""
 
     def __init__(
         self,
         paths: list[Path],
-        challenge: ChallengeSet,
+        facts: Sequence[tuple[Any, ...]],
         transform: Callable[[Image.Image], Any] | None,
     ) -> None:
-        self._paths, self._transform = paths, transform
-        self._labels = challenge.labels.astype(int).tolist()
-        self._subsets = challenge.subset.tolist()
-        self._ids = challenge.image_ids.to_list()
+        self._paths, self._facts, self._transform = paths, facts, transform
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -101,4 +122,4 @@ class _ChallengeImages(_Base):
                 f"cannot be read as an image: {error}", where=self._paths[position]
             ) from error
         shown = image if self._transform is None else self._transform(image)
-        return shown, self._labels[position], self._subsets[position], self._ids[position]
+        return shown, *self._facts[position]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ import polars as pl
 
 from nooch.challenge import Suite, Sweep
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
 from nooch.evaluation.task_losses import LossSweep
 from nooch.examples.image_losses import ImageLosses
@@ -145,9 +145,12 @@ class Sources:
     def scores(self) -> Scores:
         """Scores of the predictions, with bootstrap intervals."""
         suite = _given(self.suite, "suite")
+        runs = self.outputs_of(suite)
+        # a run of other tasks alone changes nothing; other tasks of runs are ignored
+        mine = [run for run in runs if not set(run.tasks).isdisjoint(suite.tasks)]
         return evaluate(
             suite,
-            _of_tasks(self.outputs_of(suite), suite.tasks),
+            mine or runs,
             split=self.split,
             tasks=self.tasks,
             bootstrap=self.bootstrap,
@@ -292,9 +295,7 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
             "give `predictions` FILE, or `runs` RUNS of nooch bench",
         ),
         "predictions": Need(
-            lambda s: s.predictions is not None,
-            "outputs of a model",
-            "give `predictions` FILE",
+            lambda s: s.predictions is not None, "outputs of a model", "give `predictions` FILE"
         ),
         "scores": Need(
             lambda s: s.has_scores,
@@ -344,24 +345,6 @@ NEEDS: Mapping[str, Need] = MappingProxyType(
 
 def _kinds(suite: Suite) -> set[str]:
     return {record.kind for record in suite.header.criteria.values()}
-
-
-def _of_tasks(runs: Sequence[Predictions], tasks: Sequence[str]) -> list[Predictions]:
-    """Runs without outputs for other tasks, such as a network of all classes has."""
-    of_tasks = []
-    for run in runs:
-        rows = [row for row, task in enumerate(run.tasks) if task in tasks]
-        if rows:
-            labels = None if run.labels is None else run.labels[rows]
-            names = tuple(run.tasks[row] for row in rows)
-            of_tasks.append(replace(run, tasks=names, values=run.values[rows], labels=labels))
-    if not of_tasks:
-        predicted = sorted({task for run in runs for task in run.tasks})
-        raise InputError(
-            f"there are no predictions for the suite's tasks, but for {some_of(predicted)}",
-            allowed=some_of(tasks),
-        )
-    return of_tasks
 
 
 def _given(value: T | None, what: str) -> T:

@@ -118,8 +118,12 @@ class SheetSource:
         without a file below the folder, annotations of another dataset.
         """
         rows = sorted({int(row) for group in groups for row in group.chosen.rows})
-        paths = self._paths(rows) if rows else {}
+        paths: dict[int, Path] = {}
         masks: Masks = _no_masks
+        if rows:
+            ids, names = self.images.ids, self.images.file_names
+            files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
+            paths = dict(zip(rows, files, strict=True))
         if rows and self.annotations:
             wanted = [Wanted(self.split, row, path) for row, path in paths.items()]
             of_split = {self.split: self.images}
@@ -140,11 +144,6 @@ class SheetSource:
                 name = Path(str(source.get("file"))).name
                 files.append(next((f / name for f in folders if (f / name).is_file()), None))
         return [file for file in files if file is not None]
-
-    def _paths(self, rows: Sequence[int]) -> dict[int, Path]:
-        ids, names = self.images.ids, self.images.file_names
-        files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
-        return dict(zip(rows, files, strict=True))
 
     def _panel(self, group: PanelImages, paths: Mapping[int, Path], masks: Masks) -> SheetPanel:
         chosen, task = group.chosen, group.view.task

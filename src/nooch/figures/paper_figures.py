@@ -14,24 +14,12 @@ from nooch.data import ALL, csv_bytes
 from nooch.errors import ParameterError, UndefinedError, check_one_of
 from nooch.figures.figure_sources import NEEDS, Need, Sources
 from nooch.figures.sheet_presets import SHEETS, SheetPreset
-from nooch.files import check_output_file, replace_file
+from nooch.files import check_output_file
+from nooch.report import loss_sweep_figures, sweep_figures
 from nooch.report.figure_style import FORMATS, encoded
 from nooch.report.level_figures import draw_levels
 from nooch.report.loss_figures import draw_losses, loss_points
-from nooch.report.loss_sweep_figures import (
-    draw_grid_losses,
-    draw_tau_losses,
-    grid_points,
-    tau_points,
-)
-from nooch.report.sweep_figures import (
-    cue_counts,
-    draw_cues,
-    draw_shares,
-    draw_tau,
-    share_points,
-    tau_counts,
-)
+from nooch.report.score_files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -80,32 +68,34 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
             ("area sweep",),
-            lambda of: cue_counts(of.area_sweep.cues),
-            draw_cues,
+            lambda of: sweep_figures.cue_counts(of.area_sweep.cues),
+            sweep_figures.draw_cues,
         ),
         "fig11": Figure(
             "hard images of a task by the gist criterion, by tau",
             ("tau sweep",),
-            lambda of: tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
-            draw_tau,
+            lambda of: sweep_figures.tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
+            sweep_figures.draw_tau,
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
             ("area sweep",),
-            lambda of: share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of)),
-            draw_shares,
+            lambda of: sweep_figures.share_points(
+                of.area_sweep.grid, _of_split(of.area_sweep.grid, of)
+            ),
+            sweep_figures.draw_shares,
         ),
         "fig13": Figure(
             "mean loss of hard images by CE, over alpha and beta",
             ("dataset", "predictions"),
-            lambda of: grid_points(of.area_losses.grid),
-            draw_grid_losses,
+            lambda of: loss_sweep_figures.grid_points(of.area_losses.grid),
+            loss_sweep_figures.draw_grid_losses,
         ),
         "fig14": Figure(
             "mean loss of hard images by the gist criterion, by tau",
             ("dataset", "predictions", "embedding"),
-            lambda of: tau_points(of.tau_losses.tau),
-            draw_tau_losses,
+            lambda of: loss_sweep_figures.tau_points(of.tau_losses.tau),
+            loss_sweep_figures.draw_tau_losses,
         ),
     }
 )
@@ -203,9 +193,8 @@ def save_figures(
         drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
         contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
         contents.append(csv_bytes(table))
-    Path(out).mkdir(parents=True, exist_ok=True)
     for file, content in zip(files, contents, strict=True):
-        replace_file(file, content)
+        write_file(file, content)
     return files
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SHEETS", "SheetPreset"]
 
+_HARD = ("hard_positive", "hard_negative")
+
 
 @dataclass(frozen=True)
 class SheetPreset:
@@ -105,13 +107,17 @@ def _images(source: SheetSource, task: str, methods: Sequence[str], **wanted: st
     )
 
 
-def _hardest(source: SheetSource, tasks: Sequence[str]) -> list[PanelImages]:
-    """Fig. 1: hard positives above, hard negatives below, a column for each task."""
+def _extremes(
+    source: SheetSource, tasks: Sequence[str], sides: Sequence[str] = _HARD, **wanted: str
+) -> list[PanelImages]:
+    """Fig. 1: hard positives above, hard negatives below, a column for each task. Figs. 15 to 25:
+    highest losses on hard images, lowest on easy positives (Appendix D.1).
+    """
     ce = _criterion(source, "ce")
     first = _methods(source, ce)[:1]
     return [
-        _images(source, task, first, kind="hardest", criterion=ce, subset=side)
-        for side in ("hard_positive", "hard_negative")
+        _images(source, task, first, **wanted, criterion=ce, subset=side)
+        for side in sides
         for task in tasks
     ]
 
@@ -132,20 +138,7 @@ def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[PanelIm
     ce = _criterion(source, "ce")
     both = _methods(source, ce)
     wanted = {"kind": "gap", "criterion": ce, "better": both[ahead]}
-    return [
-        _images(source, tasks[0], both, **wanted, subset=side)
-        for side in ("hard_positive", "hard_negative")
-    ]
-
-
-def _extremes(source: SheetSource, tasks: Sequence[str]) -> list[PanelImages]:
-    """Figs. 15 to 25: highest losses on hard images, lowest on easy positives (Appendix D.1)."""
-    ce = _criterion(source, "ce")
-    first = _methods(source, ce)[:1]
-    return [
-        _images(source, tasks[0], first, criterion=ce, subset=side)
-        for side in ("hard_positive", "hard_negative", "easy_positive")
-    ]
+    return [_images(source, tasks[0], both, **wanted, subset=side) for side in _HARD]
 
 
 def _methods(source: SheetSource, criterion: str) -> list[str]:
@@ -162,7 +155,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
             "a hard positive and a hard negative of each task",
             _SUITE,
             ("kite", "sports_ball", "surfboard"),
-            _hardest,
+            partial(_extremes, kind="hardest"),
             columns=lambda n: n,
             any_tasks=True,
         ),
@@ -171,7 +164,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
             " alone",
             (*_SUITE, "both criteria"),
             ("airplane", "bowl"),
-            partial(_contrast, sides=("hard_positive", "hard_negative")),
+            partial(_contrast, sides=_HARD),
             columns=lambda _n: 4,
         ),
         "fig8": SheetPreset(
@@ -192,7 +185,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
                 f" {task.replace('_', ' ')}",
                 _OUTPUTS,
                 (task,),
-                _extremes,
+                partial(_extremes, sides=(*_HARD, "easy_positive")),
                 columns=lambda _n: 3,
             )
             for number, task in enumerate(_TASKS.split(), 15)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -122,7 +122,7 @@ class Measures:
         fitted: Mapping[str, Any],
         supports: Mapping[str, NDArray[np.float64]],
         overlay: LabelOverlay | None,
-    ) -> Measures:
+    ) -> Self:
         """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
         labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
         if overlay is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class _Work:
     map: Map
     progress: Progress
 
-    def reading(self, criteria: Iterable[Any]) -> _Work:
+    def reading(self, criteria: Iterable[Any]) -> Self:
         """With what criteria read in memory, or the parts of the dataset as they are.
 
         Raises ParameterError for an embedding that the dataset lacks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class Ranking:
     groups: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, labels: NDArray[np.bool_], scores: Floats) -> Ranking:
+    def of(cls, labels: NDArray[np.bool_], scores: Floats) -> Self:
         """Rank scores, float64 (n,) without NaN."""
         order = stable_order(scores)
         ranked = scores[order]

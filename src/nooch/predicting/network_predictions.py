@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,9 @@ from nooch.report.score_files import TABLE_FILES, write_file
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
-__all__ = ["check_ending", "find_images", "predict", "save_predictions", "tasks_to_predict"]
+__all__ = [
+    "check_ending", "find_images", "predict", "read_logits", "save_predictions", "tasks_to_predict",
+]  # fmt: skip
 
 
 def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[str]:
@@ -103,15 +105,33 @@ def predict(
         ParameterError: an empty batch.
         NoochError: out of memory; a smaller batch is suggested.
     """
-    if batch < 1:
-        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
-    chosen, total = choose_codec(codec), len(paths)
-    if model.device == "cpu":
-        reuse_memory()
+    chosen = choose_codec(codec)
 
     def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
         return decode_images([paths[row] for row in rows], model.size, chosen)
 
+    values = read_logits(model, ids, read, batch=batch, readers=readers, progress=progress)
+    return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)
+
+
+def read_logits(
+    model: TaskModel,
+    ids: pl.Series,
+    read: Callable[[range], tuple[NDArray[np.uint8], list[str]]],
+    *,
+    batch: int,
+    readers: int | None,
+    progress: StepProgress,
+) -> NDArray[np.float64]:
+    """Logits (n_images, n_tasks) of pixels that ``read`` gives for rows of ``ids``, in threads,
+    with a ``path: reason`` for each failure. Arguments and errors are otherwise those of
+    ``predict``.
+    """
+    if batch < 1:
+        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
+    if model.device == "cpu":
+        reuse_memory()
+    total = len(ids)
     batches = batches_of(range(total), batch)
     values = np.empty((total, len(model.tasks)))
     progress(0, total)
@@ -129,7 +149,7 @@ def predict(
             allowed="finite numbers",
             remedy="check the model's weights and the task map",
         )
-    return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)
+    return values
 
 
 def check_ending(path: Path) -> Path:

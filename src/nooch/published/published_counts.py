@@ -16,6 +16,11 @@ import polars as pl
 __all__ = ["NOOCH_TASKS", "SET_TABLES", "PaperTask", "SetTable", "paper_rows", "paper_tasks"]
 
 
+_COUNTS = {
+    name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")
+}
+
+
 @dataclass(frozen=True)
 class PaperTask:
     """What the paper says of one of its 12 tasks; counts are of the test split.
@@ -35,17 +40,16 @@ def paper_tasks() -> dict[str, PaperTask]:
     """The 12 tasks in the paper's order."""
     file = resources.files("nooch.published").joinpath("nooch_tasks.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
-    return {row["task"]: _task(row) for row in rows}
-
-
-def _task(row: dict[str, str]) -> PaperTask:
-    tau = {
-        (split, side): float(row[f"gist_tau_{side}_{split}"])
-        for split in ("valid", "test")
-        for side in ("positive", "negative")
-    }
-    counts = {n: int(row[f"test_{n}"]) for n in ("hard_positives", "hard_negatives", "positives")}
-    return PaperTask(row["task"], row["top_context"], **counts, tau=tau)
+    tasks = {}
+    for row in rows:
+        tau = {
+            (split, side): float(row[f"gist_tau_{side}_{split}"])
+            for split in ("valid", "test")
+            for side in ("positive", "negative")
+        }
+        counts = {name: int(row[f"test_{name}"]) for name in _COUNTS}
+        tasks[row["task"]] = PaperTask(row["task"], row["top_context"], **counts, tau=tau)
+    return tasks
 
 
 NOOCH_TASKS: tuple[str, ...] = tuple(paper_tasks())
@@ -82,9 +86,6 @@ class SetTable:
         return "positive" in self.columns
 
 
-_COUNTS = {
-    name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")
-}
 _LIMITS = {"positive": "hard positives below", "negative": "hard negatives above"}
 _COUNTED = "Counts of hard positives, hard negatives and positives"
 _LISTED = (

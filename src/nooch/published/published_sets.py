@@ -61,15 +61,12 @@ def read_published(folder: str | Path) -> Published:
             where=folder,
             allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
         )
-    return Published(sets, _read_splits(folder / SPLIT_FILE))
-
-
-def _read_splits(file: Path) -> dict[str, NDArray[np.int64]]:
-    if not file.is_file():
-        return {}
-    arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
-    ids = {name: np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
-    return {name.removesuffix("_ids"): unique for name, unique in ids.items()}
+    splits, file = {}, folder / SPLIT_FILE
+    if file.is_file():
+        arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
+        ids = {name: np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
+        splits = {name.removesuffix("_ids"): unique for name, unique in ids.items()}
+    return Published(sets, splits)
 
 
 def _read(file: Path, match: re.Match[str]) -> PublishedSet:

@@ -157,7 +157,13 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
     }
     names = dict.fromkeys(criterion for criterion, _, _ in keys)
     splits = [split for split in ("valid", "test") if any(key[2] == split for key in keys)]
-    counts = {name: _size(published, labels, sets, name) for name in published.splits or splits}
+    # images of each split that have a label, of any task
+    counts = {}
+    for name in published.splits or splits:
+        listed = [one.image_ids.to_numpy() for key, one in sets.items() if key[2] == name]
+        if labels is not None:
+            listed.append(np.intersect1d(published.splits[name], labels.image_ids))
+        counts[name] = len(np.unique(np.concatenate(listed))) if listed else 0
     fingerprint, total = _fingerprint(sets.values()), sum(counts.values())
     return Suite.of(
         sets,
@@ -168,19 +174,6 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
         splits=splits,
         hard_only=labels is None,
     )
-
-
-def _size(
-    published: Published,
-    labels: Labels | None,
-    sets: Mapping[tuple[str, str, str], ChallengeSet],
-    split: str,
-) -> int:
-    """Images of a split that have a label, of any task."""
-    listed = [challenge.image_ids.to_numpy() for key, challenge in sets.items() if key[2] == split]
-    if labels is not None:
-        listed.append(np.intersect1d(published.splits[split], labels.image_ids))
-    return len(np.unique(np.concatenate(listed))) if listed else 0
 
 
 def _fingerprint(sets: Iterable[ChallengeSet]) -> str:

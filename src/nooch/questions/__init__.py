@@ -5,13 +5,6 @@ from nooch.questions.question_table import Questions, image_names, load_question
 from nooch.questions.question_wording import TEMPLATE, check_template, question_text
 
 __all__ = [
-    "BALANCES",
-    "TEMPLATE",
-    "QuestionOptions",
-    "Questions",
-    "check_template",
-    "draw_questions",
-    "image_names",
-    "load_questions",
-    "question_text",
-]
+    "BALANCES", "TEMPLATE", "QuestionOptions", "Questions", "check_template", "draw_questions",
+    "image_names", "load_questions", "question_text",
+]  # fmt: skip

@@ -38,12 +38,9 @@ def question_text(template: str, task: str) -> str:
         task: a class name, which is made readable: ``wall-brick`` is a brick wall.
     """
     if is_plural(task):
-        template = re.sub(r"\b([Ii])s there \{a\}", _are, template)
+        for one, many in (("is", "are"), ("Is", "Are")):
+            template = re.sub(rf"\b{one} there \{{a\}}", f"{many} there {{a}}", template)
     noun = readable(task)
     article = with_article(task)[: -len(noun)].strip()
     text = template.format(a=article, task=noun)
     return " ".join(text.split()) if not article else text
-
-
-def _are(match: re.Match[str]) -> str:
-    return f"{'A' if match[1] == 'I' else 'a'}re there {{a}}"

@@ -24,16 +24,9 @@ from nooch.readers.reader_contract import ImageListing, NumberedJob
 from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
-    "BOX_COLUMNS",
-    "LEEWAY",
-    "BoxFiles",
-    "BoxTable",
-    "FoundBoxes",
-    "check_box",
-    "count_notes",
-    "files_of",
-    "listed_files",
-]
+    "BOX_COLUMNS", "LEEWAY", "BoxFiles", "BoxTable", "FoundBoxes", "check_box", "count_notes",
+    "files_of", "listed_files",
+]  # fmt: skip
 
 BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
 """Class keys of an image's boxes, and their areas as fractions of the image."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 import polars as pl
 
@@ -14,15 +15,9 @@ from nooch.data import Dataset, ImageId
 from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = [
-    "ENDING_PATTERN",
-    "IMAGE_ENDINGS",
-    "ImageIndex",
-    "files_of",
-    "ids_in_names",
-    "image_paths",
-    "list_images",
-    "numbers_in_names",
-]
+    "ENDING_PATTERN", "IMAGE_ENDINGS", "ImageIndex", "files_of", "ids_in_names", "image_paths",
+    "list_images", "numbers_in_names",
+]  # fmt: skip
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 ENDING_PATTERN = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
@@ -54,7 +49,7 @@ class ImageIndex:
             self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
 
     @classmethod
-    def of(cls, data: Dataset, images: str | Path | None, option: str) -> ImageIndex:
+    def of(cls, data: Dataset, images: str | Path | None, option: str) -> Self:
         """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
         Raises InputError: neither, or no such folder.
         """

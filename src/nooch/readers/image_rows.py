@@ -24,18 +24,9 @@ from nooch.readers.reader_contract import NumberedJob, in_range
 from nooch.readers.resumable_jobs import JobRunner
 
 __all__ = [
-    "Entries",
-    "ImageRows",
-    "Parse",
-    "batch_file",
-    "files_below",
-    "listed_digest",
-    "parse_files",
-    "row_ends",
-    "summed",
-    "write_batch",
-    "write_rows",
-]
+    "Entries", "ImageRows", "Parse", "batch_file", "files_below", "listed_digest", "parse_files",
+    "row_ends", "summed", "write_batch", "write_rows",
+]  # fmt: skip
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers.

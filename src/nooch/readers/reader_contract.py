@@ -25,15 +25,9 @@ from nooch.readers.resumable_jobs import ResumableJob
 from nooch.shared_types import Map, StepProgress, no_progress
 
 __all__ = [
-    "ImageListing",
-    "NumberedJob",
-    "Reading",
-    "Scanned",
-    "as_given",
-    "in_range",
-    "part_edges",
+    "ImageListing", "NumberedJob", "Reading", "Scanned", "as_given", "in_range", "part_edges",
     "read",
-]
+]  # fmt: skip
 
 _BLOCK = 1 << 22
 

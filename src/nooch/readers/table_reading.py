@@ -19,13 +19,7 @@ from nooch.disk import sync, sync_tree
 from nooch.errors import InputError
 from nooch.files import sha256_of
 from nooch.plans import SplitPlan
-from nooch.readers.reader_contract import (
-    ImageListing,
-    NumberedJob,
-    as_given,
-    in_range,
-    part_edges,
-)
+from nooch.readers.reader_contract import ImageListing, NumberedJob, as_given, in_range, part_edges
 from nooch.readers.resumable_jobs import JobRunner, map_for
 from nooch.readers.table_files import Schema, TableFiles, common_schema, file_schema
 from nooch.readers.table_rows import (

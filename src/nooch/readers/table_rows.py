@@ -19,13 +19,8 @@ from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_rows import Entries, summed
 
 __all__ = [
-    "Columns",
-    "Seen",
-    "TableLayout",
-    "TableRows",
-    "put_together",
-    "table_provenance",
-]
+    "Columns", "Seen", "TableLayout", "TableRows", "put_together", "table_provenance",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,9 @@ from nooch.readers.image_files import IMAGE_ENDINGS, list_images
 from nooch.yaml_files import read_yaml
 
 __all__ = [
-    "YAML_ENDINGS",
-    "YoloData",
-    "YoloImages",
-    "find_images",
-    "label_of",
-    "read_lines",
-    "read_yolo_data",
-    "unique_names",
-]
+    "YAML_ENDINGS", "YoloData", "YoloImages", "find_images", "label_of", "read_lines",
+    "read_yolo_data", "unique_names",
+]  # fmt: skip
 
 YAML_ENDINGS = (".yaml", ".yml")
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"

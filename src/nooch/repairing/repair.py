@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from nooch.benching.bench_config import read_config
 from nooch.benching.bench_plan import identity_of, rows_of_splits
 from nooch.caches.features import Features, load_features
 from nooch.challenge import Suite, as_suite
@@ -24,16 +24,15 @@ from nooch.evaluation.answer_thresholds import AnswerThreshold
 from nooch.evaluation.predictions import float_array
 from nooch.evaluation.scores import check_scoring
 from nooch.files import Place, atomic_folder
-from nooch.models.devices import choose_device
+from nooch.models.linear_head import save_head
 from nooch.predicting.network_predictions import save_predictions
-from nooch.repairing.head_choice import CANDIDATES, choose_heads
-from nooch.repairing.head_files import save_heads
+from nooch.repairing.head_choice import CANDIDATES, CONTROL, Heads, choose_heads
 from nooch.repairing.repair_verdicts import (
     AFTER,
     BEFORE,
+    FEWEST,
     Repaired,
     changes_of,
-    comparisons_note,
     verdict_of,
 )
 from nooch.shared_types import Progress, no_progress, options_from
@@ -52,13 +51,11 @@ class RepairOptions(PredictionFormat):
     Attributes:
         tasks: names; by default those with sets on valid and test, and with predictions if given.
         criterion: whose sets decide; the suite's first by default.
-        methods: what is tried besides ``erm``, out of ``environment-reweight``,
-            ``environment-undersample``, ``dfr-train`` and ``afr``; all by default.
+        methods: what is tried besides ERM: ``environment-reweight``, ``environment-undersample``,
+            ``dfr-train``, which need environments, and ``afr``; all by default.
         threshold: as for ``nooch.evaluate``, of both runs: ``valid``, a number, or by task.
         bootstrap: resamples for intervals, 1 and more.
-        min_images: images of a side or cue that its error rates are compared on, at least.
         seed: of heads, draws and resamples.
-        device: ``auto``, ``cpu`` or ``cuda``.
     """
 
     tasks: Sequence[str] | None = None
@@ -66,9 +63,7 @@ class RepairOptions(PredictionFormat):
     methods: Sequence[str] = tuple(CANDIDATES)
     threshold: AnswerThreshold = "valid"
     bootstrap: int = 1000
-    min_images: int = 20
     seed: int = 0
-    device: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,13 +86,13 @@ def repair(
 ) -> Repaired:
     """Train new last layers on frozen features, and compare them on test with what was before.
 
-    Heads are trained on train, one for each task is chosen on valid by the smallest worst-hard
-    loss, and its threshold there; test is read for the comparison alone.
+    Heads are trained on train; for each task one is chosen on valid by the smallest worst-hard
+    loss, and its threshold there. Test is read for the comparison alone.
 
     Args:
         suite: with sets on valid and test.
-        features: folder of ``nooch.extract_features``; or a file of vectors by image, as for
-            ``nooch embed``; or an array (n_images, d) in the order of the dataset's images.
+        features: folder of ``nooch.extract_features``; a file of vectors by image, as for
+            ``nooch.embed``; or an array (n_images, d) in the order of the dataset's images.
         out: folder to write: ``head.safetensors``, ``head.json``, ``head.onnx`` (with the package
             onnx), ``predictions.parquet``, ``changes.parquet``, ``repair.json``.
         predictions: one run, what the model answers now; by default a head by ERM on the features.
@@ -108,124 +103,117 @@ def repair(
         named: fields of ``RepairOptions``, such as ``tasks``.
 
     Raises:
-        InputError: features that are missing or not finite, no or several runs of predictions, or
-            what ``nooch.evaluate`` refuses.
+        InputError: features that are missing or not finite, several runs of predictions, or what
+            ``nooch.evaluate`` refuses.
         ParameterError: no dataset, unknown tasks, methods or criteria.
-        UndefinedError: no task has hard images of both sides on valid.
+        UndefinedError: no task has hard images of both sides on valid, or one has no environments.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
     asked = options_from(RepairOptions, options, named)
     suite = as_suite(suite)
-    found = suite.found_in() if dataset is None else suite.require_dataset(dataset)
-    if found is None:
+    data = suite.found_in() if dataset is None else suite.require_dataset(dataset)
+    if data is None:
         problem = "a repair needs the dataset, which is not where it was"
         raise ParameterError(problem, remedy="give `dataset`")
-    inputs = _features(features, found)
-    old = None if predictions is None else _one_run(predictions, suite, found, asked)
-    criterion = check_one_of("criterion", asked.criterion or suite.criteria[0], suite.criteria)
-    tasks = _tasks(suite, criterion, asked.tasks, old)
+    inputs = _features(features, data)
+    criterion = asked.criterion or suite.criteria[0]
+    tasks = [key[1] for key in suite.select_keys([criterion], asked.tasks or (), ["valid"])]
     score = partial(
         evaluate, suite, split="test", criteria=[criterion], metrics=_METRICS,
         threshold=asked.threshold, seed=asked.seed, ignore_unknown=True,
     )  # fmt: skip
-    if old is not None:
+    old = None
+    if predictions is not None:
+        old, *others = load_predictions(predictions, suite, data, options=asked)
+        if others:
+            names = some_of(run.run for run in [old, *others])
+            raise InputError(f"several runs: {names}", where="predictions", allowed="one run")
+        tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        chosen = choose_heads(
-            found, suite.only(tasks), inputs, criterion=criterion, methods=asked.methods,
-            seed=asked.seed, device=choose_device(asked.device), progress=progress,
-        )  # fmt: skip
-        tasks = chosen.table["task"].to_list()
-        before = old or _predicted(BEFORE, chosen.control, tasks, inputs, found)
-        after = _predicted(AFTER, chosen.heads, tasks, inputs, found)
+        grid = {name: CANDIDATES[name] for name in CANDIDATES if name in {CONTROL, *asked.methods}}
+        config = read_config({"tasks": tasks, "methods": grid, "seeds": [asked.seed]})
+        chosen, heads, control = choose_heads(data, suite, inputs, config, criterion, progress)
+        lacking, tasks = sorted(set(tasks) - set(chosen["task"])), chosen["task"].to_list()
+        before = old or _predicted(control, tasks, inputs, data)
+        after = replace(_predicted(heads, tasks, inputs, data), run=AFTER)
         runs, draws = [replace(before, run=BEFORE), after], asked.bootstrap
         scores = score(runs, tasks=tasks, bootstrap=draws, baseline=BEFORE, progress=progress)
+        changes = changes_of(scores)
         thresholds = scores.settings.get("thresholds", {}).get(AFTER, {})
-        changes = changes_of(scores, asked.min_images)
         table = pl.DataFrame([verdict_of(changes, task) for task in tasks]).with_columns(
-            chosen.table.select("method", "setting"),
+            chosen.select("method", "setting"),
             threshold=pl.Series([thresholds.get(task, 0.5) for task in tasks]),
         )
-        source = "ERM on the same features" if old is None else f"predictions of {old.run}"
-        notes = [f"before: {source}", *chosen.notes, comparisons_note(changes, draws)]
-        about = {
-            "suite": identity_of(suite), "dataset": found.fingerprint, "criterion": criterion,
-            "features": getattr(inputs, "identity", None), "seed": asked.seed,
-        }  # fmt: skip
-        repaired = Repaired(table, changes, chosen.heads, notes, Path(out))
-        _write(repaired, after, about, folder)
+        n = changes["change"].count()
+        compared = (
+            f"{n:,} error rates compared, of {FEWEST} images and more, with 95 % intervals of"
+            f" {draws:,} resamples of the test images: without any effect {0.025 * n:.1f} of them"
+            " would be better by chance, and as many worse"
+        )
+        notes = [f"before: {'ERM on the same features' if old is None else old.run}", compared]
+        if lacking:
+            notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
+        repaired = Repaired(table, changes, heads, notes, Path(out))
+        about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}
+        save_predictions(after, folder / "predictions.parquet")
+        _write(repaired, about, folder)
     return repaired
 
 
 def _features(source: Any, data: Dataset) -> Any:
-    """Rows in the order of the dataset's images, as ``plan_bench`` takes them, all finite."""
-    if isinstance(source, Features):
-        return source
-    if isinstance(source, str | Path):
-        if Path(source).is_dir():
-            return load_features(source, data)
-        values = load_embedding(source, data)
-    else:
-        values = float_array(source)
-    if values.ndim != 2 or len(values) != len(data):
-        allowed = f"({len(data)}, d): a row for each image of the dataset"
-        raise InputError(f"features have shape {values.shape}", allowed=allowed)
-    missing = data.images["image_id"].filter(pl.Series(~np.isfinite(values).all(axis=1)))
-    if len(missing):
-        problem = f"{len(missing)} images have no features, or such that are not finite"
-        raise InputError(f"{problem}: {some_of(missing)}", allowed="finite numbers for every image")
+    """As ``plan_bench`` takes them; no value of an array is missing."""
+    from_file = isinstance(source, str | Path)
+    if isinstance(source, Features) or (from_file and Path(source).is_dir()):
+        return load_features(source, data) if from_file else source
+    values = load_embedding(source, data) if from_file else float_array(source)
+    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    if len(values) == len(data) and not finite.all():
+        broken = data.images["image_id"].filter(pl.Series(~finite))
+        problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
+        raise InputError(problem, allowed="finite numbers for every image")
     return values
 
 
-def _one_run(source: Any, suite: Suite, data: Dataset, asked: RepairOptions) -> Predictions:
-    """The one run of the predictions; the options of their format are the repair's."""
-    how = {field.name: getattr(asked, field.name) for field in fields(PredictionFormat)}
-    runs = load_predictions(source, suite, data, options=PredictionFormat(**how))
-    if len(runs) != 1:
-        names = some_of(run.run for run in runs)
-        raise InputError(f"{len(runs)} runs: {names}", where="predictions", allowed="one run")
-    return runs[0]
-
-
-def _tasks(
-    suite: Suite, criterion: str, asked: Sequence[str] | None, old: Predictions | None
-) -> list[str]:
-    """The tasks asked for, else those with sets on valid and test and with predictions."""
-    valid, test = (
-        [task for _, task, _ in suite.select_keys([criterion], asked or (), [split])]
-        for split in ("valid", "test")
-    )
-    tasks = [task for task in asked or valid if task in valid and task in test]
-    known = [task for task in tasks if old is None or task in old.tasks]
-    if not known or (asked and len(known) < len(asked)):
-        lacking = [task for task in asked or valid if task not in known]
-        raise InputError(
-            f"no {criterion} sets on valid and test, or no predictions: {some_of(lacking)}",
-            allowed="tasks with both",
-        )
-    return known
-
-
-def _predicted(
-    name: str, heads: NDArray[np.float32], tasks: Sequence[str], inputs: Any, data: Dataset
-) -> Predictions:
+def _predicted(heads: Heads, tasks: Sequence[str], inputs: Any, data: Dataset) -> Predictions:
     """Logits of heads on the images of valid and test."""
     of_split = rows_of_splits(data)
     rows = np.concatenate([of_split["valid"], of_split["test"]])
     logits = head_outputs(heads.astype(np.float64), inputs.__getitem__, rows)
-    ids = data.images["image_id"].gather(rows)
-    return Predictions.of(logits.T, ids, tasks, scale="logit", run=name)
+    return Predictions.of(logits.T, data.images["image_id"].gather(rows), tasks, scale="logit")
 
 
-def _write(repaired: Repaired, after: Predictions, about: dict[str, Any], folder: Path) -> None:
-    columns = {name: repaired.table[name].to_list() for name in ("method", "setting", "threshold")}
-    head = {
-        "format": "nooch-head", "version": 1, "tasks": list(after.tasks), **columns,
-        "n_features": repaired.heads.shape[1] - 1, **about,
-    }  # fmt: skip
-    repaired.notes.extend(save_heads(repaired.heads, head, folder))
-    save_predictions(after, folder / "predictions.parquet")
+def _write(repaired: Repaired, about: dict[str, Any], folder: Path) -> None:
+    """The head, as safetensors and as a network from ``features`` (n, d) to ``logits`` (n,
+    n_tasks), both float32; and what changed.
+    """
+    heads = repaired.heads
+    save_head(heads, folder)
+    try:
+        from onnx import TensorProto, helper, numpy_helper, save_model
+    except ImportError:
+        repaired.notes.append("head.onnx was not written: it needs pip install 'nooch[onnx]'")
+    else:
+        sizes = {"features": heads.shape[1] - 1, "logits": len(heads)}
+        given, answer = (
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+            for name, size in sizes.items()
+        )
+        node = helper.make_node("Gemm", ["features", "weight", "bias"], ["logits"], transB=1)
+        arrays = {"weight": heads[:, :-1], "bias": heads[:, -1]}
+        tensors = [numpy_helper.from_array(values.copy(), name) for name, values in arrays.items()]
+        graph = helper.make_graph([node], "head", [given], [answer], tensors)
+        # old enough for any runtime; Gemm has not changed since
+        opsets = [helper.make_opsetid("", 13)]
+        save_model(
+            helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "head.onnx"
+        )
     (folder / "changes.parquet").write_bytes(parquet_bytes(repaired.changes))
-    content = {**about, "notes": repaired.notes, "tasks": repaired.table.to_dicts()}
-    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+    tasks = repaired.table.select("task", "method", "setting", "threshold").to_dicts()
+    contents = {
+        "head.json": {**about, "n_features": heads.shape[1] - 1, "tasks": tasks},
+        _MARKER: {**about, "notes": repaired.notes, "tasks": repaired.table.to_dicts()},
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

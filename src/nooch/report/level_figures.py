@@ -88,7 +88,7 @@ def level_points(
 
 
 def points_of_scores(
-    scores: Scores, metric: str, source: str = _SOURCE, subsets: Sequence[str] | None = None
+    scores: Scores, metric: str, subsets: Sequence[str] | None = None
 ) -> pl.DataFrame:
     """The same from scores of single runs, a row for each run.
 
@@ -107,7 +107,7 @@ def points_of_scores(
     bar = pl.col("interval").replace_strict(_BARS, default=None, return_dtype=pl.String)
     keys = ["criterion", "run"]
     named = rows.join(n, on=keys, how="left", maintain_order="left").with_columns(
-        source=pl.lit(source),
+        source=pl.lit(_SOURCE),
         method="run",
         bar=bar,
         tasks=pl.col("n_tasks").fill_null(1),

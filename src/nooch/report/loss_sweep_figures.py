@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from nooch.challenge import POOLED
-from nooch.report.figure_style import SIDE_COLORS, new_axes, styled
+from nooch.report.figure_style import SIDE_COLORS, new_axes
 from nooch.report.sweep_figures import draw_sides, heat, largest, of_side, quartiles, tau_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = [
     "draw_grid_losses", "draw_tau_losses", "grid_losses", "grid_points", "tau_losses", "tau_points",
@@ -74,13 +74,7 @@ def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = N
     return ax
 
 
-@styled
-def draw_grid_losses(points: pl.DataFrame) -> Figure:
-    """Fig. 13: positives and negatives side by side, each on its own scale."""
-    return draw_sides(points, grid_losses)
-
-
-@styled
-def draw_tau_losses(points: pl.DataFrame) -> Figure:
-    """Fig. 14: positives and negatives side by side."""
-    return draw_sides(points, tau_losses)
+draw_grid_losses = partial(draw_sides, draw=grid_losses)
+"""Fig. 13: positives and negatives side by side, each on its own scale."""
+draw_tau_losses = partial(draw_sides, draw=tau_losses)
+"""Fig. 14: positives and negatives side by side."""

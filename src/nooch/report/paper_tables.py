@@ -83,7 +83,8 @@ def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
     if table.by_sight:
         sees = dict(table.rows.select("method", "sees").unique().rows())
         blank = [""] * (left - 1 + len(counts))
-        lines.append(["sees", *blank, *(_sight(sees[method]) for method in methods)])
+        short = (_plain(sees[m]).replace(", environments in ", ", ") for m in methods)
+        lines.append(["sees", *blank, *short])
     for (block, task), group in table.rows.group_by("block", "task", maintain_order=True):
         of_method = {row["method"]: row for row in group.iter_rows(named=True)}
         cells = [of_method.get(method, _NO_CELL) for method in methods]
@@ -112,10 +113,6 @@ _NO_CELL = dict.fromkeys(("mean", "paper_mean", "paper_std", "deviations"))
 def _count(n: pl.Series) -> str:
     # the same for all methods that have results
     return f"{n.item(0):,}" if len(n) else "–"
-
-
-def _sight(sees: str) -> str:
-    return _plain(sees).replace(", environments in ", ", ")
 
 
 def _plain(text: str) -> str:

@@ -44,11 +44,7 @@ def as_json(scores: ComparedRuns) -> dict[str, Any]:
 
 
 def save_scores(
-    scores: ComparedRuns,
-    path: str | Path,
-    *,
-    metrics: Sequence[str] = (),
-    overwrite: bool = False,
+    scores: ComparedRuns, path: str | Path, *, metrics: Sequence[str] = (), overwrite: bool = False
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,6 @@ from nooch.challenge import POOLED
 from nooch.report.figure_style import SIDE_COLORS, canvas, new_axes, styled, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -110,7 +109,17 @@ def shares(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None)
     heat(ax, part, "share", top=largest(points["share"]), label="share of images")
     ax.set_title(f"P(hard | {side}), {worded(task)} ({split})")
     wide = {name: matrix(points.filter(side=name), "share") for name in SIDE_COLORS}
-    _draw_equal(ax, part["alpha"].unique().sort(), part["beta"].unique().sort(), wide)
+    difference = wide["positive"] - wide["negative"]
+    # a line needs both signs and more than one row and column; without a positive all is NaN
+    if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
+        from matplotlib.lines import Line2D
+
+        alphas, betas = part["alpha"].unique().sort(), part["beta"].unique().sort()
+        ax.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1.2)
+        mark = Line2D([], [], color="white", linewidth=1.2, label="both sides equal")
+        # on a dark ground: the field below may be light
+        ground: Any = {"facecolor": "0.25", "labelcolor": "white"}
+        ax.legend(handles=[mark], frameon=True, loc="upper right", **ground)
     return ax
 
 
@@ -136,19 +145,6 @@ def largest(values: pl.Series) -> float:
     """The largest value, the top of a scale; 1 where nothing is known or all is 0."""
     top: Any = values.max()
     return float(top or 1.0)
-
-
-def _draw_equal(ax: Axes, alphas: pl.Series, betas: pl.Series, share: dict[str, Any]) -> None:
-    difference = share["positive"] - share["negative"]
-    # a line needs both signs and more than one row and column; without a positive all is NaN
-    if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
-        from matplotlib.lines import Line2D
-
-        ax.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1.2)
-        line = Line2D([], [], color="white", linewidth=1.2, label="both sides equal")
-        # on a dark ground: the field below may be light
-        ground: Any = {"facecolor": "0.25", "labelcolor": "white"}
-        ax.legend(handles=[line], frameon=True, loc="upper right", **ground)
 
 
 def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
@@ -180,20 +176,15 @@ def draw_cues(counts: pl.DataFrame) -> Figure:
 
 
 @styled
-def draw_shares(points: pl.DataFrame) -> Figure:
-    """Fig. 12: positives and negatives side by side, on one scale."""
-    return draw_sides(points, shares)
-
-
-@styled
-def draw_tau(bands: pl.DataFrame) -> Figure:
-    """Fig. 11: positives and negatives side by side."""
-    return draw_sides(bands, by_tau)
-
-
-def draw_sides(table: pl.DataFrame, draw: Any, sides: Sequence[str] = tuple(SIDE_COLORS)) -> Figure:
+def draw_sides(table: pl.DataFrame, draw: Any) -> Figure:
     """A panel for positives next to one for negatives; ``draw`` takes table, side and axes."""
-    figure, axes = canvas(len(sides), 4.6)
-    for ax, side in zip(axes, sides, strict=True):
+    figure, axes = canvas(len(SIDE_COLORS), 4.6)
+    for ax, side in zip(axes, SIDE_COLORS, strict=True):
         draw(table, side, ax)
     return figure
+
+
+draw_shares = partial(draw_sides, draw=shares)
+"""Fig. 12: positives and negatives side by side, on one scale."""
+draw_tau = partial(draw_sides, draw=by_tau)
+"""Fig. 11: positives and negatives side by side."""

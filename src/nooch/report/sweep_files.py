@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from nooch.challenge import Sweep
-from nooch.data import load_header, read_table
+from nooch.data import encode_header, load_header, read_table
 from nooch.errors import FormatError, InputError
 from nooch.files import SWEEP_MARKER, atomic_folder
 from nooch.report.figure_style import svg
@@ -66,8 +66,7 @@ def save_sweep(
             **(settings or {}),
             "equal": sweep.equal.to_dicts(),
         }
-        content = msgspec.json.format(msgspec.json.encode(header), indent=1)
-        (partial / SWEEP_MARKER).write_bytes(content + b"\n")
+        (partial / SWEEP_MARKER).write_bytes(encode_header(header))
     return Path(folder)
 
 

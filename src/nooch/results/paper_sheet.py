@@ -82,7 +82,17 @@ def read_sources(
         InputError: as ``nooch.read_results``; or two sources have results under one criterion.
     """
     chosen = options_from(ResultOptions, options, named)
-    return _read(sources, chosen, progress)
+    choice: dict[str, Any] = {
+        name: getattr(chosen, name) for name in ("rule", "split", "roles", "strict")
+    }
+    suites = list(chosen.suites.values())
+    read = [
+        paper_cells()
+        if source == PAPER
+        else read_results(source, suites, **choice, progress=progress)
+        for source in sources
+    ]
+    return merge(read).select(chosen.tasks or None, chosen.methods or None)
 
 
 def read_each(
@@ -96,7 +106,7 @@ def read_each(
     """Value of the setting ``over`` -> results of the folder that has it; as ``read_sources``."""
     chosen = options_from(ResultOptions, options, named)
     return {
-        value: _read([source], chosen, progress)
+        value: read_sources([source], chosen, progress=progress)
         for value, source in zip(values_over(sources, over), sources, strict=True)
     }
 
@@ -164,20 +174,6 @@ def paper_sheet(
         differences = pl.concat([scores.differences for scores in pairs]) if pairs else None
         shown = [table for scores in pairs for table in tables_of(scores, metrics)]
     return ResultSheet(tables, [legend(by_sight=sheet.by_sight), *notes], differences, shown, sets)
-
-
-def _read(sources: Sequence[str], options: ResultOptions, progress: Progress) -> Results:
-    choice: dict[str, Any] = {
-        name: getattr(options, name) for name in ("rule", "split", "roles", "strict")
-    }
-    suites = list(options.suites.values())
-    read = [
-        paper_cells()
-        if source == PAPER
-        else read_results(source, suites, **choice, progress=progress)
-        for source in sources
-    ]
-    return merge(read).select(options.tasks or None, options.methods or None)
 
 
 def _is_suite(source: str) -> bool:

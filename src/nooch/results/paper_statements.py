@@ -9,21 +9,8 @@ from typing import Any
 from nooch.display import DisplayTable
 from nooch.errors import check_one_of
 from nooch.report.score_tables import printable_table
+from nooch.results import statement_checks as tests
 from nooch.results.run_results import Results
-from nooch.results.statement_checks import (
-    CLEAR,
-    FAR,
-    calibrated,
-    erm_best,
-    focal,
-    harder,
-    lead,
-    near,
-    shrinks,
-    trade,
-    waterbirds,
-    worst_calibrated,
-)
 from nooch.results.three_valued import Check, Numbers, concluded, unknown
 
 __all__ = [
@@ -155,7 +142,7 @@ _LISTED = (
             "The best average AUC on hard of the four environment methods is above the best of the"
             " other five; and an environment method has the highest mean on more tasks than one of"
             " the others has.",
-            _each(lead, (c,)),
+            _each(tests.lead, (c,)),
         )
         for c in _BOTH
     ),
@@ -164,7 +151,7 @@ _LISTED = (
         "Hard sets of gist are harder than those of CE.",
         "For each of the nine methods the average AUC on hard is lower under gist; and the mean"
         " over methods is, on more tasks than not.",
-        _each(harder, ()),
+        _each(tests.harder, ()),
         each=False,
     ),
     Statement(
@@ -172,28 +159,28 @@ _LISTED = (
         "The lead of methods that see environments shrinks under gist.",
         "The mean of the four environment methods' average AUC on hard minus ERM's is larger under"
         " CE than under gist.",
-        _each(shrinks, ()),
+        _each(tests.shrinks, ()),
         each=False,
     ),
     Statement(
         "reweighting-comes-near",
         "Environment reweighting comes near GDRO and IRM.",
         "Its average AUC on hard is nearer to the better of GDRO and IRM than to ERM.",
-        _each(near, *((c,) for c in _BOTH)),
+        _each(tests.near, *((c,) for c in _BOTH)),
     ),
     Statement(
         "sides-trade-off",
         "Hard positives trade against hard negatives.",
         "Spearman's rank correlation over the nine methods (five at least must be there) between"
-        f" the averages on hard positives and on hard negatives is {CLEAR:g} or less, for error and"
-        " NLL; it does not hold from 0 on.",
-        _each(trade, *((c, m) for c in _BOTH for m in ("error", "nll"))),
+        f" the averages on hard positives and on hard negatives is {tests.CLEAR:g} or less, for"
+        " error and NLL; it does not hold from 0 on.",
+        _each(tests.trade, *((c, m) for c in _BOTH for m in ("error", "nll"))),
     ),
     Statement(
         "erm-best-on-easy",
         "ERM is best on easy images by NLL and error.",
         "Its average is below that of the next best of the nine methods.",
-        _each(erm_best, *((c, m, "easy") for c in _BOTH for m in ("nll", "error"))),
+        _each(tests.erm_best, *((c, m, "easy") for c in _BOTH for m in ("nll", "error"))),
     ),
     Statement(
         "focal-between",
@@ -202,8 +189,8 @@ _LISTED = (
         "By AUC on hard and on easy its average is nearer to ERM's than to the mean of the four"
         " environment methods; by NLL on hard positives the other way round.",
         [
-            *_each(focal, *((c, "auc", s, True) for c in _BOTH for s in ("hard", "easy"))),
-            *_each(focal, *((c, "nll", "hard_positive", False) for c in _BOTH)),
+            *_each(tests.focal, *((c, "auc", s, True) for c in _BOTH for s in ("hard", "easy"))),
+            *_each(tests.focal, *((c, "nll", "hard_positive", False) for c in _BOTH)),
         ],
     ),
     Statement(
@@ -212,21 +199,21 @@ _LISTED = (
         "The largest average ECE of ERM and undersampling by label and by environment is below the"
         " smallest of the other six methods. The ECE is the paper's (ece_paper) where the results"
         " have it, else that of the positive probability (ece); each check names it.",
-        _each(calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
+        _each(tests.calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
     ),
     Statement(
         "cvar-worst-calibrated",
         "CVaR is worst calibrated on easy images.",
         "Its average ECE on easy is above that of the next worst of the nine methods; the paper's"
         " ECE (ece_paper) where the results have it, else ece.",
-        _each(worst_calibrated, *((c,) for c in _BOTH)),
+        _each(tests.worst_calibrated, *((c,) for c in _BOTH)),
     ),
     Statement(
         "waterbirds-lead-larger",
         "The lead of methods that see environments is far larger on Waterbirds.",
-        f"The mean of the four environment methods' AUC on hard minus ERM's is at least {FAR:g}"
-        " times as large on Waterbirds as under CE and under gist.",
-        _each(waterbirds, ()),
+        "The mean of the four environment methods' AUC on hard minus ERM's is at least"
+        f" {tests.FAR:g} times as large on Waterbirds as under CE and under gist.",
+        _each(tests.waterbirds, ()),
         each=False,
     ),
 )

@@ -87,7 +87,8 @@ def cells_of(
         .join(over_seeds(values), on=_CELL, **left)
         .join(there, on=["task", "method"], **left)
     )
-    known = {name: sees.get(name) or _known_sight(name) for name in planned["method"].unique()}
+    usual = {name: sight(method.sees) for name, method in METHODS.items()}
+    known = {m: sees.get(m) or usual.get(m, "unknown") for m in planned["method"].unique()}
     cells = cells.with_columns(
         pl.col("n_seeds").fill_null(0),
         reason=_why(rule),
@@ -162,7 +163,7 @@ def averages_note(cells: pl.DataFrame) -> list[str]:
     return notes
 
 
-def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:
+def missing_note(planned: pl.DataFrame) -> list[str]:
     """A note that lists the jobs that are missing, by task, method and setting, if any are."""
     missing = planned.filter(~pl.col("done"))
     listed = [
@@ -172,7 +173,7 @@ def missing_note(planned: pl.DataFrame, most: int = 8) -> list[str]:
         )
     ]
     text = (
-        f"{missing.height} of {planned.height} runs are missing: {some_of(listed, most)}; cells"
+        f"{missing.height} of {planned.height} runs are missing: {some_of(listed, 8)}; cells"
         " that lack any say so"
     )
     return [text] if listed else []
@@ -192,10 +193,6 @@ def with_setting(table: pl.DataFrame) -> pl.DataFrame:
 def sight(sees: Sequence[str]) -> str:
     """Information that a method may use, in words."""
     return ", ".join(sees) or "nothing"
-
-
-def _known_sight(method: str) -> str:
-    return sight(METHODS[method].sees) if method in METHODS else "unknown"
 
 
 def in_order(methods: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -104,7 +105,7 @@ class Results:
 
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
-    ) -> Results:
+    ) -> Self:
         """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
         task or method without results.
         """

@@ -157,17 +157,17 @@ def runs_predictions(
 
 
 def chosen_scores(
-    scores: Scores, selected: pl.DataFrame, split: str = "test"
+    scores: Scores, selected: pl.DataFrame
 ) -> list[tuple[str, list[str], list[list[Any]]]]:
-    """For each rule and criterion a table: AUC on hard and easy images of the chosen settings, mean
-    (sd) over seeds by task and method.
+    """For each rule and criterion a table: AUC on hard and easy test images of the chosen settings,
+    mean (sd) over seeds by task and method.
 
     Returns:
         (title, columns, rows); the last row is the mean over those tasks in which every method has
         both values, the same ones for both tables.
     """
     tables = []
-    plain = with_setting(scores.table).filter(metric="auc", split=split)
+    plain = with_setting(scores.table).filter(metric="auc", split="test")
     for (rule, criterion), chosen in selected.group_by("rule", "criterion", maintain_order=True):
         on = ["criterion", "task", "method", "setting"]
         runs = plain.join(chosen, on=on, how="semi").filter(
@@ -195,6 +195,6 @@ def chosen_scores(
             ]
             values = [[cells[task, method][0] for task in averaged] for method in methods]
             rows.append([label, *(mean_sd(float(np.mean(v)) if v else None) for v in values)])
-            title = f"AUC on {subset} {criterion} images ({split}), settings chosen by {rule}"
+            title = f"AUC on {subset} {criterion} images (test), settings chosen by {rule}"
             tables.append((title, ["task", *methods], rows))
     return tables

@@ -62,7 +62,9 @@ def set_tables(
         of = spec.split if spec.of_thresholds else split
         for kind in spec.criteria:
             rows = _rows(suite, spec, criteria.get(kind, kind), of, asked)
-            notes += _gaps(name, kind, rows)
+            gaps = rows.drop_nulls("reason").group_by("reason", maintain_order=True).agg("task")
+            head = f"{name}, {kind}: no numbers for"
+            notes += [f"{head} {some_of(of_tasks)}: {reason}" for reason, of_tasks in gaps.rows()]
             notes += [_HARD_ONLY] if suite.header.hard_only and not spec.of_thresholds else []
             if rows["reason"].null_count() == 0:
                 continue
@@ -155,12 +157,3 @@ def _compared(rows: pl.DataFrame, spec: SetTable, split: str) -> tuple[pl.DataFr
         for column in spec.columns
     )
     return joined, [_ROUNDED] if spec.of_thresholds else []
-
-
-def _gaps(name: str, kind: str, rows: pl.DataFrame) -> list[str]:
-    """Tasks without a set, by reason."""
-    missing = rows.drop_nulls("reason").group_by("reason", maintain_order=True).agg("task")
-    return [
-        f"{name}, {kind}: no numbers for {some_of(tasks)}: {reason}"
-        for reason, tasks in missing.rows()
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +64,7 @@ def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
 
 
 def chosen_suite(
-    suite: Suite,
-    losses: pl.DataFrame,
-    *,
-    criterion: str = "ce",
-    n: int = 12,
-    min_hard: int = 50,
-    similar: Sequence[Sequence[str]] = (),
-    overlap: float | None = None,
+    suite: Suite, losses: pl.DataFrame, *, criterion: str = "ce", **rule: Any
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
@@ -84,13 +76,5 @@ def chosen_suite(
         task: {cue: max(strength or 0.0, 0.0) for cue, strength in of_task}
         for task, of_task in suite.header.criteria[name].cues.items()
     }
-    ranking = select_tasks(
-        losses,
-        criterion=criterion,
-        n=n,
-        min_hard=min_hard,
-        similar=similar,
-        cues=cues,
-        overlap=overlap,
-    )
+    ranking = select_tasks(losses, criterion=criterion, cues=cues, **rule)
     return suite.only(ranking.filter("chosen")["task"].to_list()), ranking

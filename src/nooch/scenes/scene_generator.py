@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import yaml
 from PIL import Image, features
 
+from nooch.data import encode_header
 from nooch.errors import ParameterError
 from nooch.files import atomic_folder
 from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
@@ -123,9 +124,7 @@ def generate(
         text = yaml.safe_dump(msgspec.to_builtins(plan.world), sort_keys=False, width=120)
         (folder / "world.yaml").write_text(text, encoding="utf-8")
         header = {"format": "nooch-scenes", "version": 1, **plan.settings()}
-        (folder / SCENES_MARKER).write_bytes(
-            msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
-        )
+        (folder / SCENES_MARKER).write_bytes(encode_header(header))
     return Path(out)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -22,13 +22,8 @@ from nooch.metrics import auc
 from nooch.report import write_file
 
 __all__ = [
-    "AVERAGE",
-    "TruthScores",
-    "check_truth_output",
-    "find_score",
-    "load_truth",
-    "save_truth_scores",
-]
+    "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",
+]  # fmt: skip
 
 AVERAGE = "average"
 """The task under which the unweighted mean over tasks is listed."""
@@ -157,7 +152,7 @@ class _ScoredSet:
     against: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> _ScoredSet:
+    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> Self:
         """Align the truth with the set's images."""
         images = pl.DataFrame({"image_id": challenge.image_ids})
         problem = "" if images["image_id"].dtype == pl.Int64 else _TEXT_IDS

@@ -13,7 +13,7 @@ from nooch.display import DisplayTable
 from nooch.english import counted
 from nooch.errors import NoochError
 from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.evaluation_run import sample_of
+from nooch.evaluation.asked_sample import AskedSample
 from nooch.evaluation.predictions import Aligned
 from nooch.report.score_tables import tables_of
 from nooch.shared_types import Progress
@@ -86,7 +86,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
         evaluate(suite, [run], split=split, ignore_unknown=True)
-    sample = sample_of(suite, [run], keys).suite
+    sample = AskedSample.of(suite, [run], keys).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
         Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.data import encode_header
 from nooch.examples.thumbnails import draw_pictures
 from nooch.files import atomic_folder
 from nooch.shared_types import Progress
@@ -53,8 +53,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
                 "criteria": list(suite.criteria),
             },
         }
-        record = msgspec.json.format(msgspec.json.encode(header), indent=1)
-        (folder / SITE_MARKER).write_bytes(record + b"\n")
+        (folder / SITE_MARKER).write_bytes(encode_header(header))
     problems = [picture.problem for picture in drawn if not picture.sizes]
     notes = [f"no picture of {text}" for text in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:

@@ -51,6 +51,11 @@ def task_file(
 ) -> bytes:
     """The script of a task and split."""
     criteria, areas = criterion_parts(suite, task, images)
+    # each array once, however many criteria chose the same setting
+    arrays: dict[str, NDArray[np.float64]] = {}
+    for of_methods in losses.values():
+        arrays |= dict(of_methods.values())
+    place = {key: number for number, key in enumerate(arrays)}
     content: dict[str, Any] = {
         "task": task,
         "split": images.split,
@@ -58,18 +63,7 @@ def task_file(
         "labels": packed(labels_of(suite, task, images), "u1"),
         "criteria": criteria,
         "areas": areas,
-        **_losses(losses),
-    }
-    return script(f"task-{suite.tasks.index(task)}-{images.split}", content)
-
-
-def _losses(losses: Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]) -> dict[str, Any]:
-    """Each array once, however many criteria chose the same setting."""
-    arrays: dict[str, NDArray[np.float64]] = {}
-    for of_methods in losses.values():
-        arrays |= dict(of_methods.values())
-    place = {key: number for number, key in enumerate(arrays)}
-    return {
         "losses": [packed(values, "f4") for values in arrays.values()],
         "methods": {c: {m: place[key] for m, (key, _) in of.items()} for c, of in losses.items()},
     }
+    return script(f"task-{suite.tasks.index(task)}-{images.split}", content)

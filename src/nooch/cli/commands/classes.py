@@ -166,9 +166,11 @@ def select_tasks_command(
     whole = load_suite(suite)
     (split,) = whole.splits_to_score(split)
     losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
-    groups = (
-        paper_rule(losses["task"].to_list())["similar"] if similar == _PAPERS else _groups(similar)
-    )
+    if similar == _PAPERS:
+        groups = paper_rule(losses["task"].to_list())["similar"]
+    else:
+        pairs = shared.parse_pairs(similar, "--similar", _PAIRS)
+        groups = [[task, *others.split("+")] for task, others in pairs.items()]
     chosen, ranking = chosen_suite(
         whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
     )
@@ -204,9 +206,3 @@ def _check_like_paper(asked: dict[str, object]) -> None:
             allowed=", ".join(f"--{n} {value}" for n, value in own.items() if value is not None),
             remedy="leave --like out",
         )
-
-
-def _groups(text: str | None) -> list[list[str]]:
-    """Groups of similar tasks."""
-    pairs = shared.parse_pairs(text, "--similar", _PAIRS) if text else {}
-    return [[task, *others.split("+")] for task, others in pairs.items()]

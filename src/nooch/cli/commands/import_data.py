@@ -255,12 +255,13 @@ def annotate_command(
     alone = options.engine is None and processes is None
     # a model is loaded once, and uses all CPUs or the GPU
     options = replace(options, processes=1 if alone else processes)
+    merged = shared.parse_pairs(",".join(merge), "--merge", "road=road+sidewalk")
     reading = AnnotationReading(
         images,
         segmenter,
         labels,
         shared.split_names(tasks) or None,
-        _merged(merge),
+        {name: members.split("+") for name, members in merged.items()},
         min_area,
         min_confidence,
         embedder,
@@ -272,9 +273,3 @@ def annotate_command(
         bf16=bf16,
     )
     run_import(reading, out, options, gpus=int(chosen != "cpu" and not alone))
-
-
-def _merged(texts: list[str]) -> dict[str, list[str]]:
-    """``road=road+sidewalk`` as name -> classes."""
-    pairs = shared.parse_pairs(",".join(texts), "--merge", "road=road+sidewalk")
-    return {name: members.split("+") for name, members in pairs.items()}

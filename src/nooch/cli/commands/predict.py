@@ -22,12 +22,10 @@ def predict_command(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
-    backbone: str = Option(
-        None, help="The custom package.module:Name that a network of nooch bench was trained on."
-    ),
+    backbone: str = shared.BackboneOption,
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
-    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    task_map: str = shared.TaskMapOption,
     skip_unmapped: bool = Option(
         False,
         "--skip-unmapped",
@@ -36,7 +34,7 @@ def predict_command(
     dataset: Place = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,
-    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    size: int = shared.SizeOption,
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     run: str = Option(None, help="Name of the run; by default the model's."),
@@ -46,15 +44,9 @@ def predict_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier. For nooch evaluate and nooch check."""
-    from nooch.predicting.network_predictions import (
-        check_ending,
-        find_images,
-        predict,
-        save_predictions,
-        tasks_to_predict,
-    )
+    from nooch.predicting import network_predictions
 
-    check_output_file(check_ending(out), overwrite=overwrite)
+    check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.models.image_decoding import CODECS
     from nooch.models.model_kinds import load_task_model
@@ -63,8 +55,8 @@ def predict_command(
     check_one_of("codec", codec, CODECS)
     words = None if task_map is None else read_task_map(task_map)
     shown, data = suite_with_dataset(suite, dataset)
-    names = tasks_to_predict(shown, shared.split_names(tasks) or None)
-    ids, paths = find_images(
+    names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
+    ids, paths = network_predictions.find_images(
         shown, names, splits=shared.split_names(splits) or None, data=data, images=images
     )
     skip = skip_unmapped or tasks is None
@@ -75,7 +67,7 @@ def predict_command(
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
     with progress() as update:
-        predictions = predict(
+        predictions = network_predictions.predict(
             loaded,
             ids,
             paths,
@@ -85,7 +77,7 @@ def predict_command(
             run=run,
             progress=partial(update, "predicting"),
         )
-    save_predictions(predictions, out, overwrite=overwrite)
+    network_predictions.save_predictions(predictions, out, overwrite=overwrite)
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),

@@ -1,20 +1,86 @@
-"""``nooch weights`` and ``nooch repair``: what follows from the context that misleads a model."""
+"""``nooch intervene``, ``weights``, ``repair``, ``collect-next``: causes, and what to do."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_table, progress
+from nooch.cli.terminal_output import (
+    hint,
+    note,
+    print_json,
+    print_shown,
+    print_table,
+    progress,
+    say,
+)
 from nooch.english import counted
-from nooch.errors import check_one_of
-from nooch.files import Place, check_output_file, replace_file
+from nooch.errors import check_one_of, some_of
+from nooch.files import Place, check_output, check_output_file, replace_file
 
-__all__ = ["repair_command", "weights_command"]
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+__all__ = ["collect_next_command", "intervene_command", "repair_command", "weights_command"]
+
+
+def intervene_command(
+    suite: Path = shared.SuiteArgument,
+    model: str = Option(..., help="Hub id or folder, as for nooch predict."),
+    edit: str = Option("hide-cue", help="hide-cue, blur-cue, hide-object or swap-background."),
+    backbone: str = shared.BackboneOption,
+    annotations: list[Path] = Option(
+        ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
+    ),
+    out: Path = Option(..., help="Folder to write; it must not exist."),
+    images: Path = shared.ImagesOption,
+    task_map: str = shared.TaskMapOption,
+    dataset: Place = shared.DatasetOption,
+    tasks: str = shared.TasksOption,
+    split: str = Option(None, help="Split whose images are edited; test by default."),
+    size: int = shared.SizeOption,
+    batch: int = shared.BatchOption,
+    device: str = shared.DeviceOption,
+    threshold: str = shared.ThresholdOption,
+    bootstrap: int = shared.BootstrapOption,
+    seed: int = Option(0, min=0, help="Seed of control patches, backgrounds and resamples."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Hide the context or the object, and predict again. Is it the context that misleads?"""
+    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.intervening.intervention import CHANGES, InterveneOptions, intervene
+    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_maps import read_task_map
+    from nooch.predicting.network_predictions import tasks_to_predict
+    from nooch.report.score_tables import tables_of
+
+    check_output(out, overwrite=overwrite, marker=CHANGES)
+    options = InterveneOptions(
+        edit, annotations, split, images, threshold, batch, bootstrap=bootstrap, seed=seed
+    )
+    found, data = suite_with_dataset(suite, dataset)
+    names = tasks_to_predict(found, shared.split_names(tasks) or None)
+    words = None if task_map is None else read_task_map(task_map)
+    how: dict[str, Any] = {"size": size, "device": device, "backbone": backbone}
+    network = load_task_model(model, names, words, skip_unmapped=tasks is None, **how)
+    if skipped := [task for task in names if task not in network.tasks]:
+        note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
+    with progress() as update:
+        made: dict[str, Any] = {"overwrite": overwrite, "progress": update}
+        result = intervene(found, network, out, data=data, options=options, **made)
+    note(*result.notes)
+    if format is shared.Format.json:
+        print_json({"sentences": result.sentences, "changes": result.table.to_dicts()})
+        return
+    print_shown(tables_of(result.scores, ["yes_rate"]))
+    for text in result.sentences:
+        say(text)
+    hint(f"next: nooch evaluate {suite} {out / 'before.parquet'} {out / 'edit.parquet'}")
 
 
 def weights_command(
@@ -30,11 +96,9 @@ def weights_command(
 ) -> None:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
-    from nooch.data import csv_bytes, parquet_bytes
     from nooch.training.sample_weights import sample_weights
 
-    check_output_file(out, overwrite=overwrite)
-    kind = check_one_of("file ending", out.suffix.lower(), (".parquet", ".csv"))
+    _check_table(out, overwrite)
     weights = sample_weights(
         dataset,
         task,
@@ -43,7 +107,7 @@ def weights_command(
         criterion=CE(cues=shared.parse_cues(cues)),
         attribute=attribute,
     )
-    replace_file(out, csv_bytes(weights) if kind == ".csv" else parquet_bytes(weights))
+    _write_table(out, weights)
     groups = weights.group_by("split", "label", "environment", "weight").len("images")
     shown = groups.sort("split", "label", "environment")
     if format is shared.Format.json:
@@ -69,9 +133,7 @@ def repair_command(
     ),
     threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
     bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
-    min_images: int = Option(20, min=1, help="Images of a side or cue to compare errors on."),
     seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
-    device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -82,8 +144,8 @@ def repair_command(
 
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
-        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap,
-        min_images=min_images, seed=seed, device=device, **vars(reading),
+        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap, seed=seed,
+        **vars(reading),
     )  # fmt: skip
     with progress() as update:
         repaired = repair(
@@ -96,3 +158,48 @@ def repair_command(
     note(*repaired.notes)
     print_shown([repaired.display])
     hint(f"{out}: next: nooch evaluate {suite} {out / 'predictions.parquet'} --threshold valid")
+
+
+def collect_next_command(
+    suite: str = shared.SuiteArgument,
+    pool: Place = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
+    out: Path = Option(..., help="File to write: .parquet or .csv."),
+    budget: int = Option(500, min=1, help="Images, at most."),
+    features: Path = Option(None, help="Of the suite's dataset, to leave out near-duplicates."),
+    pool_features: Path = Option(None, help="Of the pool, by the same backbone."),
+    similarity: float = Option(0.95, help="Cosine above which images are near-duplicates."),
+    tasks: str = shared.TasksOption,
+    criterion: str = Option(None, help="What is hard; the suite's first by default."),
+    dataset: Place = shared.DatasetOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Choose images of a pool that training lacks: hard ones, where few of their kind are there."""
+    from nooch.collecting.next_images import CollectOptions, collect_next
+
+    _check_table(out, overwrite)
+    options = CollectOptions(budget, shared.split_names(tasks), criterion, similarity)
+    found = collect_next(
+        suite, pool, features=features, pool_features=pool_features, dataset=dataset,
+        options=options,
+    )  # fmt: skip
+    _write_table(out, found.table)
+    if format is shared.Format.json:
+        content = {"images": found.table.to_dicts(), "tasks": found.tasks.to_dicts()}
+        print_json({**content, "notes": found.notes})
+        return
+    note(*found.notes)
+    print_shown([found.display])
+    hint(f"{out}: {counted(len(found.table), 'image')}")
+
+
+def _check_table(out: Path, overwrite: bool) -> None:
+    check_one_of("file ending", out.suffix.lower(), (".parquet", ".csv"))
+    check_output_file(out, overwrite=overwrite)
+
+
+def _write_table(out: Path, table: DataFrame) -> None:
+    from nooch.data import csv_bytes, parquet_bytes
+
+    csv = out.suffix.lower() == ".csv"
+    replace_file(out, csv_bytes(table) if csv else parquet_bytes(table))

@@ -86,25 +86,20 @@ def find_score_command(
 ) -> None:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
     from nooch.challenge import load_suite
-    from nooch.scenes.truth_scores import (
-        check_truth_output,
-        find_score,
-        load_truth,
-        save_truth_scores,
-    )
+    from nooch.scenes import truth_scores
 
     if out is not None:
-        check_truth_output(out, overwrite=overwrite)
-    scores = find_score(
+        truth_scores.check_truth_output(out, overwrite=overwrite)
+    scores = truth_scores.find_score(
         load_suite(suite),
-        load_truth(truth),
+        truth_scores.load_truth(truth),
         criteria=criterion or None,
         tasks=shared.split_names(tasks) or None,
         splits=shared.split_names(split) or None,
     )
     note(*scores.notes)
     if out is not None:
-        save_truth_scores(scores, out, overwrite=overwrite)
+        truth_scores.save_truth_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:
         print_json(scores.as_json())
         return

@@ -150,10 +150,7 @@ class Document(Generic[K]):
             yield from records
 
     def elements(
-        self,
-        key: str,
-        cuts: Sequence[Cut],
-        attempt: Callable[[int, int], R | None],
+        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None]
     ) -> Iterator[tuple[int, Cut, R]]:
         """Go through the array that begins here in slices that are certain to be whole elements.
 

@@ -17,25 +17,10 @@ from nooch.limits import BROKEN_JSON, MOST_AREA
 from nooch.readers.coco.coco_masks import mask_area
 
 __all__ = [
-    "STRUCTURE",
-    "Annotation",
-    "Caption",
-    "Captions",
-    "Image",
-    "Instances",
-    "ParsedFile",
-    "annotation_columns",
-    "caption_columns",
-    "captions_of",
-    "categories_of",
-    "checked_images",
-    "decode",
-    "fill_areas",
-    "image_columns",
-    "instances_of",
-    "look_up",
-    "refused",
-]
+    "STRUCTURE", "Annotation", "Caption", "Captions", "Image", "Instances",
+    "ParsedFile", "annotation_columns", "caption_columns", "captions_of", "categories_of",
+    "checked_images", "decode", "fill_areas", "image_columns", "instances_of", "look_up", "refused",
+]  # fmt: skip
 
 T = TypeVar("T")
 

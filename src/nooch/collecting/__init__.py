@@ -1,0 +1,1 @@
+"""Collecting: a suite and a pool of images -> those that training lacks most."""

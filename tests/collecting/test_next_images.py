@@ -1,0 +1,173 @@
+"""Collect next: images of a pool against an oracle that tries every image, files, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import dataset_of
+from refusals import fails, refused
+
+import nooch
+from nooch.errors import UndefinedError
+
+NAMES = ["car", "boat", "road", "water"]
+CUES = {"car": ["road"], "boat": ["water"]}
+
+
+def images(n, seed, splits=("all",), first=1):
+    """Cars are mostly on roads, boats mostly on water."""
+    random = np.random.default_rng(seed)
+    things = random.random((n, 2)) < 0.4
+    places = random.random((n, 2)) < np.where(things, 0.9, 0.2)
+    made = [
+        {name: 0.3 for name, there in zip(NAMES, row, strict=True) if there}
+        for row in np.hstack([things, places])
+    ]
+    ids = list(range(first, first + n))
+    return dataset_of(made, NAMES, random.choice(list(splits), n).tolist(), ids)
+
+
+def suite_of(data, criterion=None):
+    return nooch.find(data, {"ce": criterion or nooch.CE(cues=CUES)}, tasks=["car", "boat"])
+
+
+DATA = images(300, 0, ("train", "valid", "test"))
+SUITE, POOL = suite_of(DATA), images(200, 1, first=1001)
+
+
+def hard_sides(data, row):
+    """Task -> 0 for a hard positive, 1 for a hard negative."""
+    found = {}
+    for task, (cue,) in CUES.items():
+        there, large = data.area(task)[row] > 0, data.area(cue)[row] > 0.1
+        if there != large:
+            found[task] = 0 if there else 1
+    return found
+
+
+def effective(counts):
+    return {task: 4 / sum(1 / max(c, 0.5) for c in both) for task, both in counts.items()}
+
+
+def added(counts, sides):
+    """The counts with an image."""
+    return {t: [c + (sides.get(t) == n) for n, c in enumerate(of)] for t, of in counts.items()}
+
+
+def growth(counts, sides):
+    """Relative growth of the effective numbers by each task's mark alone, summed."""
+    now = effective(counts)
+    alone = {task: effective(added(counts, {task: side}))[task] for task, side in sides.items()}
+    return sum(alone[task] / now[task] - 1 for task in sides)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40))
+def test_each_image_is_the_best_of_all_that_are_left(seed, budget):
+    data, pool = images(60, seed, ("train", "valid")), images(30, seed + 1, first=1001)
+    marked = [sides for row in range(30) if (sides := hard_sides(pool, row))]
+    if not marked:
+        return
+    counts = {task: [0, 0] for task in CUES}
+    for row in np.flatnonzero((data.images["split"] == "train").to_numpy()):
+        counts = added(counts, hard_sides(data, row))
+    found = nooch.collect_next(suite_of(data), pool, budget=budget)
+    assert found.tasks.select("positives", "negatives").rows() == list(map(tuple, counts.values()))
+    assert len(found.table) == found.table["image_id"].n_unique() == min(budget, len(marked))
+    assert bool(found.notes) == (len(marked) < budget)
+    for image, gain in found.table.select("image_id", "gain").iter_rows():
+        sides = hard_sides(pool, pool.row(image))
+        best = max(growth(counts, each) for each in marked)
+        assert growth(counts, sides) == pytest.approx(best)
+        before, counts = effective(counts), added(counts, sides)
+        assert gain == pytest.approx(sum(effective(counts).values()) - sum(before.values()))
+        marked.remove(sides)
+    assert found.tasks["new_effective"].to_list() == pytest.approx([*effective(counts).values()])
+
+
+def test_what_is_said_of_an_image():
+    first = nooch.collect_next(SUITE, POOL, budget=5).table.row(0, named=True)
+    sides = hard_sides(POOL, POOL.row(first["image_id"]))
+    kinds = ["hard positive", "hard negative"]
+    words = {f"{kinds[side]} of {task}" for task, side in sides.items()}
+    assert set(first["reason"].split(", ")) == words
+    assert f"{first['subset'].replace('_', ' ')} of {first['task']}" in words
+
+
+def test_near_duplicates_of_any_known_image_and_of_chosen_ones_are_left_out():
+    """The best image is in the test split already, the second best twice in the pool."""
+    best, second = nooch.collect_next(SUITE, POOL, budget=2).table["image_id"].to_list()
+    random = np.random.default_rng(0)
+    known, pool = random.normal(size=(len(DATA), 16)), random.normal(size=(len(POOL), 16))
+    test = int(np.flatnonzero((DATA.images["split"] == "test").to_numpy())[0])
+    pool[POOL.row(best)] = 2 * known[test]
+    same = {"features": known, "pool_features": pool}
+    found = nooch.collect_next(SUITE, POOL, budget=1, **same)
+    assert found.table["image_id"].to_list() == [second]
+    assert found.notes == ["1 image left out as near-duplicates"]
+    pool[:] = pool[POOL.row(second)]
+    assert len(nooch.collect_next(SUITE, POOL, budget=3, **same).table) == 1
+    loose = nooch.collect_next(SUITE, POOL, budget=3, similarity=1.0, **same)
+    assert len(loose.table) >= 1
+
+
+def test_a_criterion_of_marks(tmp_path):
+    def marked(data):
+        night = pl.Series("night", np.arange(len(data)) % 3 == 0)
+        return replace(data, images=data.images.with_columns(night))
+
+    suite = suite_of(marked(DATA), nooch.Attribute("night"))
+    table = nooch.collect_next(suite, marked(POOL), budget=9).table
+    rows = [POOL.row(image) for image in table["image_id"]]
+    assert all(row % 3 == 0 for row in rows)
+
+
+@pytest.mark.parametrize("name", ["next.csv", "next.parquet"])
+def test_command(run_cli, tmp_path, name):
+    nooch.save_dataset(DATA, tmp_path / "data")
+    nooch.save_dataset(POOL, tmp_path / "pool")
+    suite = tmp_path / "suite"
+    find = {"criteria": {"ce": nooch.CE(cues=CUES)}, "tasks": ["car", "boat"]}
+    nooch.find(tmp_path / "data", out=suite, **find)
+    out = tmp_path / name
+    command = f"collect-next {suite} --pool {tmp_path / 'pool'} --budget 20"
+    shown = run_cli(f"{command} --out {out}").ok()
+    assert "20 images" in shown.out + shown.err
+    run_cli(f"{command} --out {out}").refused("exists")
+    run_cli(f"{command} --out {tmp_path / 'next.txt'}").refused(".parquet")
+    read = pl.read_csv if name.endswith("csv") else pl.read_parquet
+    columns = ["image_id", "file_name", "task", "subset", "reason", "gain"]
+    assert read(out).columns == columns
+    expected = nooch.collect_next(SUITE, POOL, budget=20).table
+    assert read(out)["image_id"].to_list() == expected["image_id"].to_list()
+
+
+REFUSED = {
+    "budget": ({"budget": 0}, "1 image and more"),
+    "similarity": ({"similarity": 1.5}, "above 0"),
+    "one kind": ({"features": np.zeros((300, 2))}, "or neither"),
+    "task": ({"tasks": ["bus"]}, "bus"),
+    "criterion": ({"criterion": "gist"}, "gist"),
+}
+
+
+@pytest.mark.parametrize(("options", "part"), REFUSED.values(), ids=REFUSED)
+def test_options_are_refused(options, part):
+    refused(lambda: nooch.collect_next(SUITE, POOL, **options), part)
+
+
+def test_other_refusals():
+    refused(lambda: nooch.collect_next(SUITE, DATA), "the pool is the dataset")
+    stranger = replace(POOL, classes=("car", "ship", "road", "water"))
+    refused(lambda: nooch.collect_next(SUITE, stranger), "boat", "the pool")
+    wide = {"features": np.zeros((300, 2)), "pool_features": np.zeros((200, 3))}
+    fails(lambda: nooch.collect_next(SUITE, POOL, **wide), "(300, 2)", "(200, 3)")
+    empty = POOL.select(rows=np.array([not hard_sides(POOL, row) for row in range(len(POOL))]))
+    fails(lambda: nooch.collect_next(SUITE, empty), "no image of the pool", kind=UndefinedError)
+    gone = nooch.find(DATA, {"a & b": "a & b", "a": nooch.CE(cues=CUES), "b": nooch.CE(cues=CUES)})
+    options = {"criterion": "a & b"}
+    fails(lambda: nooch.collect_next(gone, POOL, **options), "statistics", kind=UndefinedError)
+    bare = images(50, 3, ("all",))
+    refused(lambda: nooch.collect_next(suite_of(bare), POOL), "train")
