@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -121,12 +122,14 @@ class RunsFolder:
         """
         path = Path(path)
         file, make = path / RUNS_MARKER, "make one with nooch bench"
-        return cls(
-            path,
-            load_header(
-                file, RunsHeader, name="runs", version=VERSION, make=make, again="start again"
-            ),
-        )
+        again = "start again"
+        header = load_header(file, RunsHeader, name="runs", version=VERSION, make=make, again=again)
+        if not {"dataset", "suite"} <= header.data.keys():
+            problem = "does not say which dataset and suite its runs are of"
+            raise FormatError(problem, where=file, remedy=again)
+        if bad := [job for job in header.jobs if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}", job)]:
+            raise FormatError(f"names the job {bad[0]!r:.60}", where=file, remedy=again)
+        return cls(path, header)
 
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
@@ -208,7 +211,7 @@ class RunsFolder:
         file = self.path / "jobs" / job / "config.json"
         try:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
-        except (OSError, *BROKEN_JSON) as error:
+        except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
