@@ -1,7 +1,5 @@
 """Memory maps of stored arrays, checked against a dataset: rows are found by image id."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
