@@ -1,7 +1,7 @@
 """What helps a model that context misleads: weights, repair, or new images, and which ones?
 
     python benchmarks/repair_study.py OUT --backbone FOLDER [--backbone package.module:Name]
-    [--msrc FOLDER] [--images 4000] [--seeds 10] [--resamples 200] [--worlds msrc,scenes-0.9]
+    --msrc FOLDER [--images 4000] [--seeds 10] [--resamples 200] [--worlds msrc,scenes-0.9]
 
 Worlds: generated scenes at three strengths of context, and MSRC's photographs (label maps). Of each
 world, valid and test are fixed; a seed draws which training images are labeled (a third) and which
@@ -9,7 +9,7 @@ are the pool that new images come from, initial weights and order. On frozen fea
 of ``nooch.sample_weights`` in a plain loop; ``nooch.repair``; and both losses with images added
 from the pool: at random, by ``nooch.collect_next`` with known areas, with areas that a head on the
 features predicts (of the cues, or of the cues and the objects), and those that ERM is least sure
-of. Finished seeds are kept in OUT; ``differences.csv`` and ``repair-study.svg`` come last.
+of. Finished seeds are kept in OUT; ``differences.csv`` comes last.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from nooch.scenes import ScenesPlan, generate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-STRENGTHS = (0.5, 0.75, 0.9)
 BUDGETS = (50, 150, 500)
 MSRC_BUDGETS = (25, 50, 100)
 MSRC_CUES = {
@@ -82,45 +81,34 @@ class World:
         return np.flatnonzero((self.data.images["split"] == split).to_numpy())
 
 
-def scenes(folder: Path, strength: float, asked: argparse.Namespace) -> Dataset:
-    """Generated scenes, imported."""
+def images_of(name: str, asked: argparse.Namespace) -> Dataset:
+    """Photographs with areas from label maps, or generated scenes."""
+    if name == "msrc":
+        classes, images = asked.msrc / "classes.txt", asked.msrc / "images"
+        return nooch.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
+    folder, strength = asked.out / name, float(name.partition("-")[2])
     if not folder.exists():
         generate(ScenesPlan(asked.images, context_strength=strength), folder)
-    of = {n: [folder / f"annotations/{f}_scenes.json"] for n, f in _COCO.items()}
-    return nooch.read_coco(**of, images=folder / "images")
+    things, stuff = (
+        [folder / f"annotations/{kind}_scenes.json"] for kind in ("instances", "stuff")
+    )
+    return nooch.read_coco(things=things, stuff=stuff, images=folder / "images")
 
 
-_COCO = {"things": "instances", "stuff": "stuff"}
-
-
-def msrc(folder: Path, strength: float | None, asked: argparse.Namespace) -> Dataset:
-    """MSRC's photographs, with areas from label maps."""
-    del folder, strength
-    classes, images = asked.msrc / "classes.txt", asked.msrc / "images"
-    return nooch.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
-
-
-def worlds(out: Path, asked: argparse.Namespace) -> Iterator[World]:
+def worlds(asked: argparse.Namespace) -> Iterator[World]:
     """Every world with every backbone; features are computed once."""
-    plan = nooch.SplitPlan("45/15/40", seed=0)
-    paper = {name: [task.top_context] for name, task in paper_tasks().items()}
-    paper = {name: paper[name] for name in NOOCH_TASKS}
-    sources = {f"scenes-{s:g}": (paper, BUDGETS, s) for s in STRENGTHS}
-    if asked.msrc is not None:
-        sources["msrc"] = (MSRC_CUES, MSRC_BUDGETS, None)
-    chosen = [*sources] if asked.worlds is None else asked.worlds.split(",")
-    for name in chosen:
-        cues, budgets, strength = sources[name]
-        make = msrc if strength is None else scenes
-        data = nooch.with_split(make(out / name, strength, asked), plan)
+    paper = {task: [paper_tasks()[task].top_context] for task in NOOCH_TASKS}
+    for name in asked.worlds.split(","):
+        data = nooch.with_split(images_of(name, asked), nooch.SplitPlan("45/15/40", seed=0))
+        cues, budgets = (MSRC_CUES, MSRC_BUDGETS) if name == "msrc" else (paper, BUDGETS)
         for backbone in asked.backbone:
-            called = Path(backbone).name.rpartition(":")[2]
-            folder = out / f"features-{name}-{called}"
+            called = f"{name}-{Path(backbone).name.rpartition(':')[2]}"
+            folder = asked.out / f"features-{called}"
             if not folder.exists():
                 network = nooch.load_backbone(backbone, size=SIZE, device="cpu")
                 nooch.extract_features(data, network, folder)
             features = np.array(nooch.load_features(folder, data).matrix(), np.float32)
-            yield World(f"{name}-{called}", data, cues, features, budgets)
+            yield World(called, data, cues, features, budgets)
 
 
 def trained(
@@ -187,10 +175,10 @@ def with_areas(data: Dataset, world: World, cues: Floats, labels: Floats | None)
 
 
 def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
-    """Method -> logits (n_images, T)."""
-    labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1)
+    """Method -> logits (n_images, T). A task without hard validation images keeps ERM's head."""
+    labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1) * 1.0
     areas = np.stack([world.data.area(world.cues[task][0]) for task in world.tasks], axis=1)
-    ones, large = np.ones(labels.shape), areas > world.criterion.beta
+    ones, large = np.ones(labels.shape), (areas > world.criterion.beta) * 1.0
     rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
     train, pool = np.split(rows, [len(rows) // 3])
     kept = np.setdiff1d(np.arange(len(world.data)), pool)
@@ -202,14 +190,17 @@ def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
         found.update({f"erm{name}": erm, f"weights{name}": weighted})
 
     both("", train)
+    at = {image: row for row, image in enumerate(world.data.image_ids)}
     suite, pool, most = world.suite(kept), np.sort(pool), world.budgets[-1]
     nooch.repair(suite, world.features[kept], folder, bootstrap=1, seed=seed, overwrite=True)
-    found["repair"] = repaired(world, pl.read_parquet(folder / "predictions.parquet"))
+    found["repair"] = found["erm"].copy()
+    answers = pl.read_parquet(folder / "predictions.parquet")
+    for (task,), of in answers.partition_by("task", as_dict=True).items():
+        found["repair"][[at[i] for i in of["image_id"]], world.tasks.index(task)] = of["logit"]
     (context,) = trained(world, train, large, [ones], seed)
     true = world.data.select(rows=pool)
     of_context = with_areas(true, world, context[pool], None)
     of_all = with_areas(true, world, context[pool], found["erm"][pool])
-    at = {image: row for row, image in enumerate(world.data.image_ids)}
 
     def collected(data: Dataset) -> Ints:
         table = nooch.collect_next(suite, data, budget=most).table
@@ -230,16 +221,6 @@ def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
     return found
 
 
-def repaired(world: World, frame: pl.DataFrame) -> Floats:
-    """Logits (n_images, T) of test and valid from a table of predictions, elsewhere 0."""
-    logits = np.zeros((len(world.data), len(world.tasks)))
-    at = {image: row for row, image in enumerate(world.data.image_ids)}
-    for column, task in enumerate(world.tasks):
-        of = frame.filter(task=task)
-        logits[[at[image] for image in of["image_id"]], column] = of["logit"]
-    return logits
-
-
 def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFrame:
     """Differences of methods: from ERM, and of ways to collect from random at the same budget."""
     test, ids = world.rows("test"), world.data.images["image_id"]
@@ -248,25 +229,25 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
         folder = out / "runs" / world.name / str(seed)
         if not (folder / "logits.npz").exists():
             found = predictions(world, seed, folder / "repair")
-            np.savez(folder / "logits.npz", **{m: z[test] for m, z in found.items()})
+            stored = {method: logits[test] for method, logits in found.items()}
+            np.savez(folder / "logits.npz", allow_pickle=False, **stored)
             print(world.name, "seed", seed, flush=True)
-        with np.load(folder / "logits.npz") as stored:
-            for method in stored.files:
-                one = nooch.Predictions.of(
-                    stored[method], ids[test], world.tasks, scale="logit", run=f"{method}/{seed}"
-                )
-                runs.setdefault(method, []).append(one)
+        for method, logits in np.load(folder / "logits.npz").items():
+            name = f"{method}/{seed}"
+            one = nooch.Predictions.of(logits, ids[test], world.tasks, scale="logit", run=name)
+            runs.setdefault(method, []).append(one)
     suite = world.suite(np.arange(len(world.data)))
     every = [run for of in runs.values() for run in of]
     single = nooch.evaluate(suite, every, split="test", metrics=["auc"]).table
-    single = single.filter(task=AVERAGE, subset="hard", metric="auc")
-    by_run = dict(single.select("run", "value").iter_rows())
+    means = single.filter(task=AVERAGE, subset="hard").select("run", "value")
+    by_run = dict(means.iter_rows())
     tables = []
     groups = [("erm", [m for m in runs if m != "erm"])]
     for loss in ("erm", "weights"):
         for budget in world.budgets:
             start = f"{loss} +{budget} "
-            groups.append((start + "random", [m for m in runs if m.startswith(start + "c")]))
+            others = [m for m in runs if m.startswith(start) and not m.endswith("random")]
+            groups.append((start + "random", others))
     options = nooch.evaluation.method_differences.PairedOptions(("auc", "nll"), "test", resamples)
     for base, methods in groups:
         members = {name: runs[name] for name in [base, *methods]}
@@ -285,20 +266,41 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
     return pl.concat(tables)
 
 
+def printed(table: pl.DataFrame, baseline: str, over: str) -> None:
+    """Means over tasks as Markdown: value, difference with its interval, seeds won; and how many
+    tasks, each of one cue, are better and worse beyond their interval.
+    """
+    print(f"\n| {over} | method | AUC hard | seeds won | cues +/- | NLL hard | AUC easy |")
+    print("|---|---|---|---|---|---|---|")
+    mine = table.filter(pl.col("baseline").str.contains(baseline))
+    for (world, run), rows in mine.group_by("world", "run", maintain_order=True):
+        cells: dict[str, str] = {}
+        for metric, subset in (("auc", "hard"), ("nll", "hard"), ("auc", "easy")):
+            of = rows.filter(metric=metric, subset=subset)
+            (mean,) = of.filter(task=AVERAGE).iter_rows(named=True)
+            gap = "{difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**mean)
+            cells[metric + subset] = f"{mean['value']:.3f}: {gap}"
+        single = rows.filter(pl.col("task") != AVERAGE, metric="auc", subset="hard")
+        better, worse = (single["low"] > 0).sum(), (single["high"] < 0).sum()
+        wins = f"{rows['wins'][0]} | {better}/{worse}"
+        first, *others = cells.values()
+        print("", world, run, first, wins, *others, "", sep=" | ")
+
+
 def main() -> None:
     """Every seed that is not there yet, then tables."""
     options = parser(__doc__, images=4000, seeds=10, resamples=200)
     options.add_argument("out", type=Path)
     options.add_argument("--backbone", action="append", required=True)
     options.add_argument("--msrc", type=Path)
-    options.add_argument("--worlds")
+    options.add_argument("--worlds", default="scenes-0.5,scenes-0.75,scenes-0.9,msrc")
     asked = options.parse_args()
     torch.set_num_threads(1)
-    tables = [
-        compared(world, asked.out, asked.seeds, asked.resamples)
-        for world in worlds(asked.out, asked)
-    ]
-    pl.concat(tables).write_csv(asked.out / "differences.csv")
+    tables = [compared(world, asked.out, asked.seeds, asked.resamples) for world in worlds(asked)]
+    table = pl.concat(tables)
+    table.write_csv(asked.out / "differences.csv")
+    printed(table, "^erm$", "against ERM")
+    printed(table, "random$", "against random")
 
 
 if __name__ == "__main__":

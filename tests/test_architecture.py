@@ -41,6 +41,7 @@ FLOORS = [
         "plot",
         "callbacks",
         "importing",
+        "integrity",
         "finding",
         "predicting",
         "asking",

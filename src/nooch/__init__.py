@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
     from nooch.importing.attribute_columns import attribute_table, with_attributes
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
+    from nooch.integrity import FolderCheck, fsck
     from nooch.intervening.intervention import InterveneOptions, Intervention, intervene
     from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
@@ -143,6 +144,7 @@ _NAMES = {
     "nooch.finding.threshold_sweep": "SweepOptions sweep_thresholds",
     "nooch.importing.attribute_columns": "attribute_table with_attributes",
     "nooch.importing.dataset_import": "DatasetImportOptions import_dataset with_split",
+    "nooch.integrity": "FolderCheck fsck",
     "nooch.intervening.intervention": "InterveneOptions Intervention intervene",
     "nooch.models.annotators": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
@@ -180,24 +182,25 @@ __all__ = [
     "CalibrateOptions", "Calibration", "CaptionOptions", "CaptionScores", "ChallengeSet",
     "CheckOptions", "Checked", "CocoReading", "CollectOptions", "Columns", "Combination",
     "ContextScores", "Dataset", "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler",
-    "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "Gist", "InterveneOptions",
-    "Intervention", "LocalEngine", "LongTable", "MapReading", "Method", "NextImages", "NoochError",
-    "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions", "Preprocessing",
-    "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources", "SplitPlan",
-    "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading", "WaterbirdsOptions",
-    "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels", "calibrate", "check",
-    "collect", "collect_next", "contact_sheet", "cue_findings", "divide", "embed", "engine",
-    "environments", "evaluate", "explain", "export", "extract_features", "figure_data", "find",
-    "find_images", "find_score", "find_slices", "import_dataset", "intervene", "judge_statements",
-    "load_backbone", "load_dataset", "load_features", "load_predictions", "load_suite",
-    "load_task_model", "make_waterbirds", "open_dataset", "overlaps", "paper_results", "plan_bench",
-    "plan_finetune", "predict", "preset", "published_suite", "read_boxes", "read_calibration",
-    "read_coco", "read_config", "read_label_maps", "read_labels", "read_long_table",
-    "read_published", "read_results", "read_table_of_images", "read_task_map", "read_thresholds",
-    "read_waterbirds", "repair", "sample_weights", "save_dataset", "save_figures", "save_gallery",
-    "save_predictions", "save_scores", "save_suite", "save_sweep", "score_captions",
-    "score_waterbirds", "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds",
-    "torch_dataset", "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "FolderCheck", "Gist",
+    "InterveneOptions", "Intervention", "LocalEngine", "LongTable", "MapReading", "Method",
+    "NextImages", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
+    "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources",
+    "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
+    "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
+    "calibrate", "check", "collect", "collect_next", "contact_sheet", "cue_findings", "divide",
+    "embed", "engine", "environments", "evaluate", "explain", "export", "extract_features",
+    "figure_data", "find", "find_images", "find_score", "find_slices", "fsck", "import_dataset",
+    "intervene", "judge_statements", "load_backbone", "load_dataset", "load_features",
+    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
+    "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
+    "published_suite", "read_boxes", "read_calibration", "read_coco", "read_config",
+    "read_label_maps", "read_labels", "read_long_table", "read_published", "read_results",
+    "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds", "repair",
+    "sample_weights", "save_dataset", "save_figures", "save_gallery", "save_predictions",
+    "save_scores", "save_suite", "save_sweep", "score_captions", "score_waterbirds",
+    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "verify",
+    "waterbirds_table", "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

@@ -121,12 +121,6 @@ def Lightning(suite: Suite | str | Path, *args: Any, **named: Any) -> Any:  # no
         raise MissingExtraError("lightning", "lightning", "a callback of Lightning") from error
     epoch, kept = EpochScores(suite, *args, **named), list[Any]()
 
-    def start(trainer: Any, _module: Any) -> None:
-        kept.clear()
-        if trainer.world_size > 1:
-            problem = f"{trainer.world_size} processes have a part of the images each"
-            raise ParameterError(problem, where="nooch.callbacks.Lightning", allowed="one process")
-
     def keep(_trainer: Any, _module: Any, outputs: Any, _batch: Any, *numbers: int) -> None:
         logits = outputs.get("logits") if isinstance(outputs, Mapping) else outputs
         if logits is None or logits.ndim == 0:
@@ -137,10 +131,13 @@ def Lightning(suite: Suite | str | Path, *args: Any, **named: Any) -> Any:  # no
             kept.append(logits.detach().float().cpu().numpy())
 
     def log(trainer: Any, module: Any) -> None:
+        logits = np.concatenate(kept)
+        kept.clear()
+        if trainer.world_size > 1:
+            problem = f"{trainer.world_size} processes have a part of the images each"
+            raise ParameterError(problem, where="nooch.callbacks.Lightning", allowed="one process")
         if not (trainer.sanity_checking or trainer.fast_dev_run):
-            scores = epoch.of(np.concatenate(kept))
+            scores = epoch.of(logits)
             module.log_dict({f"val_{name}": value for name, value in scores.items()})
 
-    return LambdaCallback(
-        on_validation_epoch_start=start, on_validation_batch_end=keep, on_validation_epoch_end=log
-    )
+    return LambdaCallback(on_validation_batch_end=keep, on_validation_epoch_end=log)

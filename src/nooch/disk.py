@@ -76,8 +76,8 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[None]:
-    """Hold a lock file; a process that is killed releases it, on whichever machine it was.
+def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[Path]:
+    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it.
 
     Args:
         file: the lock; its folder exists. It stays.
@@ -103,6 +103,6 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
             remedy="choose a folder that can be written, or another disk",
         ) from error
     try:
-        yield
+        yield file
     finally:
         lock.release()

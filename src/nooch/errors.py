@@ -7,13 +7,14 @@ line prints it without a traceback and exits with code 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
     "DownloadError", "FormatError", "InputError", "MissingExtraError", "NoochError", "OutputError",
-    "ParameterError", "UndefinedError", "WrongTypeError", "check_fraction", "check_one_of",
-    "some_of", "wrong_type",
+    "ParameterError", "UndefinedError", "WrongTypeError", "as_input_error", "check_fraction",
+    "check_one_of", "some_of", "wrong_type",
 ]  # fmt: skip
 
 
@@ -90,6 +91,20 @@ def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+@contextmanager
+def as_input_error(problem: str, **more: Any) -> Iterator[None]:
+    """Turn an error of any package into an InputError that ends with its kind and first line, and
+    has ``where``, ``allowed`` and ``remedy`` of ``more``; a NoochError stays as it is.
+    """
+    try:
+        yield
+    except NoochError:
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(f"{problem}: {type(error).__name__}: {reason}", **more) from error
 
 
 def some_of(values: Iterable[object], most: int = 5) -> str:

@@ -29,6 +29,8 @@ __all__ = [
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
+_REMOVED = ".removed"
+
 T = TypeVar("T")
 
 
@@ -110,9 +112,16 @@ def remove_leftovers(target: Path, what: str, doing: str) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Remove intermediate files; workers that are just ending may write one more."""
+    # under another name first: work that is resumed must not find some of its files and miss others
+    removed = folder.with_name(f"{folder.name.removesuffix(_REMOVED)}{_REMOVED}")
+    if folder != removed:
+        shutil.rmtree(removed, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.rename(removed)
     for _ in range(50):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
+        for left in (removed, folder):
+            shutil.rmtree(left, ignore_errors=True)
+        if not removed.exists() and not folder.exists():
             return
         time.sleep(0.1)
 

@@ -133,7 +133,8 @@ def test_command(run_cli, tmp_path, name):
     nooch.find(tmp_path / "data", out=suite, **find)
     out = tmp_path / name
     command = f"collect-next {suite} --pool {tmp_path / 'pool'} --budget 20"
-    assert "20 images" in run_cli(f"{command} --out {out}").ok()
+    shown = run_cli(f"{command} --out {out}").ok()
+    assert "20 images" in shown.out + shown.err
     run_cli(f"{command} --out {out}").refused("exists")
     run_cli(f"{command} --out {tmp_path / 'next.txt'}").refused(".parquet")
     read = pl.read_csv if name.endswith("csv") else pl.read_parquet

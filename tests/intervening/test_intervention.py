@@ -65,7 +65,7 @@ def network(of_car, of_road, bias):
 
 def run(world, model, out, **options):
     folder, data, suite = world
-    given = {"annotations": [folder / "maps"], "bootstrap": 50, "examples": 1, **options}
+    given = {"annotations": [folder / "maps"], "bootstrap": 50, **options}
     return nooch.intervene(suite, model, out, data=data, **given)
 
 

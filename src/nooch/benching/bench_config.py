@@ -146,8 +146,9 @@ def _value(name: str, value: Any, kind: Any) -> Any:
 def _checked(config: BenchConfig) -> BenchConfig:
     """Numbers as they must be."""
     seeds = config.seeds
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise _refused("seeds", list(seeds), "different whole numbers, 0 and more")
+    fit = all(0 <= seed < 2**63 for seed in seeds)
+    if not seeds or len(set(seeds)) != len(seeds) or not fit:
+        raise _refused("seeds", list(seeds), "different whole numbers, 0 and more, of 63 bits")
     if config.orders != "by seed" and (isinstance(config.orders, str) or config.orders < 0):
         raise _refused("orders", config.orders, "by seed, or a whole number, 0 and more")
     for name in ("heads", "networks"):

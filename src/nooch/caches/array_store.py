@@ -20,7 +20,7 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.data import Dataset, encode_header
+from nooch.data import Dataset, sealed_header
 from nooch.disk import sync
 from nooch.errors import NoochError
 from nooch.files import atomic_folder, check_output, replace_file, sha256_of, writing
@@ -167,7 +167,7 @@ def making(
                 blocks=[unfinished.done[number] for number in range(len(unfinished.done))],
                 made=dict(made),
             )
-            (partial / kind.marker).write_bytes(encode_header(header))
+            (partial / kind.marker).write_bytes(sealed_header(header))
         remove_folder(work)
 
 

@@ -1,5 +1,8 @@
 """Memory maps of stored arrays, checked against a dataset: rows are found by image id."""
 
+from __future__ import annotations
+
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +22,7 @@ from nooch.errors import FormatError, InputError, ParameterError, some_of
 from nooch.files import sha256_of
 from nooch.resources import usable_cpus
 
-__all__ = ["MappedRows"]
+__all__ = ["MappedRows", "open_array"]
 
 _IMAGES: Schema = {
     "image_id": Column(
@@ -27,6 +30,10 @@ _IMAGES: Schema = {
     ),
     "file_name": Column((pl.String,), "names of files, null where unknown", nulls=True),
 }
+
+
+_NPY_START = 10
+"""Bytes before the description in an ``.npy`` file: what it is, version, length."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +55,9 @@ class MappedRows:
     @classmethod
     def load_as(cls, folder: str | Path, data: Dataset, kind: ArrayKind, *, verify: bool) -> Self:
         """Open a folder of a kind; see ``PixelCache.load`` and ``load_features``."""
-        path, again = Path(folder), f"make it again: {kind.make}"
-        names = {"name": kind.name, "make": kind.make, "again": again}
-        header = load_header(path / kind.marker, ArrayHeader, version=kind.version, **names)
-        rows = _rows(path, header, data, kind, again)
-        array = _map(path / kind.array, header, again)
-        if verify:
-            _verify(array, header, path / kind.array, again)
-        return cls(path, header, array, rows)
+        path = Path(folder)
+        header, images, array = open_array(path, kind, verify=verify)
+        return cls(path, header, array, _rows(path, images, data, kind))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,9 +89,24 @@ class MappedRows:
         return self.array if self._is_whole else self.batch(np.arange(len(self.rows)))
 
 
-def _rows(
-    folder: Path, header: ArrayHeader, data: Dataset, kind: ArrayKind, again: str
-) -> NDArray[np.int64]:
+def open_array(
+    folder: Path, kind: ArrayKind, *, verify: bool
+) -> tuple[ArrayHeader, pl.DataFrame, NDArray[Any]]:
+    """Header, table of images and memory map of a folder; ``verify`` compares all hashes.
+
+    Raises FormatError: no such folder, of a newer version, incomplete or altered.
+    """
+    again = f"make it again: {kind.make}"
+    names = {"name": kind.name, "make": kind.make, "again": again}
+    header = load_header(folder / kind.marker, ArrayHeader, version=kind.version, **names)
+    images = _images(folder, header, again)
+    array = _map(folder / kind.array, header, again)
+    if verify:
+        _verify(array, header, folder / kind.array, again)
+    return header, images, array
+
+
+def _images(folder: Path, header: ArrayHeader, again: str) -> pl.DataFrame:
     file = folder / IMAGES
     if not file.is_file() or sha256_of(file) != header.images:
         raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
@@ -97,6 +114,10 @@ def _rows(
     if stored.height != header.shape[0]:
         problem = f"{IMAGES} has {stored.height} images, the header {header.shape[0]}"
         raise FormatError(problem, where=folder, remedy=again)
+    return stored
+
+
+def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) -> NDArray[np.int64]:
     wanted = data.images.select("image_id", "file_name")
     if stored["image_id"].dtype != wanted["image_id"].dtype:
         as_text = pl.col("image_id").cast(pl.String)
@@ -113,7 +134,7 @@ def _rows(
             where=folder,
             allowed=f"{kind.name} of this dataset, or of one that has all its images under the same"
             " ids and file names",
-            remedy=again,
+            remedy=f"make it again: {kind.make}",
         )
     return matched["row"].cast(pl.Int64).to_numpy()
 
@@ -133,6 +154,11 @@ def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
 
 
 def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) -> None:
+    about = f"{{'descr': {array.dtype.str!r}, 'fortran_order': False, 'shape': {array.shape}, }}"
+    with file.open("rb") as stream:
+        described = stream.read(file.stat().st_size - array.nbytes)[_NPY_START:]
+    if not re.fullmatch(re.escape(about).encode() + rb" *\n", described):
+        raise FormatError("was altered: its description", where=file, remedy=again)
     starts = range(0, len(array), header.block)
     with ThreadPoolExecutor(usable_cpus()) as pool:
         hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)

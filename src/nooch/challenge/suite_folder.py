@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
 from nooch.challenge.packed_suites import unpack_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
-from nooch.data import ALL, SPLITS, encode_header, load_header
+from nooch.data import ALL, SPLITS, load_header, sealed_header
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
@@ -69,7 +69,7 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
         _write_table(suite, partial / TABLE)
         files = {TABLE: sha256_of(partial / TABLE)}
         file = _SuiteFile("nooch-suite", FORMAT_VERSION, __version__, suite.header, files)
-        (partial / SUITE_MARKER).write_bytes(encode_header(file))
+        (partial / SUITE_MARKER).write_bytes(sealed_header(file))
     return Path(folder)
 
 

@@ -21,6 +21,7 @@ scenes: scenes --images 1000 | --print-config
 waterbirds make: birds --cub CUB --places P | birds --cub CUB --places P --confounder 0.5
 waterbirds score: suite model.parquet | suite model.parquet --split valid
 info: data | data --format json
+fsck: data | runs --format json
 add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
 embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
 find: data --out suite | data --criterion ce --criterion gist --match ce --out suite

@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (
         import_data.app, import_data.annotate_command, download.app, scenes.scenes_command,
         waterbirds.app, add_attributes.add_attributes_command, find.embed_command,
-        info.info_command,
+        info.info_command, info.fsck_command,
     ),
     "Find": (
         find.find_command, info.show_command, info.explain_command,

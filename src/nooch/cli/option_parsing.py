@@ -16,15 +16,16 @@ from nooch.errors import NoochError, ParameterError
 from nooch.files import Place, place
 
 __all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BalanceOption", "BaselineOption", "BatchOption",
-    "BootstrapOption", "CodecOption", "CriterionOption", "DatasetArgument", "DatasetOption",
-    "DeviceOption", "DpiOption", "EncoderOption", "EngineOption", "Format", "FormatOption",
-    "ImagesOption", "MethodsOption", "OverwriteOption", "PerSetOption", "Precision",
-    "PrecisionOption", "PredictionsArgument", "ProcessesOption", "QuestionSeedOption",
-    "ResamplesSeedOption", "RuleOption", "SettingsOption", "SplitsOption", "StrictOption",
-    "SuiteArgument", "TaskSelectionOption", "TasksOption", "TauOption", "TemplateOption",
-    "ThresholdOption", "command_group", "complete_tasks", "dataset_place", "parse_cues",
-    "parse_grid", "parse_grids", "parse_pairs", "question_options", "split_names", "with_options",
+    "AllowUnannotatedOption", "AnnotationsOption", "BackboneOption", "BalanceOption",
+    "BaselineOption", "BatchOption", "BootstrapOption", "CodecOption", "CriterionOption",
+    "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption", "EncoderOption",
+    "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption", "OverwriteOption",
+    "PerSetOption", "Precision", "PrecisionOption", "PredictionsArgument", "ProcessesOption",
+    "QuestionSeedOption", "ResamplesSeedOption", "RuleOption", "SettingsOption", "SizeOption",
+    "SplitsOption", "StrictOption", "SuiteArgument", "TaskMapOption", "TaskSelectionOption",
+    "TasksOption", "TauOption", "TemplateOption", "ThresholdOption", "command_group",
+    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
+    "question_options", "split_names", "with_options",
 ]  # fmt: skip
 
 
@@ -152,6 +153,13 @@ ProcessesOption: Any = Option(
 )
 DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
 BatchOption: Any = Option(32, min=1, help="Images in a batch.")
+TaskMapOption: Any = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet.")
+SizeOption: Any = Option(
+    None, min=1, help="Height and width in pixels; by default the model's own."
+)
+BackboneOption: Any = Option(
+    None, help="The custom package.module:Name that a network of nooch bench was trained on."
+)
 CodecOption: Any = Option(
     "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
 )

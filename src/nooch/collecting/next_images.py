@@ -156,12 +156,13 @@ def _hard_marks(
     """
     found = find(data, fitted, tasks=tasks, splits=splits)
     every = data.images.select("image_id", row=pl.int_range(pl.len()))
-    places: list[list[Any]] = [[], []]
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for key in found.keys:
         for number, side in enumerate(_SIDES):
-            rows = every.filter(pl.col("image_id").is_in(found.set(*key).ids(side)))["row"]
-            places[0] += rows.to_list()
-            places[1] += [2 * tasks.index(key[1]) + number] * len(rows)
+            hard = every.filter(pl.col("image_id").is_in(found.set(*key).ids(side)))
+            rows.append(hard["row"].to_numpy())
+            columns.append(np.full(len(hard), 2 * tasks.index(key[1]) + number))
+    places = np.concatenate(rows), np.concatenate(columns)
     return csr_array((np.ones(len(places[0])), places), shape=(len(data), 2 * len(tasks)))
 
 

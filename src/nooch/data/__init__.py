@@ -6,10 +6,12 @@ from nooch.data.data_files import (
     csv_bytes,
     encode_header,
     id_column,
+    is_intact,
     load_header,
     parquet_bytes,
     read_arrays,
     read_table,
+    sealed_header,
 )
 from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
 from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
@@ -30,6 +32,7 @@ __all__ = [
     "ALL", "ANNOTATED", "COLUMN_OF_KIND", "CORE_COLUMNS", "KINDS", "SPLITS", "Dataset", "Gaps",
     "ImageId", "PartRecord", "apply_split", "as_dataset", "check_file_names", "class_name",
     "csv_bytes", "divide", "embedding_precision", "encode_header", "id_column", "identifiers",
-    "load_dataset", "load_header", "named_splits", "open_dataset", "parquet_bytes", "position_of",
-    "read_arrays", "read_table", "save_dataset", "seal_dataset", "write_part",
+    "is_intact", "load_dataset", "load_header", "named_splits", "open_dataset", "parquet_bytes",
+    "position_of", "read_arrays", "read_table", "save_dataset", "seal_dataset", "sealed_header",
+    "write_part",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -24,8 +25,8 @@ from nooch.limits import BROKEN_JSON
 
 __all__ = [
     "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes", "encode_header",
-    "id_column", "load_header", "parquet_bytes", "read_arrays", "read_table", "table_files",
-    "table_of",
+    "id_column", "is_intact", "load_header", "parquet_bytes", "read_arrays", "read_table",
+    "sealed_header", "table_files", "table_of",
 ]  # fmt: skip
 
 
@@ -209,7 +210,8 @@ def load_header(
         again: remedy where the file is broken.
 
     Raises:
-        FormatError: the file is missing, broken, of another format or of a newer version.
+        FormatError: the file is missing, broken, of another format or of a newer version, or its
+            checksum is not that of its content.
         InputError: an address that cannot be fetched.
         ParameterError: an address that was taken for a path.
     """
@@ -233,6 +235,12 @@ def load_header(
                 allowed=f"nooch-{name} up to version {version}",
                 remedy="install a newer nooch",
             )
+        if _SEAL.search(content[-_TAIL:]) and not is_intact(content):
+            raise FormatError(
+                "was altered: its checksum is not that of its content",
+                where=path,
+                remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
+            )
         return msgspec.json.decode(content, type=kind)
     except BROKEN_JSON as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
@@ -241,3 +249,25 @@ def load_header(
 def encode_header(header: Any) -> bytes:
     """A header as JSON that people can read."""
     return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+
+
+_SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
+_ALTERED_SEAL = re.compile(rb'"checksum"|"[0-9a-f]{64}"\s*}\s*\Z')
+_TAIL = 100
+"""Bytes at the end of a header that a checksum is in."""
+
+
+def sealed_header(header: Any) -> bytes:
+    """A header of ``encode_header``, with the SHA-256 of that as its last field, ``checksum``."""
+    content = encode_header(header)
+    line = f',\n "checksum": "{sha256(content).hexdigest()}"'
+    return content.removesuffix(b"\n}\n") + line.encode() + b"\n}\n"
+
+
+def is_intact(content: bytes) -> bool | None:
+    """Whether a header is what its checksum says; None without one, as in earlier versions."""
+    seal = _SEAL.search(content[-_TAIL:])
+    if seal is None:
+        return False if _ALTERED_SEAL.search(content[-_TAIL:]) else None
+    rest = content[: -len(seal[0])] + b"\n}\n"
+    return sha256(rest).hexdigest() == seal[1].decode()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from nooch.data.array_files import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
-from nooch.data.data_files import encode_header
+from nooch.data.data_files import sealed_header
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.part_files import (
@@ -35,7 +35,7 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-from nooch.disk import make_folder
+from nooch.disk import locked, make_folder
 from nooch.errors import InputError, ParameterError
 from nooch.files import DATASET_MARKER, atomic_folder, replace_file, replacing
 from nooch.version import __version__
@@ -213,7 +213,7 @@ def seal_dataset(
         files={name: files[name] for name in sorted(files, key=Path)},
         kinds=records[0].kinds,
     )
-    replace_file(folder / DATASET_MARKER, encode_header(header))
+    replace_file(folder / DATASET_MARKER, sealed_header(header))
     return header
 
 
@@ -275,14 +275,28 @@ def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRec
 
 
 def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
-    """List an embedding whose files are in the folder; one of that name is replaced."""
+    """List an embedding whose files are in the folder; one of that name is replaced.
+
+    Raises OutputError where another process is listing one.
+    """
+    with locked(folder / f".{DATASET_MARKER}.lock", "changing this dataset", folder) as lock:
+        # of a process that was killed
+        for left in folder.glob(f".{DATASET_MARKER}.partial-*"):
+            left.unlink(missing_ok=True)
+        before = _list_files(folder, name, files)
+        lock.unlink(missing_ok=True)
+    for file in before - set(files):
+        (folder / file).unlink(missing_ok=True)
+
+
+def _list_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> set[str]:
+    """Rewrite ``dataset.json`` with the files of an embedding; those that it had before."""
     kind, opened = f"embeddings/{name}", open_parts(folder)
     before = {part[kind] for part in opened.parts if kind in part}
     others = {file: entry for file, entry in opened.header.files.items() if file not in before}
     header = msgspec.structs.replace(opened.header, files=dict(sorted({**others, **files}.items())))
-    replace_file(folder / DATASET_MARKER, encode_header(header))
-    for file in before - set(files):
-        (folder / file).unlink(missing_ok=True)
+    replace_file(folder / DATASET_MARKER, sealed_header(header))
+    return before
 
 
 def rows_of_parts(folder: Path) -> dict[str, int]:

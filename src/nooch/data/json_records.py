@@ -75,6 +75,8 @@ def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
             continue
         try:
             record, at = decoder.raw_decode(text, at)
+            # halves of characters are none
+            json.dumps(record, ensure_ascii=False).encode()
         # also a number of thousands of digits
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, at) + 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nooch.encoders.attention import FAMILIES, use_short_attention
-from nooch.errors import InputError, MissingExtraError
+from nooch.errors import MissingExtraError, as_input_error
 
 __all__ = ["is_fast", "load", "require_package"]
 
@@ -57,16 +57,11 @@ def _quietly(folder: Path, device: str) -> Any:
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+    allowed = "a folder saved by sentence-transformers, with weights as .safetensors"
     try:
-        safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
-        return SentenceTransformer(str(folder), device=device, **safe)
-    except Exception as error:  # errors of several packages; all mean that the folder does not fit
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"cannot be loaded: {type(error).__name__}: {reason}",
-            where=folder,
-            allowed="a folder saved by sentence-transformers, with weights as .safetensors",
-        ) from error
+        with as_input_error("cannot be loaded", where=folder, allowed=allowed):
+            return SentenceTransformer(str(folder), device=device, **safe)
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]

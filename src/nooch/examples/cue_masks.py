@@ -69,7 +69,7 @@ def cue_masks(
         raise InputError(
             "image ids are text, and COCO's are integers",
             where="annotations",
-            remedy="leave `annotations` out",
+            remedy="give a folder of label maps, or leave `annotations` out",
         )
     content = read_annotations(
         [Path(path) for path in annotations],

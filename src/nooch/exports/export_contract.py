@@ -12,7 +12,7 @@ import polars as pl
 from blake3 import blake3
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.data import Dataset, encode_header
+from nooch.data import Dataset, sealed_header
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.exports.licenses import LICENCES, License, all_licenses, licenses_text
 from nooch.files import atomic_folder, sha256_of
@@ -192,6 +192,6 @@ def write_folder(
                 for name, file in files.items()
             },
         }
-        (partial / MARKER).write_bytes(encode_header(record))
+        (partial / MARKER).write_bytes(sealed_header(record))
     names, notes = [*files, MARKER], [*notes, *content.notes]
     return Exported(to, str(out), len(content.keys), names, content.licences, notes)

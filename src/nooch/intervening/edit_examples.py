@@ -12,16 +12,20 @@ from PIL import Image
 from nooch.challenge import CELLS, Suite
 from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.intervening.task_edits import TaskEdits
+from nooch.models.image_decoding import choose_codec, decode_images
 from nooch.report.figure_style import encoded
 
 __all__ = ["draw_examples"]
 
+_MOST = 6
+"""Examples of a subset."""
+
 
 def draw_examples(
-    file: Path, suite: Suite, rows: pl.DataFrame, planned: Sequence[TaskEdits], n: int
+    file: Path, suite: Suite, rows: pl.DataFrame, planned: Sequence[TaskEdits]
 ) -> None:
-    """Draw the n edits of each subset that change the probability most; rows as in
-    ``edited.parquet``. A subset is that of the first criterion that has the task.
+    """Draw the edits of each subset (of the task's first criterion) that change the probability
+    most; rows are as in ``edited.parquet``.
     """
     plans = {one.task: one for one in planned}
     cells = pl.concat(suite.set(*key).cell_frame for key in suite.keys)
@@ -30,10 +34,11 @@ def draw_examples(
     rows = rows.join(cells, on=["image_id", "task"]).sort(change, descending=True)
     panels: list[SheetPanel] = []
     with TemporaryDirectory() as folder:
-        for row in pl.concat(rows.filter(cell=cell).head(n) for cell in CELLS).to_dicts():
+        for row in pl.concat(rows.filter(cell=cell).head(_MOST) for cell in CELLS).to_dicts():
             one, tiles = plans[row["task"]], []
             at = one.images["image_id"].to_list().index(row["image_id"])
-            pixels = [*one.unedited(range(at, at + 1))[0], *one.read(range(2 * at, 2 * at + 2))[0]]
+            unedited, _ = decode_images([one.images["path"][at]], one.size, choose_codec())
+            pixels = [*unedited, *one.read(range(2 * at, 2 * at + 2))[0]]
             for name, version in zip(("before", "edit", "control"), pixels, strict=True):
                 if row[name] is not None:
                     path = Path(folder) / f"{len(panels)}-{name}.png"

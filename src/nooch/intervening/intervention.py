@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite, as_suite
-from nooch.data import Dataset, ImageId
+from nooch.data import Dataset
 from nooch.data.data_files import parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
@@ -45,7 +45,8 @@ __all__ = ["CHANGES", "InterveneOptions", "Intervention", "intervene"]
 CHANGES = "changes.parquet"
 """The file that marks a folder of an intervention."""
 
-_METRICS = ("error", "yes_rate", "nll")
+_METRICS = ("yes_rate", "error", "nll")
+_PAIR, _EDITED = ("image_id", "task"), ("edit", "control")
 _PATCH = "a control patch of the same size"
 _WORDS = {
     "hide-object": ("when the object is hidden", _PATCH),
@@ -67,7 +68,6 @@ class InterveneOptions:
         images: folder of images; by default the one that the dataset records.
         threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
         batch: images in a batch.
-        examples: edits of each subset in the picture of examples.
         bootstrap: resamples of the intervals.
         seed: of the places of control patches, the backgrounds and the resamples.
     """
@@ -78,7 +78,6 @@ class InterveneOptions:
     images: str | Path | None = None
     threshold: AnswerThreshold = 0.5
     batch: int = 32
-    examples: int = 6
     bootstrap: int = 1000
     seed: int = 0
 
@@ -158,7 +157,8 @@ def intervene(
     (split,) = suite.splits_to_score(asked.split)
     splits = {split, "valid"} if asked.threshold == "valid" else {split}
     ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
-    planned = _planned(suite, model, split, found, dict(zip(ids, paths, strict=True)), asked)
+    files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
+    planned = _planned(model, suite, found, split, files, asked)
     step = partial(progress, "predicting")
     before = predict(model, ids, paths, batch=asked.batch, progress=step)
     versions, edited = _versions(model, planned, before, asked, progress)
@@ -179,42 +179,40 @@ def intervene(
     rows = _rows(versions, edited, limits[before.run])
     sentences = list(_sentences(suite, split, rows, asked))
     skipped = sum(len(one.images) for one in planned) - int(edited[0].sum())
-    notes.append(f"{counted(skipped, 'image')} left out: no mask, or one that fills the image")
+    if skipped:
+        notes.append(f"{counted(skipped, 'image')} left out: no mask, or one that fills the image")
+    if idle := [one.task for one in planned if not one.has_control]:
+        notes.append(f"no image is edited of {some_of(idle)}")
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         for name, run in versions.items():
             save_predictions(run, folder / f"{name}.parquet")
         (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
-        draw_examples(folder / "examples.png", suite, rows, planned, asked.examples)
+        draw_examples(folder / "examples.png", suite, rows, planned)
         (folder / CHANGES).write_bytes(parquet_bytes(table))
     return Intervention(table, compared[0], sentences, notes)
 
 
 def _planned(
-    suite: Suite,
     model: TaskModel,
-    split: str,
+    suite: Suite,
     data: Dataset,
-    paths: Mapping[ImageId, Path],
+    split: str,
+    files: pl.DataFrame,
     asked: InterveneOptions,
 ) -> list[TaskEdits]:
-    """The edits of each task."""
+    """The edits of each task; ``files`` are ``image_id`` and ``path``."""
     part = data.select(split)
-    ids = part.images["image_id"]
-    rows = [(i, row, str(paths[i])) for row, i in enumerate(ids) if i in paths]
-    files = pl.DataFrame(
-        rows, {"image_id": ids.dtype, "row": pl.Int64, "path": pl.String}, orient="row"
-    )
-    images = {split: SplitImages(split, ids, part)}
-    wanted = [Wanted(split, row, Path(path)) for _, row, path in rows]
+    ids = part.images.select("image_id")
+    files = files.join(ids.with_row_index("row"), on="image_id", maintain_order="left")
+    wanted = [Wanted(split, row, Path(path)) for path, row in files.select("path", "row").rows()]
+    images = {split: SplitImages(split, ids["image_id"], part)}
     masks = cue_masks(suite, data, images, asked.annotations, wanted, model.tasks)
-    how = {
-        "edit": asked.edit,
-        "masks": partial(masks, split),
-        "size": model.size,
-        "seed": asked.seed,
-    }
-    return [TaskEdits.of(suite, (task, split), part, files, **how) for task in model.tasks]
+    how = {"masks": partial(masks, split), "size": model.size, "seed": asked.seed}
+    return [
+        TaskEdits.of(suite, (task, split), part, files, edit=asked.edit, **how)
+        for task in model.tasks
+    ]
 
 
 def _versions(
@@ -228,43 +226,47 @@ def _versions(
     edited images, and of those with a control: bool (2, n_tasks, n).
     """
     values, edited = np.stack([before.values] * 2), np.zeros((2, *before.values.shape), bool)
-    # an image's edit and control are in the same batch
-    batch, done, total = asked.batch + asked.batch % 2, 0, 2 * sum(len(p.images) for p in planned)
+    done, total = 0, 2 * sum(len(one.images) for one in planned)
+
+    def step(first: int, read: int, _: int) -> None:
+        progress("predicting edits", first + read, total)
+
     for one in planned:
         ids, row = one.images["image_id"], before.tasks.index(one.task)
-        step = partial(_step, progress, done, total)
-        pairs = ids.gather(np.arange(len(ids)).repeat(2))
-        logits = read_logits(model, pairs, one.read, batch=batch, readers=None, progress=step)
-        done += len(pairs)
+        logits = read_logits(
+            model,
+            ids.gather(np.arange(len(ids)).repeat(2)),
+            one.read,
+            # an image's edit and control are in the same batch
+            batch=asked.batch + asked.batch % 2,
+            readers=None,
+            progress=partial(step, done),
+        )
+        done += len(logits)
         at = positions(ids, before.image_ids)
         values[:, row, at] = logits[:, row].reshape(-1, 2).T
         for number, has_control in one.has_control.items():
             edited[:, row, at[number]] = True, has_control
-    values = np.where(edited, values, before.values)
-    runs = {"edit": f"{before.run}, {asked.edit}", "control": f"{before.run}, control"}
-    after = zip(runs.items(), values, strict=True)
-    return {"before": before} | {n: replace(before, values=v, run=r) for (n, r), v in after}, edited
-
-
-def _step(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    progress("predicting edits", before + done, total)
+    edit, control = np.where(edited, values, before.values)
+    versions = {
+        "before": before,
+        "edit": replace(before, values=edit, run=f"{before.run}, {asked.edit}"),
+        "control": replace(before, values=control, run=f"{before.run}, control"),
+    }
+    return versions, edited
 
 
 def _rows(
     versions: Mapping[str, Predictions], edited: NDArray[np.bool_], limits: Mapping[str, float]
 ) -> pl.DataFrame:
     """``image_id, task`` of edited images, and by version probability and answer (``yes_``)."""
-    before = versions["before"]
-    task, image = np.nonzero(edited[0])
-    tasks = pl.Series("task", before.tasks)[task]
-    rows = pl.DataFrame([before.image_ids[image].alias("image_id"), tasks])
-    limit = tasks.replace_strict(limits, return_dtype=pl.Float64)
-    for name, run in versions.items():
-        values = pl.Series(probabilities(run.values[task, image], run.scale))
-        if name == "control":
-            values = pl.select(pl.when(pl.Series(edited[1][task, image])).then(values)).to_series()
-        rows = rows.with_columns(values.alias(name), (values > limit).alias(f"yes_{name}"))
-    return rows
+    before, (task, image) = versions["before"], np.nonzero(edited[0])
+    shown = {n: probabilities(run.values[task, image], "logit") for n, run in versions.items()}
+    shown["control"][~edited[1, task, image]] = np.nan
+    about = {"image_id": before.image_ids[image], "task": pl.Series(before.tasks)[task]}
+    rows = pl.DataFrame({**about, **shown}).with_columns(pl.col("control").fill_nan(None))
+    limit = pl.col("task").replace_strict(limits, return_dtype=pl.Float64)
+    return rows.with_columns((pl.col(*versions) > limit).name.prefix("yes_"))
 
 
 def _sentences(
@@ -272,34 +274,37 @@ def _sentences(
 ) -> Iterator[str]:
     """How many errors on hard images go with the edit, and how many easy positives stay right."""
     when, control = _WORDS[asked.edit]
-    was_right = pl.col("yes_before") == pl.col("cell").str.ends_with("positive")
-    shown = [("easy_positive", was_right, "right", "still answered yes")]
-    if asked.edit != "hide-object":
-        shown += [
-            (f"hard_{side}", ~was_right, "wrong", "right") for side in ("negative", "positive")
-        ]
+    right = pl.col("yes_before") == pl.col("cell").str.ends_with("positive")
+    shown = [("hard_negative", ~right, "wrong"), ("hard_positive", ~right, "wrong")]
+    if asked.edit == "hide-object":
+        # without the object, yes is not right
+        shown = []
     for criterion in suite.criteria:
         keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
-        cells = [suite.set(*key).cell_frame for key in keys] or [rows.clear()]
-        for cell, inside, was, now in reversed(shown):
-            own = rows.join(pl.concat(cells), on=["image_id", "task"]).filter(inside, cell=cell)
-            found = {}
-            for name in ("edit", "control"):
-                yes = pl.col(f"yes_{name}") == cell.endswith("positive")
-                of = own.select("image_id", "task", "cell", yes=yes).drop_nulls()
-                if of.height:
-                    rates = context_rates(of, bootstrap=asked.bootstrap, seed=asked.seed)
-                    found[name] = rates.estimates["rate", cell]
-            if "edit" in found:
-                n, share = found["edit"].n, found["edit"].value or 0
-                yield (
-                    f"Of {n:,} {cell.replace('_', ' ')}s that the model got {was}, {n * share:,.0f}"
-                    f" are {now} {when} ({_percent(found['edit'])})"
-                ) + (
-                    f"; {control}: {_percent(found['control'])} of {found['control'].n:,}"
-                    if "control" in found
-                    else ""
-                )
+        if not keys:
+            continue
+        known = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
+        for cell, inside, was in [*shown, ("easy_positive", right, "right")]:
+            of = known.filter(inside, cell=cell)
+            share, of_control = (_share(of.drop_nulls(n), n, cell, asked) for n in _EDITED)
+            if share is None:
+                continue
+            now = "still answered yes" if was == "right" else "right"
+            by = f" by {criterion}" if len(suite.criteria) > 1 else ""
+            text = f"Of {share.n:,} {cell.replace('_', ' ')}s{by} that the model got {was}, "
+            text += f"{share.n * (share.value or 0):,.0f} are {now} {when} ({_percent(share)})"
+            if of_control is not None:
+                text += f"; {control}: {_percent(of_control)} of {of_control.n:,}"
+            yield text
+
+
+def _share(rows: pl.DataFrame, version: str, cell: str, asked: InterveneOptions) -> Estimate | None:
+    """The share of right answers of images of one cell, or None without images."""
+    if not rows.height:
+        return None
+    yes = rows.with_columns(yes=pl.col(f"yes_{version}") == cell.endswith("positive"))
+    rates = context_rates(yes, bootstrap=asked.bootstrap, seed=asked.seed)
+    return rates.estimates["rate", cell]
 
 
 def _percent(estimate: Estimate) -> str:

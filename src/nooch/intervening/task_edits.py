@@ -21,7 +21,6 @@ EDITS = ("hide-object", "hide-cue", "blur-cue", "swap-background")
 _OF_OBJECTS = ("hide-object", "swap-background")
 
 Masks = Callable[[int], Sequence[tuple[str, NDArray[np.bool_]]]]
-Decoded = tuple[NDArray[np.uint8], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +61,7 @@ class TaskEdits:
         cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
         own = files.filter(pl.col("image_id").is_in(suite.image_ids(keys).implode()))
         labels = [data.labels(name, unknown=False)[own["row"]] for name in (key[0], *cues)]
-        thing, context = labels[0], np.any([~labels[0] & False, *labels[1:]], axis=0)
+        thing, context = labels[0], np.any([np.zeros(len(own), bool), *labels[1:]], axis=0)
         inside = thing if how["edit"] in _OF_OBJECTS else context
         hard = [image for of in keys for image in suite.set(*of).ids("hard_negative")]
         sides = ~thing & ~context, ~thing & context & own["image_id"].is_in(hard).to_numpy()
@@ -76,29 +75,26 @@ class TaskEdits:
             **how,
         )
 
-    def read(self, items: range) -> Decoded:
+    def read(self, items: range) -> tuple[NDArray[np.uint8], list[str]]:
         """Items 2 i and 2 i + 1 are image i with its edit and with its control; what cannot be
         edited is unchanged. Returns as ``decode_images``.
         """
         numbers = range(items.start // 2, items.stop // 2)
-        pixels, broken = self.unedited(numbers)
+        paths = self.images["path"][list(numbers)].to_list()
+        pixels, broken = decode_images(paths, self.size, choose_codec())
         pixels = pixels.repeat(2, axis=0)
         for number, at in zip(numbers, range(0, len(pixels), 2), strict=True):
             broken += self._edit(number, pixels[at : at + 2])
         return pixels, broken
 
-    def unedited(self, numbers: range) -> Decoded:
-        """The images as they are. Returns as ``decode_images``."""
-        paths = self.images["path"][list(numbers)].to_list()
-        return decode_images(paths, self.size, choose_codec())
-
     def _edit(self, number: int, pair: NDArray[np.uint8]) -> list[str]:
         """Edit an image and its copy in place; return which files cannot be read."""
         row = self.images["row"][number]
         random, nothing = np.random.default_rng([self.seed, row]), np.zeros(self.size, bool)
-        masks = {name: mask_of_size(mask, self.size) for name, mask in self.masks(row)}
+        found = [(name, mask) for name, mask in self.masks(row) if name in {self.task, *self.cues}]
+        masks = {name: mask_of_size(mask, self.size) for name, mask in found}
         thing = masks.get(self.task, nothing)
-        context = np.any([masks.get(cue, nothing) for cue in self.cues or [""]], axis=0) & ~thing
+        context = np.any([nothing, *(masks.get(c, nothing) for c in self.cues)], axis=0) & ~thing
         if self.edit == "swap-background":
             if not thing.any():
                 return []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError
+from nooch.errors import as_input_error
 from nooch.models.devices import choose_device
 from nooch.models.model_sources import DEFAULT, ModelSource, custom_network, find_source, is_custom
 from nooch.models.preprocessing import Inputs, Preprocessing
@@ -192,20 +192,20 @@ def _probed(backbone: Backbone, source: str, *, asked: bool) -> Backbone:
     import torch
 
     black = backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8))
-    try:
-        kind = torch.device(backbone.device).type
-        with torch.inference_mode(), torch.autocast(kind, enabled=False):
-            output = backbone.module(black)
-            pooled = asked or getattr(output, "pooler_output", None) is not None
-            pooling = backbone.pooling if pooled else "mean"
-            pooling = "output" if isinstance(output, torch.Tensor) else pooling
-            _, n_features = _pooled(output, pooling).shape
-    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"gives no features of images of {backbone.size[0]} x {backbone.size[1]}: {reason}",
+    kind = torch.device(backbone.device).type
+    with (
+        torch.inference_mode(),
+        torch.autocast(kind, enabled=False),
+        as_input_error(
+            f"gives no features of images of {backbone.size[0]} x {backbone.size[1]}",
             where=source,
             allowed="models of images with a last_hidden_state, or that give features (m, d)",
             remedy="give the size that it was trained with (`size`), or another backbone",
-        ) from error
+        ),
+    ):
+        output = backbone.module(black)
+        pooled = asked or getattr(output, "pooler_output", None) is not None
+        pooling = backbone.pooling if pooled else "mean"
+        pooling = "output" if isinstance(output, torch.Tensor) else pooling
+        _, n_features = _pooled(output, pooling).shape
     return replace(backbone, n_features=n_features, pooling=pooling)

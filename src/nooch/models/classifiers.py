@@ -75,10 +75,8 @@ def load_classifier(asked: Asked) -> TaskModel:
     inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
-    module, answer = (
-        complete(AutoModelForImageClassification, resolved, asked.device),
-        ANSWERS[kind],
-    )
+    module = complete(AutoModelForImageClassification, resolved, asked.device)
+    answer = ANSWERS[kind]
 
     def outputs(batch: Tensor) -> Tensor:
         import torch

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from nooch.errors import InputError, NoochError
+from nooch.errors import InputError, as_input_error
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
@@ -84,19 +84,10 @@ def refuse_lacking(resolved: ModelSource, lacking: list[str]) -> None:
 @contextlib.contextmanager
 def quietly(resolved: ModelSource) -> Iterator[None]:
     """Without progress bars and reports; errors of transformers as one that names the model."""
-    try:
-        with silently():
-            yield
-    except NoochError:
-        raise
-    # loading fails with errors of several packages; all mean a model that does not fit
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"cannot be loaded: {type(error).__name__}: {reason}",
-            where=resolved.folder or resolved.name,
-            allowed="an image model that transformers itself has (no code from the folder is run)",
-        ) from error
+    where = resolved.folder or resolved.name
+    allowed = "an image model that transformers itself has (no code from the folder is run)"
+    with as_input_error("cannot be loaded", where=where, allowed=allowed), silently():
+        yield
 
 
 @contextlib.contextmanager

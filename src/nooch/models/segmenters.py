@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, MissingExtraError, ParameterError
+from nooch.errors import InputError, MissingExtraError, ParameterError, as_input_error
 from nooch.files import sha256_of
 from nooch.models.annotators import Annotator, ModelChoice, PredictedClasses, merged_classes
 from nooch.models.classifiers import labels_of
@@ -109,18 +109,10 @@ def _segmenter(
         return PredictedClasses(*map(np.concatenate, zip(*parts, strict=True)))
 
     height, width = size = inputs.preprocessing.size
-    try:
+    problem = f"gives no segmentation of an image of {height} x {width}"
+    remedy = "give the size that it was trained with (`size`), or another model"
+    with as_input_error(problem, where=name, remedy=remedy):
         predict(np.zeros((1, height, width, 3), np.uint8))
-    except InputError:
-        raise
-    # torch and onnxruntime raise errors of many kinds; all mean a network that does not fit
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"gives no segmentation of an image of {height} x {width}: {reason}",
-            where=name,
-            remedy="give the size that it was trained with (`size`), or another model",
-        ) from error
     return Annotator(name, classes, predict, size, {"sha256": source.identity, **facts})
 
 
@@ -221,10 +213,5 @@ def _session(model: Path, device: str) -> Any:
         remedy = "install onnxruntime-gpu instead of onnxruntime, or use `device` cpu"
         raise ParameterError(problem, where="`device`", remedy=remedy)
     where = {} if kind == "cpu" else {"device_id": int(number or 0)}
-    try:
+    with as_input_error("cannot be loaded", where=model, allowed="a network as ONNX"):
         return onnxruntime.InferenceSession(str(model), options, providers=[(provider, where)])
-    # errors of several kinds, of onnxruntime's own
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        problem = f"cannot be loaded: {reason}"
-        raise InputError(problem, where=model, allowed="a network as ONNX") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError
+from nooch.errors import InputError, as_input_error
 from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.preprocessing import Inputs
 from nooch.models.task_maps import TaskWords
@@ -95,17 +95,16 @@ def tried(model: TaskModel) -> TaskModel:
     import torch
 
     black = np.zeros((1, *model.size, 3), np.uint8)
-    try:
-        with torch.inference_mode():
-            shape = tuple(model.logits(black).shape)
-    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"gives no answers for images of {model.size[0]} x {model.size[1]}: {reason}",
+    with (
+        torch.inference_mode(),
+        as_input_error(
+            f"gives no answers for images of {model.size[0]} x {model.size[1]}",
             where=model.name,
             allowed="models of images of this size",
             remedy="give the size that it was trained with (`size`), or another model",
-        ) from error
+        ),
+    ):
+        shape = tuple(model.logits(black).shape)
     if shape != (1, len(model.tasks)):
         allowed = f"(1, {len(model.tasks)})"
         raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -54,6 +54,8 @@ class ProbeSettings:
         object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
 
 
+Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 Settings = ProbeSettings | TuneSettings
 """How heads on frozen features, or whole networks, are trained."""
 
@@ -72,8 +74,8 @@ class Job:
     task: str
     method: str
     parameters: tuple[tuple[str, float], ...]
-    seed: int
-    order: int
+    seed: Seed
+    order: Seed
 
     @property
     def kind(self) -> Method:

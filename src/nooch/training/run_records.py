@@ -1,8 +1,8 @@
 """Records of runs: a folder for each job, written whole, and checkpoints of what still trains.
 
 ``RUNS/jobs/ID`` has ``config.json``, ``metrics.jsonl`` (a line for each epoch),
-``predictions.parquet`` (valid and test) and ``done``. Times are in ``RUNS/timings.jsonl``, apart
-from what is the same in every run.
+``predictions.parquet`` (valid and test) and ``done``, which has their hashes. Times are in
+``RUNS/timings.jsonl``, apart from what is the same in every run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import polars as pl
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from nooch.data import encode_header, load_header, read_arrays, read_table
+from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
+from nooch.data.part_files import FileRecord, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
-from nooch.files import atomic_folder, local_path, replace_file
+from nooch.files import atomic_folder, local_path, replace_file, writing
 from nooch.limits import BROKEN_JSON
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
@@ -58,6 +59,10 @@ class RunsHeader(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     jobs: dict[str, Job]
     passes: list[list[str]]
+
+
+class _DoneFile(msgspec.Struct, frozen=True):
+    files: dict[str, FileRecord]
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -147,20 +152,28 @@ class RunsFolder:
                     remedy="choose another folder, or resume with the configuration that it was"
                     " started with",
                 )
-            return runs
+        else:
+            runs = cls._new(path, header)
+        with writing(path):
+            make_folder(path / "jobs")
+            make_folder(path / "passes")
+        return runs
+
+    @classmethod
+    def _new(cls, path: Path, header: RunsHeader) -> RunsFolder:
         try:
-            if path.exists() and any(path.iterdir()):
+            unfinished = f".{RUNS_MARKER}.partial-"
+            if path.exists() and any(not p.name.startswith(unfinished) for p in path.iterdir()):
                 raise OutputError(
                     f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder"
                 )
-            make_folder(path / "jobs")
-            make_folder(path / "passes")
+            make_folder(path)
         except OSError as error:
             if isinstance(error, OutputError):
                 raise
             raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
         # decided once: a head's last bits depend on the other heads of its pass
-        replace_file(path / RUNS_MARKER, encode_header(header))
+        replace_file(path / RUNS_MARKER, sealed_header(header))
         return cls(path, header)
 
     def is_done(self, job: str) -> bool:
@@ -187,7 +200,12 @@ class RunsFolder:
             if predictions is not None:
                 predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
             weights(partial / "weights")
-            (partial / "done").write_bytes(b"")
+            files = {
+                file.relative_to(partial).as_posix(): file_record(file)
+                for file in sorted(partial.rglob("*"))
+                if file.is_file()
+            }
+            (partial / "done").write_bytes(sealed_header({"files": files}))
 
     def read_job(self, job: str) -> JobRecord:
         """A job's record. Raises FormatError where it cannot be read."""
@@ -196,6 +214,21 @@ class RunsFolder:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, *BROKEN_JSON) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
+
+    def files_of(self, job: str) -> dict[str, FileRecord]:
+        """Files of a job that is done, with their hashes; none of a job of an earlier version.
+
+        Raises FormatError where they cannot be read, or were altered.
+        """
+        file = self.path / "jobs" / job / "done"
+        if not file.is_file():
+            raise FormatError("is missing", where=file, remedy=_AGAIN)
+        content = file.read_bytes()
+        if not content:
+            return {}
+        if not is_intact(content):
+            raise FormatError("was altered", where=file, remedy=_AGAIN)
+        return msgspec.json.decode(content, type=_DoneFile).files
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
@@ -261,8 +294,9 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        for lock in (self.path / "passes").glob("*.lock"):
-            lock.unlink(missing_ok=True)
+        left = self.path.glob(f".{RUNS_MARKER}.partial-*")
+        for file in (*(self.path / "passes").glob("*.lock"), *left):
+            file.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own

@@ -1,4 +1,4 @@
-"""``nooch info``, ``show``, ``explain`` and ``verify``."""
+"""``nooch info``, ``fsck``, ``show``, ``explain`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_table, say
+from nooch.cli.terminal_output import note, print_json, print_table, say, with_flags
+from nooch.english import counted
 from nooch.files import SUITE_MARKER, Place
 
-__all__ = ["explain_command", "info_command", "show_command", "verify_command"]
+__all__ = ["explain_command", "fsck_command", "info_command", "show_command", "verify_command"]
 
 
 def info_command(
@@ -73,6 +74,29 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
         texts.append(f"{facts['unknown_pairs']} (image, class) pairs unknown, {verified}")
     everything = "every class counts as annotated in every image: nothing else is recorded"
     return "; ".join(texts) or everything
+
+
+def fsck_command(
+    folder: Path = Argument(
+        ..., metavar="FOLDER", help="A dataset, suite, runs, features, pixels or export."
+    ),
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Check a folder whole: hashes, tables, counts. Exit code 1 if a file is damaged."""
+    from nooch.integrity import fsck
+
+    found = fsck(folder)
+    for text in found.notes:
+        note(text)
+    if format is shared.Format.json:
+        print_json({**asdict(found), "is_whole": found.is_whole})
+    else:
+        for damage in found.damaged:
+            say(f"{damage.file}: {damage.problem}\n  remedy: {with_flags(damage.remedy)}")
+        outcome = "whole" if found.is_whole else f"damaged: {counted(len(found.damaged), 'file')}"
+        say(f"{folder}: {found.kind}, {counted(found.files, 'file')} checked, {outcome}")
+    if not found.is_whole:
+        raise Exit(1)
 
 
 def show_command(

@@ -22,12 +22,10 @@ def predict_command(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
-    backbone: str = Option(
-        None, help="The custom package.module:Name that a network of nooch bench was trained on."
-    ),
+    backbone: str = shared.BackboneOption,
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
-    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    task_map: str = shared.TaskMapOption,
     skip_unmapped: bool = Option(
         False,
         "--skip-unmapped",
@@ -36,7 +34,7 @@ def predict_command(
     dataset: Place = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,
-    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    size: int = shared.SizeOption,
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     run: str = Option(None, help="Name of the run; by default the model's."),

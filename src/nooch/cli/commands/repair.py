@@ -19,7 +19,7 @@ from nooch.cli.terminal_output import (
     say,
 )
 from nooch.english import counted
-from nooch.errors import check_one_of
+from nooch.errors import check_one_of, some_of
 from nooch.files import Place, check_output, check_output_file, replace_file
 
 if TYPE_CHECKING:
@@ -32,16 +32,17 @@ def intervene_command(
     suite: Path = shared.SuiteArgument,
     model: str = Option(..., help="Hub id or folder, as for nooch predict."),
     edit: str = Option("hide-cue", help="hide-cue, blur-cue, hide-object or swap-background."),
+    backbone: str = shared.BackboneOption,
     annotations: list[Path] = Option(
         ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
     ),
     out: Path = Option(..., help="Folder to write; it must not exist."),
     images: Path = shared.ImagesOption,
-    task_map: str = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet."),
+    task_map: str = shared.TaskMapOption,
     dataset: Place = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     split: str = Option(None, help="Split whose images are edited; test by default."),
-    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    size: int = shared.SizeOption,
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     threshold: str = shared.ThresholdOption,
@@ -65,9 +66,10 @@ def intervene_command(
     found, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(found, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)
-    network = load_task_model(
-        model, names, words, size=size, device=device, skip_unmapped=tasks is None
-    )
+    how: dict[str, Any] = {"size": size, "device": device, "backbone": backbone}
+    network = load_task_model(model, names, words, skip_unmapped=tasks is None, **how)
+    if skipped := [task for task in names if task not in network.tasks]:
+        note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
     with progress() as update:
         made: dict[str, Any] = {"overwrite": overwrite, "progress": update}
         result = intervene(found, network, out, data=data, options=options, **made)
