@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -101,7 +102,7 @@ class Trial:
         with errors.open("wb") as file:
             process = subprocess.Popen(
                 self.words, cwd=self.work, stdout=subprocess.DEVNULL, stderr=file,
-                start_new_session=True, preexec_fn=prepare,  # noqa: PLW1509 - no threads hold locks
+                start_new_session=True, preexec_fn=prepare,
             )  # fmt: skip
             try:
                 if stop is not None:
@@ -187,7 +188,7 @@ def _fill_disk(trial: Trial) -> None:
     largest = max(map(len, trial.usual.files.values()))
     for _ in range(2):
         limit = trial.random.randrange(largest + 1)
-        code, said = trial.run(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        code, said = trial.run(partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)))
         trial.figures.disturbed += 1
         trial.check(code, said, 0, 2)
         if code == 0:
