@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BROKEN_JSON", "MOST_AREA"]
+__all__ = [
+    "BROKEN_JSON", "MOST_ALIASES", "MOST_AREA", "MOST_RATIO", "MOST_ROWS", "MOST_UNPACKED",
+]  # fmt: skip
 
 BROKEN_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for JSON that is damaged, of other types, or nested too deeply: beyond
@@ -15,3 +17,15 @@ MOST_AREA = 100.0
 """Times the image that annotations of one class may cover in it. Overlaps bring a sum over 1, and
 boxes of a crowd further; what is beyond this is given in another unit, or damaged.
 """
+
+MOST_ROWS = 500_000_000
+"""Rows of a Parquet file: a few bytes can stand for any number of equal rows."""
+
+MOST_RATIO = 200
+"""Highest compression ratio of a member of a zip that is larger than a MiB, or, of an ``.npz``,
+than ``MOST_UNPACKED``; annotations reach 20, bombs 1000.
+"""
+MOST_UNPACKED = 1 << 30
+
+MOST_ALIASES = 20
+"""Aliases in a YAML file: each can repeat a list of aliases, so that a few lines never end."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nooch.errors import InputError
+from nooch.limits import MOST_ALIASES
 
 __all__ = ["read_yaml", "read_yaml_list", "yaml_value"]
 
@@ -15,11 +16,15 @@ def yaml_value(text: str, where: object) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in events)
+        if aliases <= MOST_ALIASES:
+            return yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         # a number of thousands of digits, a date that there is not, or lists in lists in lists
         reason = str(error).partition("\n")[0][:200]
         raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
+    raise InputError(f"has {aliases} aliases", where=where, allowed=f"at most {MOST_ALIASES}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -1,13 +1,18 @@
 """Whatever comes in: one error and an exit code, never a traceback."""
 
 import errno
+import os
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import argv
 from oracles import dataset_of
+from waiting import until
 
 from nooch.data import save_dataset
 
@@ -106,6 +111,41 @@ def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cl
     assert "options: --criterion --tasks --out\n" in report
     assert "4711" not in report
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("then", ["raise", "raise ImportError", "raise ValueError", "pass"])
+def test_an_interrupt_is_130_whatever_a_module_makes_of_it(world, then):
+    lines = (
+        "import pathlib, time",
+        "try:",
+        "    pathlib.Path('ready').touch()",
+        "    time.sleep(300)",
+        "except KeyboardInterrupt:",
+        f"    {then}",
+    )
+    Path("custom.py").write_text("\n".join(lines))
+    process = subprocess.Popen(
+        argv("find ds --criterion custom:Broken --tasks car --out out"),
+        env={**os.environ, "PYTHONPATH": str(world)},
+        stderr=subprocess.PIPE,
+    )
+    until(Path("ready").is_file, while_=lambda: process.poll() is None)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+    assert b"internal error" not in said
+    assert not Path("out").exists()
+
+
+def test_a_panic_is_an_internal_error_too(world, run_cli, monkeypatch):
+    def panics(*_, **__):
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    monkeypatch.setattr("nooch.data.load_dataset", panics)
+    ran = run_cli("info ds")
+    assert ran.code == 70
+    assert "internal error, PanicException: index out of bounds" in ran.err
 
 
 def test_a_report_that_cannot_be_written_is_said(monkeypatch, capsys):

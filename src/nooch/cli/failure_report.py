@@ -11,11 +11,11 @@ import traceback
 from nooch.cli.terminal_output import fail
 from nooch.version import __version__
 
-__all__ = ["INTERNAL_ERROR", "report_failure"]
+__all__ = ["INTERNAL_ERROR", "LONGEST", "report_failure"]
 
 INTERNAL_ERROR = 70
 """Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
-_LONGEST = 300
+LONGEST = 300
 
 
 def report_failure(error: BaseException) -> int:
@@ -41,7 +41,7 @@ def report_failure(error: BaseException) -> int:
         f"error: {', raised by '.join(kinds)}",
         *places,
     ]
-    message = " ".join(str(error).split())[:_LONGEST]
+    message = " ".join(str(error).split())[:LONGEST]
     fail(f"internal error, {type(error).__name__}: {message}\n  remedy: {_written(lines)}")
     return INTERNAL_ERROR
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nooch.data.array_files import UNREADABLE_ARRAY
 from nooch.errors import FormatError, InputError, some_of
 from nooch.files import RAW_CSV, Place, local_path, read_bytes
-from nooch.limits import BROKEN_JSON
+from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 
 __all__ = [
     "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes", "encode_header",
@@ -65,7 +65,7 @@ def table_files(path: Path) -> list[Path]:
 
 
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
-    ".parquet": lambda path, _: pl.read_parquet(path, glob=False),
+    ".parquet": lambda path, _: _read_parquet(path, path),
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
@@ -119,7 +119,15 @@ _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, Uni
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
     """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
-    return checked_read(where, lambda: pl.read_parquet(content))
+    return checked_read(where, lambda: _read_parquet(io.BytesIO(content), where))
+
+
+def _read_parquet(source: Path | io.BytesIO, where: object) -> pl.DataFrame:
+    lazy = pl.scan_parquet(source, glob=False)
+    rows = lazy.select(pl.len()).collect().item()
+    if rows > MOST_ROWS:
+        raise InputError(f"has {rows:,} rows", where=where, allowed=f"at most {MOST_ROWS:,}")
+    return lazy.collect()
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
@@ -134,6 +142,10 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
         # opened here: numpy leaves a file that is no archive open
         with Path(path).open("rb") as file:
             arrays = np.load(file, allow_pickle=False)
+            for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
+                size = member.file_size
+                if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
+                    raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
             members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
         # members of an archive that are no arrays come as bytes
         return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}

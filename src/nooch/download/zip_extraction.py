@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nooch.errors import InputError, OutputError
+from nooch.limits import MOST_RATIO
 from nooch.shared_types import StepProgress, no_progress
 from nooch.work_folder import check_space
 
 __all__ = ["Member", "damage", "is_unsafe", "listed", "unpack"]
 
 MOST_MEMBERS = 1_000_000
-MOST_RATIO = 200
-"""Highest compression ratio of a member of more than a MiB; annotations reach 20, bombs 1000."""
 
 _ENCRYPTED = 0x1 | 0x20 | 0x40
 _BLOCK = 1 << 20

@@ -19,7 +19,7 @@ from nooch.report import loss_sweep_figures, sweep_figures
 from nooch.report.figure_style import FORMATS, encoded
 from nooch.report.level_figures import draw_levels
 from nooch.report.loss_figures import draw_losses, loss_points
-from nooch.report.score_files import write_file
+from nooch.report.score_files import write_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -193,8 +193,7 @@ def save_figures(
         drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
         contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
         contents.append(csv_bytes(table))
-    for file, content in zip(files, contents, strict=True):
-        write_file(file, content)
+    write_files(dict(zip(files, contents, strict=True)))
     return files
 
 

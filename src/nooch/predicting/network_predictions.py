@@ -19,7 +19,7 @@ from nooch.models.image_decoding import choose_codec, decode_images, refuse_brok
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.readers.image_files import files_of
-from nooch.report.score_files import TABLE_FILES, write_file
+from nooch.report.score_files import TABLE_FILES, write_files
 from nooch.resources import usable_cpus
 from nooch.shared_types import StepProgress, no_progress
 
@@ -174,5 +174,5 @@ def save_predictions(
     wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
     long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)
     long = long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(scale).is_not_nan())
-    write_file(path, TABLE_FILES[path.suffix](long))
+    write_files({path: TABLE_FILES[path.suffix](long)})
     return path

@@ -15,7 +15,7 @@ from nooch.english import printable
 from nooch.errors import check_one_of
 from nooch.evaluation import AVERAGE
 from nooch.files import check_output_file
-from nooch.report.score_files import TABLE_FILES, differences_file, write_file
+from nooch.report.score_files import TABLE_FILES, differences_file, write_files
 from nooch.report.score_tables import average_label, latex, markdown, mean_sd
 from nooch.report.set_count_tables import SetsShown
 
@@ -249,6 +249,5 @@ def save_results(
             contents[file] = TABLE_FILES[file.suffix](sheet.cells)
             if differences is not None:
                 contents[differences_file(file)] = TABLE_FILES[file.suffix](differences)
-    for file, content in contents.items():
-        write_file(file, content)
+    write_files(contents)
     return list(contents)

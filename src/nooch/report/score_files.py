@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,19 @@ import msgspec
 import polars as pl
 
 from nooch.data import csv_bytes, parquet_bytes
-from nooch.errors import OutputError, check_one_of
+from nooch.errors import check_one_of
 from nooch.evaluation.scores import ComparedRuns
-from nooch.files import check_output_file, replace_file
+from nooch.files import check_output_file, replacing, writing
 from nooch.report.score_tables import latex, markdown, tables_of
 
-__all__ = ["SCORE_FILES", "TABLE_FILES", "as_json", "differences_file", "save_scores", "write_file"]
+__all__ = [
+    "SCORE_FILES",
+    "TABLE_FILES",
+    "as_json",
+    "differences_file",
+    "save_scores",
+    "write_files",
+]
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
     ".parquet": parquet_bytes,
@@ -73,8 +81,7 @@ def save_scores(
             contents[differences_file(path)] = write(scores.differences)
     for file in contents:
         check_output_file(file, overwrite=overwrite)
-    for file, content in contents.items():
-        write_file(file, content)
+    write_files(contents)
     return list(contents)
 
 
@@ -90,14 +97,14 @@ def differences_file(file: Path) -> Path:
     return file.with_name(f"{file.stem}-differences{file.suffix}")
 
 
-def write_file(file: Path, content: bytes) -> None:
-    """Write a file atomically, and the folders that lead to it.
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files atomically, all of them or none, and the folders that lead to them.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: one cannot be written.
     """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder: {error.strerror}", where=file.parent) from error
-    replace_file(file, content)
+    with contextlib.ExitStack() as stack:
+        for file, content in contents.items():
+            stack.enter_context(writing(file))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(replacing(file)).write_bytes(content)

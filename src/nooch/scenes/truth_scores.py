@@ -19,7 +19,7 @@ from nooch.data.data_files import csv_bytes, read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import check_output_file
 from nooch.metrics import auc
-from nooch.report import write_file
+from nooch.report import write_files
 
 __all__ = [
     "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",
@@ -274,6 +274,5 @@ def save_truth_scores(
 ) -> list[Path]:
     """Write scores in the format of the ending; return files. Raises as ``check_truth_output``."""
     files = check_truth_output(path, overwrite=overwrite)
-    for file, content in zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True):
-        write_file(file, content)
+    write_files(dict(zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True)))
     return files

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
-from nooch.data.part_files import FileRecord, file_record
+from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
@@ -60,10 +60,6 @@ class RunsHeader(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     jobs: dict[str, Job]
     passes: list[list[str]]
-
-
-class _DoneFile(msgspec.Struct, frozen=True):
-    files: dict[str, FileRecord]
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -208,7 +204,7 @@ class RunsFolder:
                 for file in sorted(partial.rglob("*"))
                 if file.is_file()
             }
-            (partial / "done").write_bytes(sealed_header({"files": files}))
+            (partial / "done").write_bytes(sealed_header(FileRecords(files)))
 
     def read_job(self, job: str) -> JobRecord:
         """A job's record. Raises FormatError where it cannot be read."""
@@ -231,7 +227,7 @@ class RunsFolder:
             return {}
         if not is_intact(content):
             raise FormatError("was altered", where=file, remedy=_AGAIN)
-        return msgspec.json.decode(content, type=_DoneFile).files
+        return msgspec.json.decode(content, type=FileRecords).files
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
@@ -297,9 +293,9 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        left = self.path.glob(f".{RUNS_MARKER}.partial-*")
-        for file in (*(self.path / "passes").glob("*.lock"), *left):
-            file.unlink(missing_ok=True)
+        for left in ("passes/*.lock", "passes/.*.partial-*", f".{RUNS_MARKER}.partial-*"):
+            for file in self.path.glob(left):
+                file.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own

@@ -142,7 +142,7 @@ def slices_command(
     """Search slices of images on which a model errs. Half of them find, half test."""
     from nooch.checking.slice_search import SliceOptions, find_slices
     from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.report import RESULT_ENDINGS, write_file
+    from nooch.report import RESULT_ENDINGS, write_files
 
     if out is not None:
         check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
@@ -160,7 +160,7 @@ def slices_command(
         options=SliceOptions(min_support, min_drop, against, most, seed, group),
     )
     if out is not None:
-        write_file(out, slices.as_bytes(out.suffix))
+        write_files({out: slices.as_bytes(out.suffix)})
     if format is shared.Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return

@@ -97,7 +97,7 @@ def class_losses_command(
     files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
     from nooch.challenge import load_suite
     from nooch.data import csv_bytes
-    from nooch.report import write_file
+    from nooch.report import write_files
     from nooch.report.loss_figures import losses_figure
     from nooch.results.task_selection import losses_by_class
 
@@ -105,8 +105,8 @@ def class_losses_command(
     (split,) = found.splits_to_score(split)
     losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
     if files:
-        write_file(files[0], csv_bytes(losses))
-        write_file(files[1], losses_figure(losses))
+        contents = csv_bytes(losses), losses_figure(losses)
+        write_files(dict(zip(files, contents, strict=True)))
     if format is shared.Format.json:
         print_json({"split": split, "losses": losses.to_dicts()})
         return

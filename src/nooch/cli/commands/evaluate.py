@@ -74,7 +74,7 @@ def evaluate_command(
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
-    from nooch.report import junit_xml, save_scores, write_file
+    from nooch.report import junit_xml, save_scores, write_files
 
     scored, data = load_suite(suite), None
     if by or dataset is not None:
@@ -110,7 +110,7 @@ def evaluate_command(
     if out is not None:
         save_scores(scores, out, metrics=wanted, overwrite=overwrite)
     if junit is not None:
-        write_file(junit, junit_xml(scores.verdicts))
+        write_files({junit: junit_xml(scores.verdicts)})
     _print(scores, wanted, format)
     if out is not None and format is ScoreFormat.text:
         hint(f"{out}: {counted(len(scores), 'value')}")

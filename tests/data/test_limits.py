@@ -1,0 +1,78 @@
+"""Limits of what is read: each fires, and the documentation has their numbers."""
+
+import io
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from refusals import fails
+
+from nooch import limits
+from nooch.cli.failure_report import LONGEST
+from nooch.data import read_arrays, read_table
+from nooch.download.zip_extraction import MOST_MEMBERS
+from nooch.evaluation.bootstrap import MOST_RESAMPLES
+from nooch.yaml_files import read_yaml
+
+DOCUMENTED = {
+    "pixels": Image.MAX_IMAGE_PIXELS,
+    "levels": sys.getrecursionlimit(),
+    "digits": sys.int_info.default_max_str_digits,
+    "aliases": limits.MOST_ALIASES,
+    "rows": limits.MOST_ROWS,
+    "members": MOST_MEMBERS,
+    "unpacked size of a zip's member of more than 1,048,576": limits.MOST_RATIO,
+    f"unpacked size of an array of more than {limits.MOST_UNPACKED:,}": limits.MOST_RATIO,
+    "area": limits.MOST_AREA,
+    "resamples": MOST_RESAMPLES,
+    "characters": LONGEST,
+}
+
+
+def test_the_table_of_limits_is_that_of_the_code():
+    page = Path(__file__).parents[2] / "docs" / "formats.md"
+    section = page.read_text(encoding="utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (.*?) \| (?:about )?([\d,]+).* \|$", section, re.MULTILINE))
+    assert len(rows) == len(DOCUMENTED)
+    for (row, shown), (name, number) in zip(rows.items(), DOCUMENTED.items(), strict=True):
+        assert row.startswith(name)
+        assert int(shown.replace(",", "")) == int(number)
+
+
+def test_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("nooch.data.data_files.MOST_ROWS", 9)
+    pl.DataFrame({"a": range(10)}).write_parquet(tmp_path / "t.parquet")
+    fails(lambda: read_table(tmp_path / "t.parquet"), "t.parquet: has 10 rows", "at most 9")
+
+
+@pytest.mark.parametrize(("size", "refused"), [(1 << 16, False), (1 << 22, True)])
+def test_arrays_that_unpack_to_much_more(tmp_path, monkeypatch, size, refused):
+    monkeypatch.setattr("nooch.data.data_files.MOST_UNPACKED", 1 << 20)
+    file = tmp_path / "bomb.npz"
+    np.savez_compressed(file, zeros=np.zeros(size, np.uint8))
+    if refused:
+        fails(lambda: read_arrays(file, "arrays"), "bomb.npz", "would unpack to 4,194,432 bytes")
+    else:
+        assert read_arrays(file, "arrays")["zeros"].size == size
+
+
+def test_a_size_that_an_archive_only_claims(tmp_path):
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(9))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", buffer.getvalue()[:100] + b"(" * 20)
+    fails(lambda: read_arrays(tmp_path / "a.npz", "arrays"), "a.npz: cannot be read")
+
+
+def test_lists_of_lists_of_aliases(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (tmp_path / "c.yaml").write_text("\n".join(lines))
+    fails(lambda: read_yaml(tmp_path / "c.yaml"), "c.yaml", "has 99 aliases", "at most 20")
+    (tmp_path / "c.yaml").write_text("a: &x [1]\nb: *x\n")
+    assert read_yaml(tmp_path / "c.yaml") == {"a": [1], "b": [1]}
