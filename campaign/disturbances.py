@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from waiting import has_ended
 from worlds import World, contents
 
 __all__ = ["DISTURBANCES", "Figures", "Undisturbed", "disturb"]
@@ -167,12 +168,14 @@ def _kill_worker(trial: Trial) -> None:
 
 
 def _worker(group: int) -> list[int]:
-    """A process of the group that the command itself did not start: a fork server did."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, IndexError):
-            parent, of_group = (entry / "stat").read_text().rpartition(")")[2].split()[1:3]
-            if int(of_group) == group and int(parent) != group and int(entry.name) != group:
-                return [int(entry.name)]
+    """The next process of the group that the command itself did not start: a fork server did."""
+    while not has_ended(group):
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, IndexError):
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(words[2]) == group and group not in {int(words[1]), int(entry.name)}:
+                    return [int(entry.name)]
+        time.sleep(0.01)
     return []
 
 
