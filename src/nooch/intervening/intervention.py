@@ -281,7 +281,7 @@ def _sentences(
     shown = [("hard_negative", ~right, "wrong"), ("hard_positive", ~right, "wrong")]
     if asked.edit == "hide-object":
         # without the object, yes is not right
-        shown = []
+        shown = [("hard_positive", right, "right")]
     for criterion in suite.criteria:
         keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
         if not keys:
