@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: install demo test test-fast test-slurm gpu-check lint format docs package bench clean
+.PHONY: install demo test test-fast test-slurm gpu-check lint format docs package bench campaign clean
 
 install: $(READY)
 
@@ -68,6 +68,11 @@ package: $(TOOLS)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
+
+# everything that can go wrong, and one table of what happened: an hour; SECONDS=60 for less; SEED=7
+campaign: $(READY)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -r campaign/requirements.txt
+	$(BIN)/python -W ignore campaign/campaign_run.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(VENV) demo-out dist site benchmarks/data .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -176,9 +176,11 @@ def with_areas(data: Dataset, world: World, cues: Floats, labels: Floats | None)
 
 def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
     """Method -> logits (n_images, T). A task without hard validation images keeps ERM's head."""
-    labels = np.stack([world.data.labels(task) for task in world.tasks], axis=1) * 1.0
+    labels: Floats = np.stack(
+        [world.data.labels(task) for task in world.tasks], axis=1, dtype=np.float64
+    )
     areas = np.stack([world.data.area(world.cues[task][0]) for task in world.tasks], axis=1)
-    ones, large = np.ones(labels.shape), (areas > world.criterion.beta) * 1.0
+    ones, large = np.ones(labels.shape), (areas > world.criterion.beta).astype(np.float64)
     rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
     train, pool = np.split(rows, [len(rows) // 3])
     kept = np.setdiff1d(np.arange(len(world.data)), pool)

@@ -1,7 +1,7 @@
 """What others' files could try: to write elsewhere, run code, fill memory, speak to a terminal.
 
 An attack is stopped if the mark of its code is not there, nothing outside its folder has changed,
-the command ended in time with 0, 1 or 2 and no traceback, and what it printed and wrote is harmless.
+the command ended in time with 0, 1 or 2 and no traceback, and its output is harmless.
 """
 
 from __future__ import annotations
@@ -92,12 +92,16 @@ class Attacked:
     def run(self, *words: str) -> int:
         """Run a command in this process; returns its exit code. ValueError where it did harm."""
         said, code = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), None
-        with contextlib.chdir(self.home), contextlib.redirect_stdout(said):
-            with contextlib.redirect_stderr(said), patch.object(sys, "argv", ["nooch", *words]):
-                try:
-                    run_command()
-                except SystemExit as stop:
-                    code = stop.code
+        with (
+            contextlib.chdir(self.home),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            patch.object(sys, "argv", ["nooch", *words]),
+        ):
+            try:
+                run_command()
+            except SystemExit as stop:
+                code = stop.code
         return self._harmless(int(code or 0), said.buffer.getvalue())  # type: ignore[attr-defined]
 
     def apart(self, *words: str) -> int:
@@ -167,7 +171,6 @@ def _paths(at: Attacked) -> Stops:
     header = json.loads((at.home / "data" / "dataset.json").read_text())
     runs = {"format": "nooch-runs", "version": 1, "data": {}, "settings": {}, "passes": []}
     job = {"task": "car", "method": "erm", "parameters": [], "seed": 0, "order": 0}
-    pixels = "<size><width>9</width><height>9</height></size>"
     table = "import table f --id id --label car --file-name file --images pictures out"
     secret = at.home.parent / "secret.png"
     for name in ("../secret.png", str(secret), "a/../../secret.png", "..\\secret.png"):
@@ -178,8 +181,6 @@ def _paths(at: Attacked) -> Stops:
             "table": ("f.csv", f"id,car,file\n1,0,{name}\n", table.replace(" f ", " f.csv ")),
             "dataset": ("d/dataset.json", {**header, "files": {name: record}}, "info d"),
             "runs": ("r/runs.json", {**runs, "jobs": {name: job}}, "collect r suite --out s"),
-            "VOC": ("voc/a.xml", f"<annotation><filename>{name}</filename>{pixels}</annotation>",
-                    "import boxes voc out --boxes voc --images pictures"),
             "YOLO": ("y.yaml", f"path: .\ntrain: [{json.dumps(name)}]\nnames: [car]\n",
                      "import auto y.yaml out"),
             "embedding": ("x", "", f"bench data suite --out r2 --embedding {name}"),
@@ -231,7 +232,7 @@ def _code(at: Attacked) -> Stops:
             at.write("s/suite.json", altered)
             sets = (at.home / "suite" / "challenge_sets.parquet").read_bytes()
             at.write("s/challenge_sets.parquet", sets)
-            at.run(*["explain", "s", "--task", "car", "--image", "40", "--dataset", "data"])
+            at.run("explain", "s", "--task", "car", "--image", "40", "--dataset", "data")
 
         yield f"suite that names {name}", named
     for weights in ("pytorch_model.bin", "model.bin"):
@@ -314,10 +315,12 @@ class _Elements(HTMLParser):
 
 _SHOWN = (
     "info {}/data", "find {}/data --alpha 0.01 --out {}/suite", "show {}/suite",
-    "evaluate {}/suite {}/p.csv --out {}/scores.csv", "evaluate {}/suite {}/p.csv --out {}/scores.md",
+    "evaluate {}/suite {}/p.csv --out {}/scores.csv",
+    "evaluate {}/suite {}/p.csv --out {}/scores.md",
     "slices {}/suite {}/p.csv --min-support 3 --out {}/slices.csv", "export {}/suite {}/c --to csv",
     "export {}/suite {}/viewer --to viewer", "export {}/suite {}/hf --to hf",
-    "report {}/suite --predictions {}/p.csv --out {}/site", "check {}/data {}/p.csv --out {}/checked",
+    "report {}/suite --predictions {}/p.csv --out {}/site",
+    "check {}/data {}/p.csv --out {}/checked",
 )  # fmt: skip
 
 

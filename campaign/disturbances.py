@@ -14,9 +14,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
+from waiting import has_ended
 from worlds import World, contents
 
 __all__ = ["DISTURBANCES", "Figures", "Undisturbed", "disturb"]
@@ -101,7 +103,7 @@ class Trial:
         with errors.open("wb") as file:
             process = subprocess.Popen(
                 self.words, cwd=self.work, stdout=subprocess.DEVNULL, stderr=file,
-                start_new_session=True, preexec_fn=prepare,  # noqa: PLW1509 - no threads hold locks
+                start_new_session=True, preexec_fn=prepare,
             )  # fmt: skip
             try:
                 if stop is not None:
@@ -166,12 +168,14 @@ def _kill_worker(trial: Trial) -> None:
 
 
 def _worker(group: int) -> list[int]:
-    """A process of the group that the command itself did not start: a fork server did."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, IndexError):
-            parent, of_group = (entry / "stat").read_text().rpartition(")")[2].split()[1:3]
-            if int(of_group) == group and int(parent) != group and int(entry.name) != group:
-                return [int(entry.name)]
+    """The next process of the group that the command itself did not start: a fork server did."""
+    while not has_ended(group):
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError, IndexError):
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(words[2]) == group and group not in {int(words[1]), int(entry.name)}:
+                    return [int(entry.name)]
+        time.sleep(0.01)
     return []
 
 
@@ -187,7 +191,7 @@ def _fill_disk(trial: Trial) -> None:
     largest = max(map(len, trial.usual.files.values()))
     for _ in range(2):
         limit = trial.random.randrange(largest + 1)
-        code, said = trial.run(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        code, said = trial.run(partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)))
         trial.figures.disturbed += 1
         trial.check(code, said, 0, 2)
         if code == 0:

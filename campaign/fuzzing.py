@@ -133,8 +133,10 @@ def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
     inputs.mkdir()
     for number, one in enumerate(child.corpus):
         (inputs / str(number)).write_bytes(one)
-    words = [sys.argv[0], f"-seed={seed}", f"-max_len={MOST}", "-timeout=9999", "-verbosity=0", "-detect_leaks=0",
-             "-handle_int=0", "-rss_limit_mb=0", str(inputs)]  # fmt: skip
+    options = (
+        f"-seed={seed} -max_len={MOST} -timeout=9999 -verbosity=0 -detect_leaks=0 -rss_limit_mb=0"
+    )
+    words = [sys.argv[0], *options.split(), str(inputs)]
     atheris.Setup(words, child.run_one, custom_mutator=change)
     atheris.Fuzz()
     child.end()

@@ -16,8 +16,9 @@ MOST = 20_000
 _KINDS = ("Binary", "Boolean", "Categorical", "Date", "Datetime", "Float32", "Int8", "Null")
 _KINDS += ("Object", "String", "Struct", "Time", "UInt64")
 _TEXTS = (
-    "", " ", "0", "²", "é", "e\u0301", "\u202egpj", "\x1b[31m", "\0", "nan", "-inf", "1e308", "1e400",
-    "../../etc/passwd", "/etc/passwd", "C:\\x", "=1+1", "@x", "<script>", "'", '"', "a" * 300,
+    "", " ", "0", "²", "é", "e\u0301", "\u202egpj", "\x1b[31m", "\0", "nan", "-inf", "1e308",
+    "1e400", "../../etc/passwd", "/etc/passwd", "C:\\x", "=1+1", "@x", "<script>", "'", '"',
+    "a" * 300,
     "9" * 5000, "2024-99-99", "[" * 3000, "!!python/name:os.system", "*a", "&a [*a]", "\ud800",
 )  # fmt: skip
 _NUMBERS = (0, 1, -1, 2, 255, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400)

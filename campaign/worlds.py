@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "World", "argv", "contents"]
 _COCO = "--things W/coco/instances.json --stuff W/coco/stuff.json --captions W/coco/captions.json"
 _FIND = "--tasks person,car --alpha 0.01 --beta 0.05 --criterion ce"
 _GIST = "--criterion gist --encoder lexical --match ce"
+_PICTURES = "W/pictures-suite --dataset W/pictures"
 _BENCH = "bench W/dataset W/suite --embedding made --config W/bench.yaml --out out"
 COMMANDS = {
     "import": f"import coco {_COCO} --split 50/25/25 out",
@@ -33,8 +34,8 @@ COMMANDS = {
     "bench": _BENCH,
     "bench, engine": f"{_BENCH} --engine local:2",
     "features": "features W/pictures --backbone W/resnet --out out",
-    "predict": "predict W/pictures-suite --dataset W/pictures --model W/clip --out out.csv",
-    "ask": "ask W/pictures-suite --dataset W/pictures --endpoint ENDPOINT/v1 --model m --out out.parquet",
+    "predict": f"predict {_PICTURES} --model W/clip --out out.csv",
+    "ask": f"ask {_PICTURES} --endpoint ENDPOINT/v1 --model m --out out.parquet",
 }
 """Name -> command; W is the world's folder. ``coco`` and ``parts`` are copied, since embed adds to
 them."""

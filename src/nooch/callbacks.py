@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,12 @@ class EpochScores:
             )
         self._ids = self._suite.image_ids(keys) if image_ids is None else image_ids
 
-    def of(self, logits: Any) -> dict[str, float]:
+    def of(self, logits: Any, labels: Any = None) -> dict[str, float]:
         """Scores by name of logits (n_images, n_tasks), for one task also (n_images,), or
         (n_images, 2) of a softmax over absent and present. Where some are not finite,
-        ``worst_hard`` alone, infinite. Raises InputError: another shape, or other images.
+        ``worst_hard`` alone, infinite. Labels of as many numbers must be the suite's.
+
+        Raises InputError: another shape, other images, or images in another order than the suite's.
         """
         values = float_array(logits)
         if len(self._tasks) == 1 and values.shape[1:] == (2,):
@@ -77,6 +80,9 @@ class EpochScores:
         if not np.isfinite(values).all():
             return {WORST_HARD: math.inf}
         predictions = Predictions.of(values, self._ids, self._tasks, scale="logit")
+        if getattr(labels, "size", 0) == predictions.values.size:
+            given = labels.reshape(len(values), -1).T.astype(np.int8)
+            predictions = replace(predictions, labels=given)
         table = evaluate(self._suite, predictions, options=self._options).table
         of_tasks = table.filter(pl.col("cue").is_null(), pl.col("task") != AVERAGE)
         rows = _LOGGED.join(with_worst_hard(of_tasks), on=["metric", "subset"])
@@ -100,7 +106,8 @@ class HuggingFace(EpochScores):
     def __call__(self, evaluation: Any) -> dict[str, float]:
         """Scores of an ``EvalPrediction``; of several outputs the first is the logits."""
         outputs = evaluation.predictions
-        return self.of(outputs[0] if isinstance(outputs, tuple) else outputs)
+        first = outputs[0] if isinstance(outputs, tuple) else outputs
+        return self.of(first, evaluation.label_ids)
 
 
 def Lightning(suite: Suite | str | Path, *args: Any, **named: Any) -> Any:  # noqa: N802

@@ -30,7 +30,7 @@ else:
 
 __all__ = [
     "DATASET_MARKER", "RAW_CSV", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
-    "check_output", "check_output_file", "is_address", "local_path", "partial_of", "place",
+    "check_output", "check_output_file", "is_address", "local_path", "place",
     "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
 ]  # fmt: skip
 
@@ -365,18 +365,14 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def partial_of(path: Path) -> Path:
-    """A temporary name for a file; no other process of any machine has it."""
-    return path.with_name(f".{path.name}.partial-{os.urandom(8).hex()}")
-
-
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the temporary name of a file, which gets its own name when the block ends.
 
     The content is on the disk before that, and the name afterwards.
     """
-    partial = partial_of(path)
+    # no other process of any machine has the name
+    partial = path.with_name(f".{path.name}.partial-{os.urandom(8).hex()}")
     try:
         yield partial
         sync(partial)

@@ -4,6 +4,7 @@ import logging
 import math
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,6 +57,18 @@ def test_scores_are_means_over_tasks(world):
     assert epoch("airplane").of(two.astype(np.float32)) == pytest.approx(one, rel=1e-5)
     logits[3, 1] = np.nan
     assert epoch().of(logits) == {"worst_hard": math.inf}
+
+
+def test_another_order_is_found_by_labels(world):
+    _, suite = world
+    labels = suite.set("ce", "airplane", "valid").labels
+    logits = np.where(labels, 1.0, -1.0)
+    for task in (["airplane"], "airplane"):
+        watch = nooch.callbacks.HuggingFace(suite, task)
+        one = SimpleNamespace(predictions=(logits, 0), label_ids=labels.astype(float))
+        assert watch(one)["auc_hard"] == 1
+        other = SimpleNamespace(predictions=logits[::-1], label_ids=labels[::-1])
+        fails(lambda w=watch, other=other: w(other), "labels disagree with the suite's")
 
 
 def test_tasks_without_hard_images_are_left_out(world):

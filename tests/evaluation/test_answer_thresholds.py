@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from oracles import naive_metric
 from refusals import fails
-from scipy.special import expit
+from scipy.special import expit, logit
 from scored import TASKS, logits, small_suite
 
 from nooch.challenge import Suite
@@ -43,6 +43,21 @@ def test_the_best_threshold_is_that_of_a_search(data, n, scale):
     assert abs(chosen - 0.5) <= min(abs(t - 0.5) for t in tied) + 1e-12
     # where 0.5 is as good as any other, it stays
     assert (chosen == 0.5) == (0.5 in tied)
+
+
+@given(st.data(), st.integers(2, 20))
+def test_the_threshold_of_the_worst_side_is_that_of_a_search(data, n):
+    cells = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+    z = np.array(data.draw(st.lists(VALUES, min_size=n, max_size=n)))
+    labels, known = cells % 2 == 0, np.unique(np.append(expit(z), [0.0, 1.0]))
+
+    def worst(threshold):
+        wrong = (z > logit(threshold)) != labels
+        return max(wrong[cells == cell].mean() for cell in set(cells))
+
+    chosen = best_threshold(labels, z, "logit", [cells == cell for cell in set(cells)])
+    least = min(worst(t) for t in [0.5, 1.0, *((known[1:] + known[:-1]) / 2)])
+    assert worst(chosen) == pytest.approx(least, abs=1e-12)
 
 
 def test_of_one_class_the_threshold_is_one_half():

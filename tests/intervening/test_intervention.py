@@ -171,6 +171,7 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
         ({"annotations": []}, "needs the suite's dataset, and masks"),
         ({"bootstrap": -1}, "-1 resamples"),
         ({"split": "train"}, "train"),
+        ({"threshold": 2.0}, "the threshold is 2"),
     ):
         fails(lambda o=options: run(world, BY_CONTEXT, out, **o), words, kind=ParameterError)
     assert not out.exists()

@@ -1,5 +1,6 @@
 """Repair: new heads that never look at test, their files, and verdicts by side and cue."""
 
+import sys
 from dataclasses import replace
 
 import msgspec
@@ -7,8 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 from oracles import dataset_of
+from refusals import fails
 
 import nooch
+from nooch.challenge import save_suite
+from nooch.data import save_dataset
+from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.repairing.repair_verdicts import verdict_of
 
 pytest.importorskip("torch")
 QUICK = {"methods": ["erm", "environment-reweight"], "bootstrap": 100}
@@ -42,7 +48,7 @@ SUITE = nooch.find(DATA, {"ce": nooch.CE()}, tasks=["car", "boat"])
 @pytest.fixture(scope="module")
 def repaired(tmp_path_factory):
     out = tmp_path_factory.mktemp("repair") / "out"
-    return nooch.repair(SUITE, FEATURES, out, dataset=DATA, **QUICK)
+    return nooch.repair(SUITE, FEATURES, out, **QUICK)
 
 
 def test_a_head_that_leans_on_the_place_is_repaired(repaired):
@@ -71,7 +77,7 @@ def test_files_say_the_same(repaired, tmp_path):
     session = runtime.InferenceSession(out / "head.onnx", providers=["CPUExecutionProvider"])
     (given,) = session.run(None, {"features": FEATURES[test]})
     assert np.allclose(given, logits, atol=1e-4)
-    scores = nooch.evaluate(SUITE, out / "predictions.parquet", threshold="valid")
+    scores = nooch.evaluate(SUITE, out / "predictions.parquet", threshold="worst-side")
     plain = repaired.changes.filter(
         pl.col("cue").is_null(), metric="error", subset="hard", task="car"
     )
@@ -87,8 +93,130 @@ def test_test_images_change_neither_head_nor_threshold(repaired, tmp_path):
     other = replace(DATA, areas=areas)
     features = np.where(test[:, None], FEATURES[::-1] * 3 + 1, FEATURES)
     suite = nooch.find(other, {"ce": nooch.CE()}, tasks=["car", "boat"])
-    again = nooch.repair(suite, features, tmp_path / "out", dataset=other, **QUICK)
+    again = nooch.repair(suite, features, tmp_path / "out", **QUICK)
     assert np.array_equal(again.heads, repaired.heads)
     same = ["task", "method", "setting", "threshold"]
     assert again.table.select(same).equals(repaired.table.select(same))
     assert not again.changes.equals(repaired.changes)
+
+
+GAIN = "better on hard positives (0.500 to 0.400)"
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict", "reason"),
+    [
+        ({}, "inconclusive", "no error rate changes beyond its interval"),
+        ({"hard_positive": -1}, "better", GAIN),
+        ({"easy_positive": -1}, "inconclusive", "no error rate changes beyond its interval"),
+        ({"easy_negative": 1}, "worse", "worse on easy negatives (0.500 to 0.600)"),
+        (
+            {"hard_negative": -1, "easy_positive": 1},
+            "traded",
+            "better on hard negatives (0.500 to 0.400); worse on easy positives (0.500 to 0.600)",
+        ),
+        (
+            {"hard_positive": -1, "road": 1},
+            "traded",
+            f"{GAIN}; worse on hard negatives of road (0.500 to 0.600)",
+        ),
+    ],
+)
+def test_what_got_worse_anywhere_is_not_called_better(gaps, verdict, reason):
+    sides = ["hard_positive", "hard_negative", "easy_positive", "easy_negative"]
+    places = [(side, None) for side in sides] + [("hard_negative", "road")]
+    kinds = {-1: "better", 0: "inconclusive", 1: "worse"}
+    rows = []
+    for side, cue in places:
+        gap = gaps.get(cue or side, 0)
+        rows.append(("car", side, cue, "error", 0.5, 0.5 + gap / 10, kinds[gap]))
+    rows.append(("car", "hard", None, "auc", 0.7, 0.8, None))
+    columns = ["task", "subset", "cue", "metric", "before", "after", "change"]
+    found = verdict_of(pl.DataFrame(rows, columns, orient="row"), "car")
+    assert (found["verdict"], found["reason"]) == (verdict, reason)
+    assert found["worst_hard_before"] == 0.5
+    assert (found["auc_hard_before"], found["auc_hard_after"]) == (0.7, 0.8)
+
+
+def test_changes_are_those_of_a_paired_evaluation(repaired):
+    after = pl.read_parquet(repaired.out / "predictions.parquet")
+    for change in repaired.changes.drop_nulls("change").iter_rows(named=True):
+        assert change["metric"] == "error"
+        assert change["n"] >= 20
+        gap = change["after"] - change["before"]
+        assert change["difference"] == pytest.approx(gap, abs=1e-12)
+        beyond = {change["low"] > 0: "worse", change["high"] < 0: "better"}
+        assert change["change"] == beyond.get(True, "inconclusive")
+    (verdicts,) = repaired.table.select(pl.col("verdict").unique().implode()).row(0)
+    assert set(verdicts) <= {"better", "worse", "traded", "inconclusive"}
+    # a model that answers so already gains nothing
+    again = nooch.repair(SUITE, FEATURES, repaired.out.parent / "again", predictions=after, **QUICK)
+    assert again.table["verdict"].to_list() == ["inconclusive"] * 2
+    assert again.notes[0] == "before: after"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """``data``, ``suite`` and ``f.npz`` in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    save_dataset(DATA, tmp_path / "data")
+    save_suite(nooch.find(DATA, {"ce": nooch.CE()}, tasks=["car"]), tmp_path / "suite")
+    ids = DATA.images["image_id"].to_numpy()
+    np.savez("f.npz", image_ids=ids, embeddings=FEATURES)
+    return tmp_path
+
+
+COMMAND = "repair suite --dataset data --features f.npz --methods erm --bootstrap 20 --out out"
+
+
+def test_the_command(folder, run_cli, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    done = run_cli(f"{COMMAND} --format json").ok().json
+    assert [(row["task"], row["method"]) for row in done["tasks"]] == [("car", "erm")]
+    # the control against itself
+    assert done["tasks"][0]["verdict"] == "inconclusive"
+    assert "head.onnx was not written" in done["notes"][-1]
+    assert not (folder / "out" / "head.onnx").exists()
+    run_cli(COMMAND).refused("out: exists", "--overwrite")
+    run_cli("repair suite --features f.npz --out o").refused(
+        "which is not where it was", "--dataset"
+    )
+    text = run_cli(f"{COMMAND} --overwrite --threshold 0.5").ok()
+    assert "1 inconclusive" in text.out
+    assert "error rates compared" in text.err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--methods gdro", "'gdro' is no method of a repair"),
+        ("--tasks tie", "tie"),
+        ("--criterion gist", "gist"),
+        ("--predictions two.csv", "several runs: a, b"),
+        ("--predictions test.csv", "no threshold can be chosen on valid"),
+        ("--features part.npz", "1 images have no features"),
+    ],
+)
+def test_what_is_refused(folder, run_cli, more, message):
+    ids, test = DATA.images["image_id"], DATA.images["split"] == "test"
+    rows = pl.DataFrame({"image_id": ids, "task": "car", "logit": FEATURES[:, 0]})
+    rows.filter(test).write_csv("test.csv")
+    both = pl.concat([rows.with_columns(run=pl.lit(name)) for name in "ab"])
+    both.filter(pl.concat([test, test])).write_csv("two.csv")
+    np.savez("part.npz", image_ids=ids[1:].to_numpy(), embeddings=FEATURES[1:])
+    run_cli(f"{COMMAND} {more}").refused(message)
+    assert not (folder / "out").exists()
+
+
+def test_python_refusals(tmp_path):
+    def repaired(features=FEATURES, suite=SUITE, **more):
+        return lambda: nooch.repair(suite, features, tmp_path / "out", **more)
+
+    broken = FEATURES.copy()
+    broken[3, 2] = np.inf
+    fails(repaired(broken), "not finite", kind=InputError)
+    fails(repaired(FEATURES[1:]), "features have shape", kind=InputError)
+    fails(repaired(bootstrap=0), "0 resamples", kind=ParameterError)
+    # nothing is hard where every cue is everywhere
+    none = nooch.find(DATA, nooch.Attribute("image_id < 0"), tasks=["car"])
+    fails(repaired(suite=none, **QUICK), "on valid", kind=UndefinedError)

@@ -199,7 +199,9 @@ class _SetReader:
     def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
         """The sets of one criterion and task, their columns checked."""
         with _readable(self._path):
-            frame = pl.from_arrow(self._file.read_row_group(number))
+            table = self._file.read_row_group(number)
+            table.validate(full=True)
+        frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
         check_columns(frame, _SETS, self._path, _AGAIN)
         for column, name in (("criterion", criterion), ("task", task)):
@@ -213,10 +215,10 @@ class _SetReader:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise errors of pyarrow and polars while a file is read as a FormatError."""
+    """Raise errors of pyarrow while a file is read as a FormatError."""
     try:
         yield
-    except (pa.ArrowException, pl.exceptions.PanicException, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise FormatError(
             f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN
         ) from error

@@ -185,8 +185,8 @@ CriterionOption: Any = Option(
 RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
 ThresholdOption: Any = Option(
     "0.5",
-    help="Positive above this probability: a number, a file of task and threshold, or valid"
-    " (chosen there for each task).",
+    help="Positive above this probability: a number, a file of task and threshold, valid (chosen"
+    " there for each task), or worst-side (likewise, for hard and easy images alike).",
 )
 BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")

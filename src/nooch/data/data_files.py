@@ -103,6 +103,7 @@ def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
 
 
 _T = TypeVar("_T")
+_Kind = TypeVar("_Kind")
 
 
 def checked_read(where: object, read: Callable[[], _T]) -> _T:
@@ -237,25 +238,30 @@ def load_header(
         ) from error
     except OSError as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
-    try:
-        # first what every version has, so that a newer version is reported as such
-        base = msgspec.json.decode(content, type=_BaseHeader)
-        if base.format != f"nooch-{name}" or base.version > version:
-            raise FormatError(
-                f"holds {base.format} version {base.version}",
-                where=path,
-                allowed=f"nooch-{name} up to version {version}",
-                remedy="install a newer nooch",
-            )
-        if _SEAL.search(content[-_TAIL:]) and not is_intact(content):
-            raise FormatError(
-                "was altered: its checksum is not that of its content",
-                where=path,
-                remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
-            )
-        return msgspec.json.decode(content, type=kind)
-    except BROKEN_JSON as error:
-        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    def decoded(kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (*BROKEN_JSON, ValueError) as error:
+            # ValueError: an integer of thousands of digits
+            raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    # first what every version has, so that a newer version is reported as such
+    base = decoded(_BaseHeader)
+    if base.format != f"nooch-{name}" or base.version > version:
+        raise FormatError(
+            f"holds {base.format} version {base.version}",
+            where=path,
+            allowed=f"nooch-{name} up to version {version}",
+            remedy="install a newer nooch",
+        )
+    if _SEAL.search(content[-_TAIL:]) and not is_intact(content):
+        raise FormatError(
+            "was altered: its checksum is not that of its content",
+            where=path,
+            remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
+        )
+    return decoded(kind)
 
 
 def encode_header(header: Any) -> bytes:

@@ -16,6 +16,8 @@ from nooch.limits import BROKEN_JSON
 
 __all__ = ["file_records", "json_records"]
 
+# a ValueError: an integer of thousands of digits
+_BROKEN = (*BROKEN_JSON, ValueError)
 _TABLES = {".parquet", ".csv", ".tsv"}
 
 
@@ -31,10 +33,10 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
     try:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
-    except BROKEN_JSON:
+    except _BROKEN:
         try:
             records = msgspec.json.Decoder().decode_lines(content)
-        except BROKEN_JSON:
+        except _BROKEN:
             records = _one_by_one(content, path)
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):

@@ -48,8 +48,8 @@ from nooch.errors import FormatError, InputError
 from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 
 __all__ = [
-    "FORMAT_VERSION", "FileRecord", "Header", "PartFiles", "check_file", "file_record",
-    "open_parts", "read_header",
+    "FORMAT_VERSION", "FileRecord", "FileRecords", "Header", "PartFiles", "check_file",
+    "file_record", "open_parts", "read_header",
 ]  # fmt: skip
 
 FORMAT_VERSION = 2
@@ -63,6 +63,12 @@ class FileRecord(msgspec.Struct, frozen=True):
 
     sha256: str
     bytes: int
+
+
+class FileRecords(msgspec.Struct, frozen=True):
+    """Name of each file in a folder -> its size and hash."""
+
+    files: dict[str, FileRecord]
 
 
 class Header(msgspec.Struct, frozen=True):

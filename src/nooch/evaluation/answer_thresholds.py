@@ -23,12 +23,12 @@ from nooch.yaml_files import read_yaml
 __all__ = ["AnswerThreshold", "RunThresholds", "answer_thresholds", "best_threshold"]
 
 AnswerThreshold = float | str | Path | Mapping[str, float]
-"""A number, numbers by task, a file of those, or ``valid``."""
+"""A number, numbers by task, a file of those, or a rule: ``valid`` or ``worst-side``."""
 RunThresholds = dict[str, dict[str, float]]
 """Run -> task -> threshold."""
 
-_CHOSEN = "valid"
-_ALLOWED = "0 to 1 (a probability), a file of thresholds by task, or valid"
+_CHOSEN, _RULES = "valid", ("valid", "worst-side")
+_ALLOWED = "0 to 1 (a probability), a file of thresholds by task, valid, or worst-side"
 _REMEDY = "give `threshold` a number or a file"
 
 
@@ -40,7 +40,8 @@ def answer_thresholds(
     Args:
         threshold: a number; task -> number, or a file of this (``.json``, ``.yaml``, or a table
             with the columns ``task`` and ``threshold``); or ``valid``: for each run and task the
-            threshold of the largest balanced accuracy on the validation split.
+            threshold of the largest balanced accuracy on the validation split; or ``worst-side``:
+            of the smallest error there on the worst of hard and easy positives and negatives.
         suite: the suite.
         runs: the predictions.
         tasks: those that are scored.
@@ -51,8 +52,8 @@ def answer_thresholds(
         InputError: a file that cannot be read; ``valid``, where predictions of it are missing or
             the suite holds hard images alone.
     """
-    if threshold == _CHOSEN:
-        chosen = _chosen(suite, runs, tasks)
+    if threshold in _RULES:
+        chosen = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"
         return chosen, [f"answers of {run} {above} {_listed(of)}" for run, of in chosen.items()]
     if isinstance(threshold, Mapping) or Path(str(threshold)).is_file():
@@ -64,8 +65,14 @@ def answer_thresholds(
     return {run.run: by_task for run in runs}, [note]
 
 
-def best_threshold(labels: NDArray[np.bool_], values: NDArray[np.float64], scale: str) -> float:
-    """The threshold on the probability of the largest balanced accuracy; 0.5 for one class.
+def best_threshold(
+    labels: NDArray[np.bool_],
+    values: NDArray[np.float64],
+    scale: str,
+    sides: Sequence[NDArray[np.bool_]] = (),
+) -> float:
+    """The threshold on the probability of the largest balanced accuracy; 0.5 for one class. With
+    ``sides``, the one of the smallest error on the worst of them.
 
     Candidates are 0.5 and the middles between neighboring probabilities, 0 and 1 among them; of
     several best ones the nearest to 0.5 is taken, of two as near the lower.
@@ -74,6 +81,7 @@ def best_threshold(labels: NDArray[np.bool_], values: NDArray[np.float64], scale
         labels: bool (n,).
         values: float64 (n,), finite; logits, or probabilities of being positive.
         scale: ``logit`` or ``probability``.
+        sides: bool (n,) each, images of one label.
     """
     n, n_positive = len(labels), int(labels.sum())
     order = stable_order(values)
@@ -85,11 +93,23 @@ def best_threshold(labels: NDArray[np.bool_], values: NDArray[np.float64], scale
     hits, claims = n_positive - missed, n - not_above
     # recall - FPR, times the counts of both classes: integers, so that ties are exact
     gain = hits * (n - n_positive) - (claims - hits) * n_positive
+    if sides:
+        gain = -np.max([_errors(labels[side], values[side], bounds) for side in sides], axis=0)
     best = candidates[gain == gain.max()]
     return float(best[np.argmin(np.abs(best - 0.5))])
 
 
-def _chosen(suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str]) -> RunThresholds:
+def _errors(
+    labels: NDArray[np.bool_], values: NDArray[np.float64], bounds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of the images of one label that are wrong with each bound."""
+    not_above = np.searchsorted(np.sort(values), bounds, "right")
+    return (not_above if labels[0] else len(values) - not_above) / len(values)
+
+
+def _chosen(
+    suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str], *, by_side: bool
+) -> RunThresholds:
     if _CHOSEN not in suite.splits:
         raise ParameterError(
             f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks",
@@ -99,7 +119,7 @@ def _chosen(suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str]) -> 
     suite.require_easy(f"a threshold chosen on {_CHOSEN}")
     chosen: RunThresholds = {run.run: {} for run in runs}
     for task in tasks:
-        images = _validation_images(suite, task)
+        images, sides = _validation_images(suite, task)
         for run in [run for run in runs if task in run.tasks]:
             try:
                 aligned = Aligned(run, images.image_ids, _CHOSEN)
@@ -111,17 +131,21 @@ def _chosen(suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str]) -> 
                     allowed=f"predictions of {_CHOSEN} for every task",
                     remedy=f"predict this split as well, or {_REMEDY}",
                 ) from error
-            chosen[run.run][task] = best_threshold(images.labels, values, run.scale)
+            chosen[run.run][task] = best_threshold(
+                images.labels, values, run.scale, sides if by_side else ()
+            )
     return chosen
 
 
-def _validation_images(suite: Suite, task: str) -> ChallengeSet:
-    """The images of valid on which any criterion has a verdict, whether hard or easy."""
+def _validation_images(suite: Suite, task: str) -> tuple[ChallengeSet, list[NDArray[np.bool_]]]:
+    """The images of valid on which any criterion has a verdict, and those on each side of it."""
     sets = [suite.set(*key) for key in suite.keys if key[1:] == (task, _CHOSEN)]
     rows = pl.concat(pl.DataFrame({"id": s.image_ids, "label": s.labels}) for s in sets)
     rows = rows.unique("id").sort("id")
     labels = rows["label"].to_numpy()
-    return ChallengeSet("any", task, _CHOSEN, rows["id"], labels, np.zeros(len(rows), np.uint8))
+    images = ChallengeSet("any", task, _CHOSEN, rows["id"], labels, np.zeros(len(rows), np.uint8))
+    ids = (s.image_ids.filter(pl.Series(s.cells == cell)) for s in sets for cell in range(4))
+    return images, [rows["id"].is_in(side.implode()).to_numpy() for side in ids if len(side)]
 
 
 def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> dict[str, float]:

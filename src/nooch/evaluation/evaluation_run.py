@@ -76,7 +76,8 @@ class EvaluateOptions(PredictionFormat):
             probability, by default all of them.
         threshold: probability above which an answer is positive, for error, accuracy, precision,
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
-            run and task the one of the largest balanced accuracy on the validation split.
+            run and task the one of the largest balanced accuracy on the validation split; or
+            ``worst-side``: of the smallest error there on the worst of the sides.
         fail_if: conditions such as ``auc@hard[ce,car]<0.85``; ``Scores.verdicts`` says which hold.
             Their metrics are computed too.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images

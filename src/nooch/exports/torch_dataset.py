@@ -48,9 +48,9 @@ def torch_dataset(
 
     Items are ``(image, label, subset, image_id)``: the image as RGB (PIL), or what ``transform``
     makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text.
-    A DataLoader's default collation needs a transform that gives tensors. A set is in the order of
-    ids. Without ``criterion`` all images of the split are given, such as those of ``train``, in the
-    dataset's order with the subset -1. With ``environments``, items have the environment as well.
+    A DataLoader's default collation needs a transform that gives tensors. The order is that of ids.
+    Without ``criterion`` all images of the split are given, such as those of ``train``, with the
+    subset -1. With ``environments``, items have the environment as well.
 
     Args:
         suite: the suite; it has no use without ``criterion``, and can be None.
@@ -87,10 +87,8 @@ def torch_dataset(
     if environments is not None:
         given = np.asarray(environments)
         if given.shape != known.shape:
-            allowed = f"({len(known)},), one for each image of the dataset"
-            raise ParameterError(
-                f"has shape {given.shape}", where="`environments`", allowed=allowed
-            )
+            problem, allowed = f"has shape {given.shape}", f"({len(known)},), one for each image"
+            raise ParameterError(problem, where="`environments`", allowed=allowed)
         by_id = dict(zip(known, given.tolist(), strict=True))
         columns.append([by_id.get(i) for i in ids])
     names = dict(zip(known, data.images["file_name"], strict=True))

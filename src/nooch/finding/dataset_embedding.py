@@ -7,6 +7,7 @@ Finished parts are stored in the dataset folder under a temporary name until all
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Collection
@@ -40,6 +41,8 @@ from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
 
 __all__ = ["asked_embedding", "embed"]
+
+_DOING = "embedding these captions"
 
 
 def embed(
@@ -83,6 +86,8 @@ def embed(
     data = as_dataset(data)
     source = asked_embedding(encoder, data.embedding_names, precision)
     if isinstance(source, str):
+        if isinstance(data.folder, Path):
+            _remove_leftovers(_EmbeddingFiles(data, data.folder, source).keep)
         return data, source
     if not isinstance(source, Path) and not data.has_captions:
         raise InputError(
@@ -155,6 +160,13 @@ def _checked(name: str, precision: str | None) -> str:
     return name
 
 
+def _remove_leftovers(keep: Path) -> None:
+    """Remove what a process left that was killed after it had listed the embedding."""
+    if keep.is_dir():
+        with contextlib.suppress(OutputError), held(keep, _DOING):
+            remove_folder(keep)
+
+
 def _label(source: Path | Encoder) -> str:
     """Name of the embedding that a file or an encoder gives."""
     return f"file-{source.stem}" if isinstance(source, Path) else source.identity
@@ -187,7 +199,7 @@ def _in_folder(
             remedy="embed a copy of the dataset in a folder of this machine",
         )
     files = _EmbeddingFiles(data, data.folder, label)
-    with held(files.keep, "embedding these captions", clear_if_refused=True):
+    with held(files.keep, _DOING, clear_if_refused=True):
         try:
             with writing(data.folder, RESUME):
                 files.take_back()

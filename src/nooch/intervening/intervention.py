@@ -123,17 +123,16 @@ def intervene(
 ) -> Intervention:
     """Edit images where their masks are, predict them again, and compare the answers.
 
-    Pixels are edited in the size of the network's input. Hidden is filled with the mean color of
-    the rest of the image; blurred is by a Gaussian of 5 % of the longer side. The control is the
-    same edit of as many pixels without object and cue around a random one, where there is room; of
-    ``swap-background`` it is a background with the cue, of a hard negative.
+    Pixels are edited in the size of the network's input: filled with the mean color of the others,
+    or blurred by a Gaussian of 5 % of the longer side. The control is the same for as many pixels
+    without object and cue, where there are; of ``swap-background``, a hard negative's background.
 
     Args:
         suite: the suite.
         model: from ``nooch.load_task_model``; its tasks are asked about.
-        out: folder to write: ``before.parquet``, ``edit.parquet`` and ``control.parquet``,
-            predictions of all images of the split (what is not edited is as before),
-            ``edited.parquet`` with the edited ones, ``changes.parquet`` and ``examples.png``.
+        out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
+            images of the split (what is not edited is as before), ``edited.parquet``,
+            ``changes.parquet`` and ``examples.png``.
         data: the dataset; by default the one that the suite records, where it is there.
         overwrite: replace an earlier intervention.
         options: see ``InterveneOptions``.
@@ -156,19 +155,14 @@ def intervene(
     tasks = tasks_to_predict(suite, model.tasks)
     (split,) = suite.splits_to_score(asked.split)
     splits = {split, "valid"} if asked.threshold == "valid" else {split}
+    # a number or a file is refused before anything is predicted
+    answer_thresholds(0.5 if len(splits) > 1 else asked.threshold, suite, (), tasks)
     ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     planned = _planned(model, suite, found, split, files, asked)
-    step = partial(progress, "predicting")
-    before = predict(model, ids, paths, batch=asked.batch, progress=step)
+    before = predict(model, ids, paths, batch=asked.batch, progress=partial(progress, "predicting"))
     versions, edited = _versions(model, planned, before, asked, progress)
-    if not edited.any():
-        raise InputError(
-            f"{asked.edit}: no image has a mask that leaves some of the image",
-            where=some_of(asked.annotations),
-            allowed="masks of a task's context cues or, to hide and to paste it, of the object",
-        )
-    limits, notes = answer_thresholds(asked.threshold, suite, [before], tasks)
+    limits, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
     how: dict[str, Any] = {"split": split, "metrics": _METRICS, "threshold": limits[before.run]}
     how |= {"bootstrap": asked.bootstrap, "seed": asked.seed}
     compared = [
@@ -178,11 +172,6 @@ def intervene(
     ]
     rows = _rows(versions, edited, limits[before.run])
     sentences = list(_sentences(suite, split, rows, asked))
-    skipped = sum(len(one.images) for one in planned) - int(edited[0].sum())
-    if skipped:
-        notes.append(f"{counted(skipped, 'image')} left out: no mask, or one that fills the image")
-    if idle := [one.task for one in planned if not one.has_control]:
-        notes.append(f"no image is edited of {some_of(idle)}")
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         for name, run in versions.items():
@@ -190,7 +179,7 @@ def intervene(
         (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
         draw_examples(folder / "examples.png", suite, rows, planned)
         (folder / CHANGES).write_bytes(parquet_bytes(table))
-    return Intervention(table, compared[0], sentences, notes)
+    return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
 
 
 def _planned(
@@ -247,6 +236,12 @@ def _versions(
         values[:, row, at] = logits[:, row].reshape(-1, 2).T
         for number, has_control in one.has_control.items():
             edited[:, row, at[number]] = True, has_control
+    if not edited.any():
+        raise InputError(
+            f"{asked.edit}: no image has a mask that leaves some of the image",
+            where=some_of(asked.annotations),
+            allowed="masks of a task's context cues or, to hide and to paste it, of the object",
+        )
     edit, control = np.where(edited, values, before.values)
     versions = {
         "before": before,
@@ -254,6 +249,14 @@ def _versions(
         "control": replace(before, values=control, run=f"{before.run}, control"),
     }
     return versions, edited
+
+
+def _left_out(planned: Sequence[TaskEdits]) -> Iterator[str]:
+    """Notes on images and tasks without an edit."""
+    if skipped := sum(len(one.images) - len(one.has_control) for one in planned):
+        yield f"{counted(skipped, 'image')} left out: no mask, or one that fills the image"
+    if idle := [one.task for one in planned if not one.has_control]:
+        yield f"no image is edited of {some_of(idle)}"
 
 
 def _rows(

@@ -1,7 +1,5 @@
 """Models that say which classes an image shows, and how large they are: segmenters, detectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -192,17 +192,12 @@ def _probed(backbone: Backbone, source: str, *, asked: bool) -> Backbone:
     import torch
 
     black = backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8))
-    kind = torch.device(backbone.device).type
-    with (
-        torch.inference_mode(),
-        torch.autocast(kind, enabled=False),
-        as_input_error(
-            f"gives no features of images of {backbone.size[0]} x {backbone.size[1]}",
-            where=source,
-            allowed="models of images with a last_hidden_state, or that give features (m, d)",
-            remedy="give the size that it was trained with (`size`), or another backbone",
-        ),
-    ):
+    kind, (height, width) = torch.device(backbone.device).type, backbone.size
+    problem = f"gives no features of images of {height} x {width}"
+    allowed = "models of images with a last_hidden_state, or that give features (m, d)"
+    remedy = "give the size that it was trained with (`size`), or another backbone"
+    errors = as_input_error(problem, where=source, allowed=allowed, remedy=remedy)
+    with torch.inference_mode(), torch.autocast(kind, enabled=False), errors:
         output = backbone.module(black)
         pooled = asked or getattr(output, "pooler_output", None) is not None
         pooling = backbone.pooling if pooled else "mean"

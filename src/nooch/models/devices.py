@@ -1,7 +1,5 @@
 """Devices of networks: which there are, what they need, and what to do without memory."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager

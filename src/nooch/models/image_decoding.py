@@ -11,8 +11,6 @@ Both take the pixels as they are stored, as Pillow does by default: an EXIF orie
 applied, nor a color profile.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 from collections.abc import Sequence

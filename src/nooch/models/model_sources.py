@@ -103,15 +103,11 @@ def custom_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = make() if callable(make) else make
-    kinds = tuple(map(type, made)) if isinstance(made, tuple) else (type(made),)
-    wanted = torch.nn.Module, Preprocessing
-    if len(kinds) != 2 or not all(map(issubclass, kinds, wanted)):
-        raise ParameterError(
-            f"returns {', '.join(kind.__name__ for kind in kinds)}",
-            where=source,
-            allowed="a function that returns (torch.nn.Module, nooch.Preprocessing)",
-        )
-    module, preprocessing = made
+    module, preprocessing = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, torch.nn.Module) or not isinstance(preprocessing, Preprocessing):
+        problem = f"returns {type(module).__name__} and {type(preprocessing).__name__}"
+        allowed = "a function that returns (torch.nn.Module, nooch.Preprocessing)"
+        raise ParameterError(problem, where=source, allowed=allowed)
     check_preprocessing(preprocessing, source)
     digest = blake3()
     if file := getattr(sys.modules[source.partition(":")[0]], "__file__", None):

@@ -1,7 +1,5 @@
 """Loading networks of transformers: weights alone, no code of theirs, one kind of error."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace

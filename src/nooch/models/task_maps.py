@@ -1,7 +1,5 @@
 """Which outputs of a network answer which task: labels of a classifier, or prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

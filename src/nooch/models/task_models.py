@@ -95,15 +95,9 @@ def tried(model: TaskModel) -> TaskModel:
     import torch
 
     black = np.zeros((1, *model.size, 3), np.uint8)
-    with (
-        torch.inference_mode(),
-        as_input_error(
-            f"gives no answers for images of {model.size[0]} x {model.size[1]}",
-            where=model.name,
-            allowed="models of images of this size",
-            remedy="give the size that it was trained with (`size`), or another model",
-        ),
-    ):
+    problem = f"gives no answers for images of {model.size[0]} x {model.size[1]}"
+    remedy = "give the size that it was trained with (`size`), or another model"
+    with torch.inference_mode(), as_input_error(problem, where=model.name, remedy=remedy):
         shape = tuple(model.logits(black).shape)
     if shape != (1, len(model.tasks)):
         allowed = f"(1, {len(model.tasks)})"

@@ -28,7 +28,7 @@ CANDIDATES: dict[str, dict[str, list[float]]] = {
     "environment-reweight": {"alpha": [0.5, 1.0]},
     "environment-undersample": {"alpha": [0.5, 1.0]},
     "dfr-train": {},
-    "afr": {"gamma": [4.0, 8.0], "lambda_": [0.0, 0.1]},
+    "afr": {"gamma": [4.0, 8.0], "lambda_": [0.1]},
 }
 """Method -> hyperparameter -> values that are tried."""
 Heads = NDArray[np.float32]

@@ -27,14 +27,7 @@ from nooch.files import Place, atomic_folder
 from nooch.models.linear_head import save_head
 from nooch.predicting.network_predictions import save_predictions
 from nooch.repairing.head_choice import CANDIDATES, CONTROL, Heads, choose_heads
-from nooch.repairing.repair_verdicts import (
-    AFTER,
-    BEFORE,
-    FEWEST,
-    Repaired,
-    changes_of,
-    verdict_of,
-)
+from nooch.repairing.repair_verdicts import AFTER, BEFORE, Repaired, changes_of, verdict_of
 from nooch.shared_types import Progress, no_progress, options_from
 from nooch.training.head_pass import head_outputs
 
@@ -51,9 +44,8 @@ class RepairOptions(PredictionFormat):
     Attributes:
         tasks: names; by default those with sets on valid and test, and with predictions if given.
         criterion: whose sets decide; the suite's first by default.
-        methods: what is tried besides ERM: ``environment-reweight``, ``environment-undersample``,
-            ``dfr-train``, which need environments, and ``afr``; all by default.
-        threshold: as for ``nooch.evaluate``, of both runs: ``valid``, a number, or by task.
+        methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
+        threshold: of answers before and after, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, 1 and more.
         seed: of heads, draws and resamples.
     """
@@ -61,7 +53,7 @@ class RepairOptions(PredictionFormat):
     tasks: Sequence[str] | None = None
     criterion: str | None = None
     methods: Sequence[str] = tuple(CANDIDATES)
-    threshold: AnswerThreshold = "valid"
+    threshold: AnswerThreshold = "worst-side"
     bootstrap: int = 1000
     seed: int = 0
 
@@ -148,9 +140,8 @@ def repair(
         )
         n = changes["change"].count()
         compared = (
-            f"{n:,} error rates compared, of {FEWEST} images and more, with 95 % intervals of"
-            f" {draws:,} resamples of the test images: without any effect {0.025 * n:.1f} of them"
-            " would be better by chance, and as many worse"
+            f"{n:,} error rates compared, each with its own 95 % interval ({draws:,} resamples of"
+            f" the images): by chance alone {0.025 * n:.1f} would be better, and as many worse"
         )
         notes = [f"before: {'ERM on the same features' if old is None else old.run}", compared]
         if lacking:
@@ -185,9 +176,7 @@ def _predicted(heads: Heads, tasks: Sequence[str], inputs: Any, data: Dataset) -
 
 
 def _write(repaired: Repaired, about: dict[str, Any], folder: Path) -> None:
-    """The head, as safetensors and as a network from ``features`` (n, d) to ``logits`` (n,
-    n_tasks), both float32; and what changed.
-    """
+    """The head, for features as they are, as safetensors and ONNX; and what changed."""
     heads = repaired.heads
     save_head(heads, folder)
     try:
@@ -195,20 +184,15 @@ def _write(repaired: Repaired, about: dict[str, Any], folder: Path) -> None:
     except ImportError:
         repaired.notes.append("head.onnx was not written: it needs pip install 'nooch[onnx]'")
     else:
-        sizes = {"features": heads.shape[1] - 1, "logits": len(heads)}
-        given, answer = (
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
-            for name, size in sizes.items()
-        )
+        shapes = {"features": ["n", heads.shape[1] - 1], "logits": ["n", len(heads)]}
+        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
         node = helper.make_node("Gemm", ["features", "weight", "bias"], ["logits"], transB=1)
         arrays = {"weight": heads[:, :-1], "bias": heads[:, -1]}
         tensors = [numpy_helper.from_array(values.copy(), name) for name, values in arrays.items()]
-        graph = helper.make_graph([node], "head", [given], [answer], tensors)
+        graph = helper.make_graph([node], "head", ends[:1], ends[1:], tensors)
         # old enough for any runtime; Gemm has not changed since
-        opsets = [helper.make_opsetid("", 13)]
-        save_model(
-            helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "head.onnx"
-        )
+        versions = {"opset_imports": [helper.make_opsetid("", 13)], "ir_version": 8}
+        save_model(helper.make_model(graph, **versions), folder / "head.onnx")
     (folder / "changes.parquet").write_bytes(parquet_bytes(repaired.changes))
     tasks = repaired.table.select("task", "method", "setting", "threshold").to_dicts()
     contents = {

@@ -13,10 +13,10 @@ from nooch.display import DisplayTable, TabularResult
 from nooch.evaluation import AVERAGE, Scores
 from nooch.repairing.head_choice import Heads
 
-__all__ = ["AFTER", "BEFORE", "FEWEST", "Repaired", "changes_of", "verdict_of"]
+__all__ = ["AFTER", "BEFORE", "Repaired", "changes_of", "verdict_of"]
 
 BEFORE, AFTER = "before", "after"
-FEWEST = 20
+_FEWEST = 20
 """Images of a side or cue below which nothing is concluded."""
 _KEYS = ["criterion", "task", "split", "subset", "cue", "metric"]
 _HARD = list(CELLS[:2])
@@ -31,7 +31,7 @@ class Repaired(TabularResult):
             positives or negatives, the larger one), ``auc_hard_before, auc_hard_after, method,
             setting, threshold``. Verdicts are ``better``: fewer errors on hard images of a side or
             cue, and nowhere more; ``worse``: more errors somewhere, and on no hard images fewer;
-            else ``inconclusive``. Changes within their intervals do not count.
+            ``traded``: both; else ``inconclusive``. Changes within their intervals do not count.
         changes: before, after, and the difference with its 95 % interval, by ``task`` (and their
             ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is ``better``, ``worse`` or
             ``inconclusive`` where verdicts are made of it, else null.
@@ -64,7 +64,7 @@ def changes_of(scores: Scores) -> pl.DataFrame:
     values = scores.table.pivot("run", index=_KEYS, values="value", maintain_order=True)
     gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "n", "reason")
     sides = pl.when(pl.col("cue").is_null()).then(pl.lit(list(CELLS))).otherwise(pl.lit(_HARD))
-    counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE) & (pl.col("n") >= FEWEST)
+    counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE) & (pl.col("n") >= _FEWEST)
     change = pl.lit("inconclusive")
     for kind, beyond in (("worse", pl.col("low") > 0), ("better", pl.col("high") < 0)):
         change = pl.when(beyond).then(pl.lit(kind)).otherwise(change)
@@ -82,16 +82,13 @@ def verdict_of(changes: pl.DataFrame, task: str) -> dict[str, Any]:
         )
         changed = rows.select("at", BEFORE, AFTER).rows()
         parts[kind] = ", ".join(f"{at} ({old:.3f} to {new:.3f})" for at, old, new in changed)
-    verdict = "inconclusive"
-    if bool(parts["better"]) != bool(parts["worse"]):
-        verdict = "better" if parts["better"] else "worse"
-    reason = "; ".join(f"{kind} on {text}" for kind, text in parts.items() if text)
+    shown = [kind for kind, text in parts.items() if text]
+    verdict = "traded" if len(shown) > 1 else "".join(shown) or "inconclusive"
+    reason = "; ".join(f"{kind} on {parts[kind]}" for kind in shown)
     whole = mine.filter(pl.col("cue").is_null())
     hard = whole.filter(pl.col("subset").is_in(_HARD), metric="error").drop_nulls(BEFORE)
-    values: dict[str, Any] = {}
-    for when in (BEFORE, AFTER):
-        values[f"worst_hard_{when}"] = hard[when].max() if len(hard) == len(_HARD) else None
-    for when in (BEFORE, AFTER):
-        values[f"auc_hard_{when}"] = whole.filter(subset="hard", metric="auc")[when].item()
+    auc, both = whole.filter(subset="hard", metric="auc"), len(hard) == len(_HARD)
+    worst = {f"worst_hard_{when}": hard[when].max() if both else None for when in (BEFORE, AFTER)}
+    aucs = {f"auc_hard_{when}": auc[when].item() for when in (BEFORE, AFTER)}
     none = "no error rate changes beyond its interval"
-    return {"task": task, "verdict": verdict, "reason": reason or none, **values}
+    return {"task": task, "verdict": verdict, "reason": reason or none, **worst, **aucs}

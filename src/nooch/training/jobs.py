@@ -1,7 +1,5 @@
 """A job: one training of one task by one method with one setting and one seed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any

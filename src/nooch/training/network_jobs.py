@@ -1,7 +1,5 @@
 """Jobs that fine-tune whole networks on the same rows, as ``HeadPass`` trains heads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

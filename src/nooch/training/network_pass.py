@@ -1,7 +1,5 @@
 """Networks that share an order of rows: a batch is prepared once, then each takes a step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

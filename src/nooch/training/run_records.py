@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -23,7 +24,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
-from nooch.data.part_files import FileRecord, file_record
+from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
@@ -59,10 +60,6 @@ class RunsHeader(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     jobs: dict[str, Job]
     passes: list[list[str]]
-
-
-class _DoneFile(msgspec.Struct, frozen=True):
-    files: dict[str, FileRecord]
 
 
 class JobRecord(msgspec.Struct, frozen=True):
@@ -125,12 +122,14 @@ class RunsFolder:
         """
         path = Path(path)
         file, make = path / RUNS_MARKER, "make one with nooch bench"
-        return cls(
-            path,
-            load_header(
-                file, RunsHeader, name="runs", version=VERSION, make=make, again="start again"
-            ),
-        )
+        again = "start again"
+        header = load_header(file, RunsHeader, name="runs", version=VERSION, make=make, again=again)
+        if not {"dataset", "suite"} <= header.data.keys():
+            problem = "does not say which dataset and suite its runs are of"
+            raise FormatError(problem, where=file, remedy=again)
+        if bad := [job for job in header.jobs if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}", job)]:
+            raise FormatError(f"names the job {bad[0]!r:.60}", where=file, remedy=again)
+        return cls(path, header)
 
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
@@ -205,14 +204,14 @@ class RunsFolder:
                 for file in sorted(partial.rglob("*"))
                 if file.is_file()
             }
-            (partial / "done").write_bytes(sealed_header({"files": files}))
+            (partial / "done").write_bytes(sealed_header(FileRecords(files)))
 
     def read_job(self, job: str) -> JobRecord:
         """A job's record. Raises FormatError where it cannot be read."""
         file = self.path / "jobs" / job / "config.json"
         try:
             return msgspec.json.decode(file.read_bytes(), type=JobRecord)
-        except (OSError, *BROKEN_JSON) as error:
+        except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
@@ -228,7 +227,7 @@ class RunsFolder:
             return {}
         if not is_intact(content):
             raise FormatError("was altered", where=file, remedy=_AGAIN)
-        return msgspec.json.decode(content, type=_DoneFile).files
+        return msgspec.json.decode(content, type=FileRecords).files
 
     def predictions(self, job: str) -> pl.DataFrame:
         """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
@@ -294,9 +293,9 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        left = self.path.glob(f".{RUNS_MARKER}.partial-*")
-        for file in (*(self.path / "passes").glob("*.lock"), *left):
-            file.unlink(missing_ok=True)
+        for left in ("passes/*.lock", "passes/.*.partial-*", f".{RUNS_MARKER}.partial-*"):
+            for file in self.path.glob(left):
+                file.unlink(missing_ok=True)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own

@@ -1,7 +1,5 @@
 """Environments and weights of images for any training loop, as ``nooch bench`` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -6,8 +6,6 @@ expected step is the same, the batch is not. Mixup and LISA mix pixels or featur
 become w x + (1 - w) x', y likewise.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Standardization of frozen features, so that one learning rate suits features of any scale."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

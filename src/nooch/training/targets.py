@@ -1,7 +1,5 @@
 """Targets of networks: labels, objective, weights; checked before training starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

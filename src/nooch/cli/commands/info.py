@@ -89,12 +89,13 @@ def fsck_command(
     for text in found.notes:
         note(text)
     if format is shared.Format.json:
-        print_json({**asdict(found), "is_whole": found.is_whole})
+        facts = {"folder": str(folder), "files": sorted(found.files), "is_whole": found.is_whole}
+        print_json({**asdict(found), **facts})
     else:
         for damage in found.damaged:
             say(f"{damage.file}: {damage.problem}\n  remedy: {with_flags(damage.remedy)}")
         outcome = "whole" if found.is_whole else f"damaged: {counted(len(found.damaged), 'file')}"
-        say(f"{folder}: {found.kind}, {counted(found.files, 'file')} checked, {outcome}")
+        say(f"{folder}: {found.kind}, {counted(len(found.files), 'file')} checked, {outcome}")
     if not found.is_whole:
         raise Exit(1)
 

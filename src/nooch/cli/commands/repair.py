@@ -131,14 +131,14 @@ def repair_command(
     methods: str = Option(
         None, help="Out of erm, environment-reweight, environment-undersample, dfr-train, afr."
     ),
-    threshold: str = Option("valid", help="Of answers before and after: as for nooch evaluate."),
+    threshold: str = Option("worst-side", help="Before and after: as for nooch evaluate."),
     bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
     seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
-    """Train a new last layer on features of your model. Better, worse or inconclusive on test."""
+    """Train a new last layer on features of your model. With what got better, and what worse."""
     from nooch.repairing.head_choice import CANDIDATES
     from nooch.repairing.repair import RepairOptions, repair
 
@@ -157,7 +157,8 @@ def repair_command(
         return
     note(*repaired.notes)
     print_shown([repaired.display])
-    hint(f"{out}: next: nooch evaluate {suite} {out / 'predictions.parquet'} --threshold valid")
+    answers = out / "predictions.parquet"
+    hint(f"{out}: next: nooch evaluate {suite} {answers} --threshold {threshold}")
 
 
 def collect_next_command(
@@ -174,7 +175,7 @@ def collect_next_command(
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Choose images of a pool that training lacks: hard ones, where few of their kind are there."""
+    """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
     from nooch.collecting.next_images import CollectOptions, collect_next
 
     _check_table(out, overwrite)

@@ -185,7 +185,10 @@ class Document(Generic[K]):
                     continue
                 stop = after = self._content.rfind(b"]", start, end)
                 result = attempt(start, stop)
-            assert result is not None  # noqa: S101 - it was decoded up to the end
+            if result is None:
+                # the array is JSON, but a value in it that is decoded by itself is not
+                damaged = ValueError("holds a value that is no JSON in UTF-8")
+                raise self._refusal(damaged, key, start - 1, number)
             yield start, (stop, after), result
             start, number, turn, step = after, number + len(result), turn + 1, 1
         self._at = start + 1
