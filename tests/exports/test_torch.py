@@ -69,7 +69,7 @@ def test_a_split_of_the_dataset_with_environments(made):
 
 def test_what_is_no_split_and_no_environments(made):
     make = partial(nooch.torch_dataset, None, made.data, task="car")
-    refused(lambda: make(split="trian"), "'trian' is no split", "train")
+    refused(lambda: make(split="tain"), "'tain' is no split", "train")
     refused(lambda: make(split="train", environments=[0, 1]), "`environments`", "shape (2,)")
     fails(lambda: make(split="test", criterion="ce"), "`suite`", kind=NoochError)
 

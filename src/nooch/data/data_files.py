@@ -103,6 +103,7 @@ def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
 
 
 _T = TypeVar("_T")
+_Kind = TypeVar("_Kind")
 
 
 def checked_read(where: object, read: Callable[[], _T]) -> _T:
@@ -238,7 +239,7 @@ def load_header(
     except OSError as error:
         raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
 
-    def decoded(kind: type[_T]) -> _T:
+    def decoded(kind: type[_Kind]) -> _Kind:
         try:
             return msgspec.json.decode(content, type=kind)
         except (*BROKEN_JSON, ValueError) as error:

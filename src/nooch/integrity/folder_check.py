@@ -88,8 +88,8 @@ class FolderCheck:
         strange = sorted({*found} - self.files)
         left = [name for name in strange if name.startswith(".") or "/." in name]
         others = [name for name in strange if name not in left]
-        beside = (one.name for one in full.parent.iterdir())
-        left += [f"../{name}" for name in beside if name.startswith(f".{full.name}.")]
+        siblings = (one.name for one in full.parent.iterdir())
+        left += [f"../{name}" for name in siblings if name.startswith(f".{full.name}.")]
         if left:
             again = "the same command again resumes or removes it"
             self.notes.append(
