@@ -129,8 +129,9 @@ class Trial:
         """Note an exit code that is not allowed, or an error that is not one error."""
         if code not in allowed:
             self.figures.note(f"exit code {code}", self.name, said)
-        if code == 2 and said.count("error:") != 1:
-            self.figures.note(f"{said.count('error:')} errors", self.name, said)
+        errors = sum(line.startswith("error:") for line in said.splitlines())
+        if code == 2 and errors != 1:
+            self.figures.note(f"{errors} errors", self.name, said)
 
     def finish(self) -> None:
         """The same command, undisturbed: everything must be there, and nothing else."""
