@@ -110,6 +110,12 @@ def test_roles_of_coco_files_are_those_of_their_names(tmp_path):
     }  # fmt: skip
 
 
+def test_files_next_to_a_folder_of_annotations_are_of_something_else(tmp_path):
+    write(tmp_path / "annotations" / "instances_a.json", document([], []))
+    write(tmp_path / "scenes.json", '{"images": 3}')
+    assert [path.name for _, path in recognize(tmp_path).reading.files()] == ["instances_a.json"]
+
+
 def test_attributes_are_no_labels(tmp_path):
     found = recognize(table(tmp_path))
     assert "labels: bird" in found.why

@@ -150,8 +150,8 @@ def _coco_stuff(folder: Path) -> Recognized | None:
 
 
 def _coco_folder(folder: Path) -> Recognized | None:
-    below = [place for place in (folder, folder / "annotations") if place.is_dir()]
-    files = sorted(file for place in below for file in place.glob("*.json"))
+    # next to a folder of annotations, JSON files are of something else
+    files = sorted(folder.glob("annotations/*.json")) or sorted(folder.glob("*.json"))
     return _coco(files, _images_near(folder), "JSON files") if files else None
 
 
