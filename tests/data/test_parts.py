@@ -155,9 +155,9 @@ def test_a_folder_of_one_part_file_per_table_stays_readable(tmp_path):
 
 def test_nothing_is_read_before_it_is_asked_for(tmp_path, monkeypatch):
     save_dataset(divide(_captioned(), 2), tmp_path / "data")
-    read, real = [], pl.read_parquet
+    read, real = [], pl.scan_parquet
     monkeypatch.setattr(
-        pl, "read_parquet", lambda path, **rest: read.append(str(path)) or real(path, **rest)
+        pl, "scan_parquet", lambda path, **rest: read.append(str(path)) or real(path, **rest)
     )
     opened = open_dataset(tmp_path / "data")
     assert (len(opened), opened.n_parts, opened.classes) == (40, 2, ("Y", "A"))
