@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
-    "BROKEN_JSON", "MOST_ALIASES", "MOST_AREA", "MOST_RATIO", "MOST_ROWS", "MOST_UNPACKED",
+    "BROKEN_JSON", "MOST_ALIASES", "MOST_AREA", "MOST_NESTED", "MOST_RATIO", "MOST_ROWS",
+    "MOST_UNPACKED",
 ]  # fmt: skip
 
 BROKEN_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -29,3 +30,6 @@ MOST_UNPACKED = 1 << 30
 
 MOST_ALIASES = 20
 """Aliases in a YAML file: each can repeat a list of aliases, so that a few lines never end."""
+
+MOST_NESTED = 100
+"""Lists in lists in a YAML file: the time to parse more grows with the square of their number."""

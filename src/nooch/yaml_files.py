@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from nooch.errors import InputError
-from nooch.limits import MOST_ALIASES
+from nooch.limits import MOST_ALIASES, MOST_NESTED
 
 __all__ = ["read_yaml", "read_yaml_list", "yaml_value"]
 
@@ -16,15 +17,31 @@ def yaml_value(text: str, where: object) -> Any:
     import yaml
 
     try:
-        events = yaml.parse(text, Loader=yaml.SafeLoader)
-        aliases = sum(isinstance(event, yaml.AliasEvent) for event in events)
-        if aliases <= MOST_ALIASES:
+        beyond = _beyond_limits(yaml.parse(text, Loader=yaml.SafeLoader))
+        if beyond is None:
             return yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        # a number of thousands of digits, a date that there is not, or lists in lists in lists
+        # a number of thousands of digits, or a date that there is not
         reason = str(error).partition("\n")[0][:200]
         raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
-    raise InputError(f"has {aliases} aliases", where=where, allowed=f"at most {MOST_ALIASES}")
+    what, most = beyond
+    raise InputError(f"has more than {most} {what}", where=where, allowed=f"at most {most}")
+
+
+def _beyond_limits(events: Iterable[Any]) -> tuple[str, int] | None:
+    """What there is too much of, and its limit; no event after it is parsed."""
+    import yaml
+
+    aliases = nested = 0
+    for event in events:
+        aliases += isinstance(event, yaml.AliasEvent)
+        nested += isinstance(event, yaml.CollectionStartEvent)
+        nested -= isinstance(event, yaml.CollectionEndEvent)
+        if aliases > MOST_ALIASES:
+            return "aliases", MOST_ALIASES
+        if nested > MOST_NESTED:
+            return "lists in lists", MOST_NESTED
+    return None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
