@@ -29,7 +29,7 @@ def yaml_value(text: str, where: object) -> Any:
 
 
 def _beyond_limits(events: Iterable[Any]) -> tuple[str, int] | None:
-    """What there is too much of, and its limit; no event after it is parsed."""
+    """What exceeds its limit, and the limit; no later event is parsed."""
     import yaml
 
     aliases = nested = 0
