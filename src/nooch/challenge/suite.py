@@ -363,15 +363,20 @@ class Suite(Displayed):
             check_one_of("split", name, self.splits, owner="the suite")
         return names
 
-    def require_dataset(self, data: Dataset | Place | str) -> Dataset:
-        """The dataset, opened. Raises ParameterError unless the suite was found in it."""
-        data = as_dataset(data)
-        if data.fingerprint != self.header.dataset.fingerprint:
+    def require_dataset(self, data: Dataset | Place | str | None) -> Dataset:
+        """The dataset, opened; None: where it was found. Raises ParameterError where it is not
+        there, or another one than the suite was found in.
+        """
+        found = self.found_in() if data is None else as_dataset(data)
+        if found is None:
+            problem = "the dataset of the suite is needed, which is not where it was"
+            raise ParameterError(problem, remedy="give `dataset`")
+        if found.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
                 "the dataset is not the one that the suite was found in: their fingerprints differ",
                 remedy="give that one, or find the suite again",
             )
-        return data
+        return found
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""

@@ -111,10 +111,7 @@ def collect_next(
     """
     asked = options_from(CollectOptions, options, named)
     suite, pool = as_suite(suite), as_dataset(pool)
-    data = suite.found_in() if dataset is None else suite.require_dataset(dataset)
-    if data is None:
-        problem = "collecting needs the dataset of the suite, which is not where it was"
-        raise ParameterError(problem, remedy="give `dataset`")
+    data = suite.require_dataset(dataset)
     if pool.fingerprint == data.fingerprint:
         problem = "the pool is the dataset that the suite was found in"
         raise ParameterError(problem, allowed="other images")

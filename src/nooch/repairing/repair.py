@@ -18,8 +18,8 @@ from nooch.caches.features import Features, load_features
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, parquet_bytes
 from nooch.encoders import load_embedding
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation import PredictionFormat, Predictions, evaluate, load_predictions
+from nooch.errors import InputError, check_one_of, some_of
+from nooch.evaluation import PredictionFormat, Predictions, Scores, evaluate, load_predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
 from nooch.evaluation.predictions import float_array
 from nooch.evaluation.scores import check_scoring
@@ -103,10 +103,7 @@ def repair(
     """
     asked = options_from(RepairOptions, options, named)
     suite = as_suite(suite)
-    data = suite.found_in() if dataset is None else suite.require_dataset(dataset)
-    if data is None:
-        problem = "a repair needs the dataset, which is not where it was"
-        raise ParameterError(problem, remedy="give `dataset`")
+    data = suite.require_dataset(dataset)
     inputs = _features(features, data)
     criterion = asked.criterion or suite.criteria[0]
     tasks = [key[1] for key in suite.select_keys([criterion], asked.tasks or (), ["valid"])]
@@ -116,10 +113,7 @@ def repair(
     )  # fmt: skip
     old = None
     if predictions is not None:
-        old, *others = load_predictions(predictions, suite, data, options=asked)
-        if others:
-            names = some_of(run.run for run in [old, *others])
-            raise InputError(f"several runs: {names}", where="predictions", allowed="one run")
+        old = _one_run(load_predictions(predictions, suite, data, options=asked))
         tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)
@@ -132,25 +126,45 @@ def repair(
         after = replace(_predicted(heads, tasks, inputs, data), run=AFTER)
         runs, draws = [replace(before, run=BEFORE), after], asked.bootstrap
         scores = score(runs, tasks=tasks, bootstrap=draws, baseline=BEFORE, progress=progress)
-        changes = changes_of(scores)
-        thresholds = scores.settings.get("thresholds", {}).get(AFTER, {})
-        table = pl.DataFrame([verdict_of(changes, task) for task in tasks]).with_columns(
-            chosen.select("method", "setting"),
-            threshold=pl.Series([thresholds.get(task, 0.5) for task in tasks]),
-        )
-        n = changes["change"].count()
-        compared = (
-            f"{n:,} error rates compared, each with its own 95 % interval ({draws:,} resamples of"
-            f" the images): by chance alone {0.025 * n:.1f} would be better, and as many worse"
-        )
-        notes = [f"before: {'ERM on the same features' if old is None else old.run}", compared]
+        source = "ERM on the same features" if old is None else old.run
+        repaired = _repaired(scores, chosen, heads, source, draws, Path(out))
         if lacking:
-            notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
-        repaired = Repaired(table, changes, heads, notes, Path(out))
+            repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}
         save_predictions(after, folder / "predictions.parquet")
         _write(repaired, about, folder)
     return repaired
+
+
+def _one_run(runs: Sequence[Predictions]) -> Predictions:
+    if len(runs) > 1:
+        names = some_of(run.run for run in runs)
+        raise InputError(f"several runs: {names}", where="predictions", allowed="one run")
+    return runs[0]
+
+
+def _repaired(
+    scores: Scores,
+    chosen: pl.DataFrame,
+    heads: Heads,
+    source: str,
+    draws: int,
+    out: Path,
+) -> Repaired:
+    """Verdicts of scores before, from ``source``, and after, with ``draws`` resamples."""
+    changes = changes_of(scores)
+    thresholds = scores.settings.get("thresholds", {}).get(AFTER, {})
+    tasks = chosen["task"].to_list()
+    table = pl.DataFrame([verdict_of(changes, task) for task in tasks]).with_columns(
+        chosen.select("method", "setting"),
+        threshold=pl.Series([thresholds.get(task, 0.5) for task in tasks]),
+    )
+    n = changes["change"].count()
+    compared = (
+        f"{n:,} error rates compared, each with its own 95 % interval ({draws:,} resamples of the"
+        f" images): by chance alone {0.025 * n:.1f} would be better, and as many worse"
+    )
+    return Repaired(table, changes, heads, [f"before: {source}", compared], out)
 
 
 def _features(source: Any, data: Dataset) -> Any:
