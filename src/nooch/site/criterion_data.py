@@ -138,7 +138,7 @@ def unset_supports(suite: Suite, tasks: Sequence[str], images: SplitImages) -> U
             continue
         unset = [task for task in tasks if (name, task, images.split) not in suite.keys]
         unset = [task for task in unset if fitted.undefined(task) is None]
-        columns = fitted.supports(data, unset).T
+        columns = fitted.supports(data, unset).T if unset else ()
         supports |= {(name, task): column for task, column in zip(unset, columns, strict=True)}
     return supports
 
