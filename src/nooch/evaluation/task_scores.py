@@ -19,7 +19,7 @@ from nooch.errors import ParameterError, some_of
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
-from nooch.metrics import Graded
+from nooch.metrics import Graded, Resampler, Weightings
 
 __all__ = [
     "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
@@ -128,19 +128,22 @@ def with_replicates(
     models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
 ) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
-    rows = {}
+    rows: dict[K, Floats] = {}
+    resamplers: dict[K, Resampler] = {}
     for name, model in models.items():
+        if draws is not None or part.weights is not None:
+            resamplers[name] = Resampler(model, part.parts)
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            values = model.resampled(part.parts, part.weights[:, None])[..., 0]
+            values = resamplers[name](Weightings(part.weights[:, None]))[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
-    for block, weights in () if draws is None else draws.weights(part.rows):
-        if part.weights is not None:
-            np.multiply(weights, part.weights[:, None], out=weights)
-        for name, model in models.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
+    for block, counts in () if draws is None else draws.weights(part.rows):
+        weights = counts if part.weights is None else counts * part.weights[:, None]
+        weightings = Weightings(weights)
+        for name, resampler in resamplers.items():
+            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weightings)
     return rows
 
 
