@@ -72,7 +72,7 @@ def score_task(
     runs: Mapping[str, tuple[Aligned, str]],
     metrics: Sequence[str],
     draws: BootstrapDraws | None,
-    baseline: str,
+    baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
 ) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
     """Score one task of a split.
@@ -82,7 +82,7 @@ def score_task(
         runs: name -> (values in the order of the split's images, scale).
         metrics: names.
         draws: resamples of the split's images, or None.
-        baseline: the run from which differences are taken, if it is among these.
+        baseline: the run from which differences are taken, if it is among these; or None.
         thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
 
     Returns:
@@ -102,8 +102,8 @@ def score_task(
         for name, values in rows.items():
             scored.append((name, part, values))
             blocks.append(block_of(name, scope, metrics, values))
-        for name in rows if baseline in rows else ():
-            if name != baseline:
+        for name in rows:
+            if baseline in rows and name != baseline:
                 gap = rows[name] - rows[baseline]
                 blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
     return blocks, scored
@@ -364,7 +364,7 @@ class Averages:
         if scope.task in self.over.get(scope.criterion, [scope.task]):
             self._means.setdefault(key, _Mean()).add(scope, rows[scope.common])
 
-    def blocks(self, metrics: Sequence[str], baseline: str) -> list[Block]:
+    def blocks(self, metrics: Sequence[str], baseline: str | None) -> list[Block]:
         """Means of each run with two or more tasks, and differences over the baseline's tasks."""
         blocks: list[Block] = []
         for criterion in dict.fromkeys(criterion for _, criterion in self._means):
