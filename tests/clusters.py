@@ -1,4 +1,4 @@
-"""Context managers: a Ray cluster of three nodes on this machine; Slurm, or its stand-in."""
+"""Context managers: a Ray cluster of several nodes on this machine; Slurm, or its stand-in."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ REAL_SLURM = "NOOCH_TEST_SLURM" in os.environ
 
 
 @contextlib.contextmanager
-def ray_cluster(nodes=3, **more):
+def ray_cluster(nodes=2, **more):
     """Nodes with a CPU each, on loopback addresses alone (Ray uses 127.0.0.1 itself)."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
