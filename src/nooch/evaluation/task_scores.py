@@ -19,7 +19,7 @@ from nooch.errors import ParameterError, some_of
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
-from nooch.metrics import Graded
+from nooch.metrics import Graded, Resampler, Weightings
 
 __all__ = [
     "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
@@ -72,7 +72,7 @@ def score_task(
     runs: Mapping[str, tuple[Aligned, str]],
     metrics: Sequence[str],
     draws: BootstrapDraws | None,
-    baseline: str,
+    baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
 ) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
     """Score one task of a split.
@@ -82,7 +82,7 @@ def score_task(
         runs: name -> (values in the order of the split's images, scale).
         metrics: names.
         draws: resamples of the split's images, or None.
-        baseline: the run from which differences are taken, if it is among these.
+        baseline: the run from which differences are taken, if it is among these; or None.
         thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
 
     Returns:
@@ -102,8 +102,8 @@ def score_task(
         for name, values in rows.items():
             scored.append((name, part, values))
             blocks.append(block_of(name, scope, metrics, values))
-        for name in rows if baseline in rows else ():
-            if name != baseline:
+        for name in rows:
+            if baseline in rows and name != baseline:
                 gap = rows[name] - rows[baseline]
                 blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
     return blocks, scored
@@ -128,19 +128,22 @@ def with_replicates(
     models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
 ) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
-    rows = {}
+    rows: dict[K, Floats] = {}
+    resamplers: dict[K, Resampler] = {}
     for name, model in models.items():
+        if draws is not None or part.weights is not None:
+            resamplers[name] = Resampler(model, part.parts)
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            values = model.resampled(part.parts, part.weights[:, None])[..., 0]
+            values = resamplers[name](Weightings(part.weights[:, None]))[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
-    for block, weights in () if draws is None else draws.weights(part.rows):
-        if part.weights is not None:
-            np.multiply(weights, part.weights[:, None], out=weights)
-        for name, model in models.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
+    for block, counts in () if draws is None else draws.weights(part.rows):
+        weights = counts if part.weights is None else counts * part.weights[:, None]
+        weightings = Weightings(weights)
+        for name, resampler in resamplers.items():
+            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weightings)
     return rows
 
 
@@ -361,7 +364,7 @@ class Averages:
         if scope.task in self.over.get(scope.criterion, [scope.task]):
             self._means.setdefault(key, _Mean()).add(scope, rows[scope.common])
 
-    def blocks(self, metrics: Sequence[str], baseline: str) -> list[Block]:
+    def blocks(self, metrics: Sequence[str], baseline: str | None) -> list[Block]:
         """Means of each run with two or more tasks, and differences over the baseline's tasks."""
         blocks: list[Block] = []
         for criterion in dict.fromkeys(criterion for _, criterion in self._means):
