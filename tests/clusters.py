@@ -15,7 +15,8 @@ def ray_cluster(nodes=2, **more):
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2", **more}
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_log_monitor": False}
+    small |= {"node_ip_address": "127.0.0.2", **more}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     for _ in range(nodes - 1):
         cluster.add_node(**small)
