@@ -19,8 +19,7 @@ __all__ = ["LocalEngine"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-# what a driver has imported of these its workers need: they are forked from a process that has it.
-# None starts threads, as polars does
+# imported before workers are forked, if the driver has them; none starts threads, as polars does
 _SLOW = ("scipy.sparse", "torch", "transformers")
 
 
