@@ -28,6 +28,7 @@ COMMANDS = {
     "weights dataset --task car --alpha 0.5 --out {out}.csv": 1000,
     "pixels pictures --size 40 --out {out}": 1000,
     "bench dataset suite --embedding made --config bench.yaml --out {out}": 3000,
+    "import table dataset/areas.parquet --id image_id --class class --area area --part-size 50 {out}": 2500,
     "add-attributes dataset names.csv {out}": 1000,
     "scenes {out} --images 3": 2000,
 }
