@@ -11,7 +11,7 @@ import pytest
 from commands import completed, kill_three_times
 from full_disk import full_disk
 from generate_annotations import generate
-from small_world import GRID, N_JOBS
+from small_world import GRID, N_JOBS, contents
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset, save_dataset
@@ -57,16 +57,6 @@ def undisturbed(bench, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "runs"
     completed(bench(out, ""))
     return out
-
-
-def contents(runs):
-    """Bytes of everything but times and checkpoints."""
-    files = [
-        f
-        for f in sorted(runs.rglob("*"))
-        if f.is_file() and f.name != "timings.jsonl" and f.parent.name != "passes"
-    ]
-    return {str(f.relative_to(runs)): f.read_bytes() for f in files}
 
 
 def test_the_records_of_a_grid(undisturbed, world, run_cli):
