@@ -59,7 +59,9 @@ def made_up(folder: Path, images: int, settings: int, seeds: int) -> str:
     classes = [*TASKS, *(f"place{number}" for number in range(len(TASKS)))]
     mixed = present @ random.normal(size=(len(classes), 16))
     made = (mixed + random.normal(size=(images, 16))).astype(np.float32)
-    data = Dataset(pl.DataFrame(table), classes, csr_array(areas * present), embeddings={"m": made})
+    data = Dataset(
+        pl.DataFrame(table), tuple(classes), csr_array(areas * present), embeddings={"m": made}
+    )
     save_dataset(data, folder / "dataset", overwrite=True)
     suite = nooch.find(data, {"ce": nooch.CE(0.1)}, tasks=TASKS)
     nooch.save_suite(suite, folder / "suite", overwrite=True)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import completed, kill_three_times
+from full_disk import full_disk
 from generate_annotations import generate
 from small_world import GRID, N_JOBS, contents
 
@@ -149,6 +150,9 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     shown = run_cli(f"collect {undisturbed} {world / 'suite'} --out d")
     assert "AUC on hard ce images (test), settings chosen by worst-hard" in shown.out
     assert run_cli(f"collect {undisturbed} {world / 'suite'} --out d").code == 2
+    with full_disk(1000):
+        assert "cannot write" in run_cli(f"collect {undisturbed} {world / 'suite'} --out e").err
+    assert list((tmp_path / "e").iterdir()) == []
 
 
 def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, bench, tmp_path):

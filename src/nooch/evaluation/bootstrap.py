@@ -55,9 +55,8 @@ class BootstrapDraws:
         for block in self._blocks:
             if self._cancelled:
                 raise CancelledError
-            end = start + block.shape[1]
-            exact = np.uint16 if self.n < 1 << 16 else np.float64
-            yield slice(start, end), block[rows].astype(exact, copy=False)
+            counts, end = block[rows], start + block.shape[1]
+            yield slice(start, end), counts if self.n < 1 << 16 else counts.astype(np.float64)
             start = end
 
 

@@ -59,7 +59,7 @@ from nooch.shared_types import Progress, no_progress, options_from
 __all__ = ["EvaluateOptions", "evaluate"]
 
 _Key = tuple[str, str, str]
-_Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
+_Scored = tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +272,8 @@ class _SplitScores:
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, (of_task, rows) in enumerate(self._results(tasks), 1):
             blocks += of_task
-            for run, part, values in rows:
-                averages.add(run, part, values)
+            for run, scope, values in rows:
+                averages.add(run, scope, values)
             progress("scoring tasks", done, len(tasks))
         return blocks + averages.blocks(self.options.metrics, self.baseline)
 

@@ -74,7 +74,7 @@ def score_task(
     draws: BootstrapDraws | None,
     baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
-) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
+) -> tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]:
     """Score one task of a split.
 
     Args:
@@ -86,10 +86,10 @@ def score_task(
         thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
 
     Returns:
-        Blocks by criterion: all runs, then differences; (run, part, values) for ``Averages``.
+        Blocks by criterion: all runs, then differences; (run, scope, values) for ``Averages``.
     """
     blocks: list[Block] = []
-    scored: list[tuple[str, DividedSet, Floats]] = []
+    scored: list[tuple[str, ScoreScope, Floats]] = []
     models: dict[str, Graded] = {}
     before: ChallengeSet | None = None
     for part in parts:
@@ -100,7 +100,7 @@ def score_task(
         before = part.challenge
         rows = with_replicates(models, part, draws)
         for name, values in rows.items():
-            scored.append((name, part, values))
+            scored.append((name, scope, values[scope.common]))
             blocks.append(block_of(name, scope, metrics, values))
         for name in rows:
             if baseline in rows and name != baseline:
@@ -356,13 +356,12 @@ class Averages:
     _means: dict[tuple[str, str], _Mean] = field(default_factory=dict)
     _scored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, run: str, part: DividedSet, rows: Floats) -> None:
-        """Add a task's (n_subsets, n_metrics, 1 + k): its values, then its replicates."""
-        scope = part.scope
+    def add(self, run: str, scope: ScoreScope, rows: Floats) -> None:
+        """Add a task's (n_common, n_metrics, 1 + k): its values, then its replicates."""
         key = run, scope.criterion
         self._scored[key] += 1
         if scope.task in self.over.get(scope.criterion, [scope.task]):
-            self._means.setdefault(key, _Mean()).add(scope, rows[scope.common])
+            self._means.setdefault(key, _Mean()).add(scope, rows)
 
     def blocks(self, metrics: Sequence[str], baseline: str | None) -> list[Block]:
         """Means of each run with two or more tasks, and differences over the baseline's tasks."""

@@ -179,35 +179,41 @@ class SubsetAreas:
             weights: (n, k), in the order of the scores that were ranked; a column is a weighting.
                 Float64, 0 and more, or uint16, whose columns' sums are below 65,536.
         """
-        sums, start = self._sums @ weights, 0
-        areas = np.empty((2, len(self._sizes), weights.shape[1]))
+        sums, k = np.asarray(self._sums @ weights), weights.shape[1]
+        areas, start = np.empty((2, len(self._sizes), k)), 0
+        # fresh memory for each subset would take most of the time
+        space = np.empty((max(n_scores for n_scores, _ in self._sizes), k))
         for row, (n_scores, which) in enumerate(self._sizes):
             bounds = np.cumsum([start, n_scores, n_scores + 1, len(which)])
-            positive, negative, tied = (sums[a:b] for a, b in pairwise(bounds))
-            areas[:, row], start = _areas(positive, negative, which, tied), bounds[-1]
+            cells = [sums[a:b] for a, b in pairwise(bounds)]
+            areas[:, row], start = _areas(*cells, which, space[:n_scores]), bounds[-1]
         return areas
 
 
-def _areas(positive: Weights, negative: Weights, which: NDArray[np.intp], tied: Weights) -> Floats:
+def _areas(
+    positive: Weights, negative: Weights, tied: Weights, which: NDArray[np.intp], space: Floats
+) -> Floats:
     """AUC and average precision, (2, k), from weights by score.
 
     Args:
         positive: (m, k), of the positives of each score, ascending.
         negative: (m + 1, k), of the negatives between the scores; on a score, they are above it.
-        which: positions of scores that negatives share.
-        tied: (len(which), k), weights of these negatives.
+        tied: (len(which), k), of the negatives on those scores that negatives have, too.
+        which: positions of these scores.
+        space: (m, k), overwritten.
     """
     caught, below = cumulated(positive[::-1])[::-1], cumulated(negative)
-    all_negative = below[-1]
-    above = caught + (all_negative - below[:-1])
+    above = caught + (below[-1] - below[:-1])
     # at and above a score without weight there may be none: then it adds nothing
-    precision = caught / np.maximum(above, np.finfo(np.float64).tiny)
-    weights = positive.astype(np.float64)
-    area = np.einsum("mk,mk->k", weights, below[:-1].astype(np.float64))
-    area += np.einsum("mk,mk->k", weights[which], tied / 2)
-    average, all_positive = np.einsum("mk,mk->k", weights, precision), weights.sum(axis=0)
+    least = 1 if above.dtype.kind == "u" else np.finfo(np.float64).tiny
+    precision = np.divide(caught, np.maximum(above, least, out=above), out=space)
+    area, average, half = (
+        np.einsum("mk,mk->k", *pair, dtype=np.float64)
+        for pair in ((positive, below[:-1]), (positive, precision), (positive[which], tied / 2))
+    )
+    all_positive, all_negative = positive.sum(axis=0, dtype=np.float64), below[-1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        both = np.array([area / (all_positive * all_negative), average / all_positive])
+        both = np.array([(area + half) / (all_positive * all_negative), average / all_positive])
     both[:, (all_positive == 0) | (all_negative == 0)] = np.nan
     return both
 

@@ -307,9 +307,12 @@ def _assembled(
     members = parts.members.astype(np.float64)
 
     def total(of_atoms: Floats) -> Floats:
-        mixed = [np.einsum("ak,abk->bk", scale, of_atoms) for scale in scales]
-        both = (members @ of_atoms.reshape(n_atoms, -1)).reshape(n_subsets, -1, k)
-        return np.abs(np.concatenate([both, np.reshape(mixed, (-1, *both.shape[1:]))])).sum(axis=1)
+        result = np.empty((n_subsets + len(scales), of_atoms.shape[1], k))
+        flat = of_atoms.reshape(n_atoms, -1)
+        np.matmul(members, flat, out=result[:n_subsets].reshape(n_subsets, -1))
+        for row, scale in enumerate(scales, n_subsets):
+            np.einsum("ak,abk->bk", scale, of_atoms, out=result[row])
+        return np.asarray(np.abs(result, out=result).sum(axis=1))
 
     totals = {name: total(of_atoms) for name, of_atoms in sums.items()}
     for name, codes in _COUNTED.items():
