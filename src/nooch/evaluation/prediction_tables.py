@@ -299,18 +299,20 @@ def _one_run(
     """Rows of one run as a matrix: every (image, task) at most once."""
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique(maintain_order=True)
     place = positions(frame["task"], tasks) * len(ids) + positions(frame["image_id"], ids)
-    if len(np.unique(place)) != len(place):
+    absent = np.ones((len(tasks), len(ids)), bool)
+    absent.reshape(-1)[place] = False
+    repeated = len(place) - np.count_nonzero(~absent)
+    if repeated:
         twice = frame.filter(frame.select("image_id", "task").is_duplicated())
         image, task = twice.select("image_id", "task").row(0)
         raise InputError(
-            f"{len(place) - len(np.unique(place))} predictions are repeated, such as image {image},"
-            f" task {task}, run {run}",
+            f"{repeated} predictions are repeated, such as image {image}, task {task}, run {run}",
             where=where,
             allowed="each image and task once in a run",
             remedy="name the runs in a column run, method or seed, if these are several",
         )
-    values, absent = np.zeros((len(tasks), len(ids))), np.ones((len(tasks), len(ids)), bool)
-    values.reshape(-1)[place], absent.reshape(-1)[place] = frame["value"].to_numpy(), False
+    values = np.zeros(absent.shape)
+    values.reshape(-1)[place] = frame["value"].to_numpy()
     labels = None
     if "label" in frame.columns:
         labels = np.full(values.shape, -1, dtype=np.int8)

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import class_name, id_column
+from nooch.data.array_values import float_array, in_main_memory
 from nooch.english import counted, plural
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
     "SCALES", "Aligned", "Predictions", "check_tasks", "check_unique", "check_values",
-    "float_array", "one_each", "positions",
+    "one_each", "positions",
 ]  # fmt: skip
 
 
@@ -169,34 +170,10 @@ def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
     return rows["at"].fill_null(-1).to_numpy()
 
 
-def _in_main_memory(values: Any) -> Any:
-    """A tensor detached and copied to main memory; anything else as it is."""
-    for step in ("detach", "cpu"):
-        values = getattr(values, step, lambda same=values: same)()
-    return values
-
-
-def float_array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
-    values = _in_main_memory(values)
-    if str(getattr(values, "dtype", "")) == "torch.bfloat16":
-        # NumPy has no such type
-        values = values.float()
-    try:
-        array = np.asarray(values)
-        # NumPy would read text as numbers and drop imaginary parts
-        if array.dtype.kind in "biufO":
-            return array.astype(np.float64)
-        problem: object = f"they are {array.dtype}"
-    except (TypeError, ValueError) as error:
-        problem = error
-    raise InputError(f"values are no numbers: {problem}", allowed="an array (n_images, n_tasks)")
-
-
 def _ids(image_ids: Any, where: str) -> pl.Series:
     if isinstance(image_ids, pl.Series):
         return id_column(image_ids, where)
-    array = np.asarray(_in_main_memory(image_ids))
+    array = np.asarray(in_main_memory(image_ids))
     # frames keep text as objects
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)
 

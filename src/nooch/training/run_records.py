@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
+from nooch.data.data_files import checked_read
 from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
@@ -234,6 +236,29 @@ class RunsFolder:
         file = self.path / "jobs" / job / "predictions.parquet"
         frame = check_columns(read_table(file), _PREDICTIONS, file, _AGAIN)
         return frame.select(list(_PREDICTIONS))
+
+    def outputs(self, jobs: Sequence[str]) -> tuple[pl.Series, NDArray[np.float64]]:
+        """Ids of the images of valid and test, and logits of jobs (n_jobs, n_images).
+
+        Raises InputError where they cannot be read, or jobs have different images.
+        """
+        files = [self.path / "jobs" / job / "predictions.parquet" for job in jobs]
+        columns = list(_PREDICTIONS)
+        try:
+            # one by one, thousands of small files take eight times as long
+            read = partial(pl.read_parquet, files, columns=columns, glob=False)
+            table = check_columns(checked_read(self.path, read), _PREDICTIONS, self.path, _AGAIN)
+        except InputError:
+            # of different types, or broken: its error names the job
+            frames = [self.predictions(job).drop("split") for job in jobs]
+            table = pl.concat(frames, how="vertical_relaxed")
+        ids = table["image_id"].head(len(table) // len(jobs))
+        if not pl.concat([ids] * len(jobs)).equals(table["image_id"]):
+            first = self.predictions(jobs[0])["image_id"]
+            other = next(job for job in jobs if not self.predictions(job)["image_id"].equals(first))
+            where = self.path / "jobs" / other
+            raise InputError("has other images than the other jobs of the run", where=where)
+        return ids, table["logit"].to_numpy().astype(np.float64).reshape(len(jobs), -1)
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
         """State of the pass of some jobs, or None where it has none that is whole."""
