@@ -50,7 +50,8 @@ def cell_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np
 
 def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Index into ``SUBSETS`` of each image, uint8 (n,)."""
-    return np.where(hard, np.where(labels, 0, 1), SUBSETS.index("easy")).astype(np.uint8)
+    # easy 2, less 1 for a hard negative and 2 for a hard positive
+    return np.uint8(2) - hard * (labels + np.uint8(1))
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -178,9 +179,9 @@ class ChallengeSet(TabularResult):
     @property
     def counts(self) -> Counts:
         """Positives, negatives, hard ones, and those without a verdict."""
-        positives = int(self.labels.sum())
-        hard = np.bincount(self.subset, minlength=3)
-        return Counts(positives, len(self) - positives, int(hard[0]), int(hard[1]), *self.excluded)
+        positives = int(np.count_nonzero(self.labels))
+        hard = (int(np.count_nonzero(self.subset == code)) for code in (0, 1))
+        return Counts(positives, len(self) - positives, *hard, *self.excluded)
 
     @property
     def cells(self) -> NDArray[np.intp]:

@@ -83,8 +83,8 @@ def mark_by_threshold(
         negative: threshold of the negatives.
         by_cue: see ``Mark``.
     """
-    hard = np.where(labels, support < positive, support > negative)
-    codes = np.where(np.isnan(support), NONE, hard).astype(np.int8)
+    codes = np.where(labels, support < positive, support > negative).astype(np.int8)
+    codes[np.isnan(support)] = NONE
     return Mark(codes, support, Side(positive), Side(negative), by_cue)
 
 

@@ -202,7 +202,7 @@ class FittedCE(SupportFitted):
         """Context cues of a task, strongest first: given by hand, or all classes with A > alpha."""
         if task not in self._cues:
             own = self._columns_of(task)
-            row = np.nan_to_num(self.A[own], nan=-np.inf)
+            row = np.fmax(self.A[own], -np.inf)
             columns = np.flatnonzero(row > self.criterion.alpha).tolist()
             if task in self.criterion.cues:
                 columns = [self._column[cue] for cue in self.criterion.cues[task]]
@@ -232,7 +232,7 @@ class FittedCE(SupportFitted):
         if self.state.counts[column] == 0:
             return "no training image has the class, so it has no context cue"
         problem = f"no class has A(C, {task}) > {self.criterion.alpha:g}"
-        others = np.delete(np.nan_to_num(self.A[column], nan=-np.inf), column)
+        others = np.delete(np.fmax(self.A[column], -np.inf), column)
         if not np.isfinite(others).any():
             return problem
         best = np.delete(self.classes, column)[others.argmax()]
@@ -272,15 +272,14 @@ class FittedCE(SupportFitted):
         A hard positive has the bits of all cues, a hard negative at least one. The 64 strongest
         cues have bits.
         """
-        beta, bits = self.criterion.beta, np.zeros(len(data), dtype=np.uint64)
-        for position, cue in enumerate(self.cues(task)[:_MOST_BITS]):
-            bit = np.uint64(1 << position)
+        beta, cues = self.criterion.beta, self.cues(task)[:_MOST_BITS]
+        # where a cue is absent its area is 0, which is below beta
+        bits = labels * np.uint64((1 << len(cues)) - 1 if beta > 0 else 0)
+        for position, cue in enumerate(cues):
             rows, areas = self._areas(data, task, cue, labels)
-            if beta > 0:
-                # where the cue is absent its area is 0, which is below beta
-                bits[labels] |= bit
-            hard = np.where(labels[rows], areas < beta, areas > beta)
-            bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
+            large = np.flatnonzero(~(areas < beta))
+            rows, above, bit = rows[large], areas[large] > beta, np.uint64(1 << position)
+            bits[rows] = np.where(above & ~labels[rows], bits[rows] | bit, bits[rows] & ~bit)
         return bits
 
     def _areas(

@@ -159,8 +159,10 @@ class SupportFitted(Fitted):
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
         """Support for many tasks at once, shape (n_images, n_tasks)."""
-        columns = [self.support(data, task) for task in tasks]
-        return np.column_stack(columns) if columns else np.empty((len(data), 0))
+        by_task = np.empty((len(tasks), len(data)))
+        for values, task in zip(by_task, tasks, strict=True):
+            values[:] = self.support(data, task)
+        return by_task.T
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
