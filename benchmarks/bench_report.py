@@ -62,8 +62,9 @@ def make(folder: Path, images: int, runs: int) -> list[str]:
         file = folder / f"run{run}.parquet"
         pl.DataFrame({"image_id": frame["image_id"], **columns}).write_parquet(file)
         words += ["--predictions", str(file)]
-    more = ["--scale", "logit"] if runs else []
-    return nooch_command("report --bootstrap 0 --out", folder / "site", folder / "s", *words, *more)
+    words += ["--scale", "logit"] if runs else []
+    words += ["--dataset", str(folder / "data"), "--out", str(folder / "site")]
+    return nooch_command("report --bootstrap 0", folder / "s", *words)
 
 
 def clicks(site: Path, tasks: list[str]) -> dict[str, tuple[float, float]]:
