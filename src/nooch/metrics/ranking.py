@@ -182,8 +182,9 @@ class SubsetAreas:
         space = np.empty((max((n_scores for n_scores, _ in self._sizes), default=0), k))
         for row, (n_scores, which) in enumerate(self._sizes):
             bounds = np.cumsum([start, n_scores, n_scores + 1, len(which)])
-            cells = [sums[a:b] for a, b in pairwise(bounds)]
-            areas[:, row], start = _areas(*cells, which, space[:n_scores]), bounds[-1]
+            positive, negative, tied = (sums[a:b] for a, b in pairwise(bounds))
+            areas[:, row] = _areas(positive, negative, tied, which, space[:n_scores])
+            start = bounds[-1]
         return areas
 
 
