@@ -23,6 +23,7 @@ SCRIPTS = {
     "Growth: import with several parts": "bench_import_scale.py --images 12500 --factors 1,10,80",
     "Growth: import of a long table with several parts": "bench_table_import.py",
     "Growth: CE on datasets with several parts": "bench_scale.py --factors 1,10,80",
+    "Report: 123,287 images, 171 tasks": "bench_report.py",
     "Engines: tiny jobs": "bench_engines.py",
     "Metrics: AUC of many subsets": "bench_metrics.py",
     "Load: evaluate with 100 runs": "bench_load.py",

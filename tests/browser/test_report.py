@@ -175,6 +175,17 @@ def test_numbers_are_written_as_python_writes_them(made, page):
     assert shown == [f"{v:.3g}" for v in values]
 
 
+RANKED = "(all) => Array.from(nooch.marks.ranked([...all.keys()], (k) => all[k]))"
+
+
+def test_rows_are_ranked_as_numpy_sorts_them(made, page):
+    open_page(page, made[0].path)
+    random = np.random.default_rng(0)
+    for n in (0, 1, 2, 300, 5000):
+        values = random.choice([np.nan, np.inf, -np.inf, -0.0, 0.0, *random.normal(size=40)], n)
+        assert page.evaluate(RANKED, values.tolist()) == np.argsort(values, kind="stable").tolist()
+
+
 def _shown(page):
     return page.locator(".card").evaluate_all(
         "(cards) => cards.sort((a, b) => parseInt(a.id.slice(5)) -"

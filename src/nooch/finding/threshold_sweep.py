@@ -34,8 +34,7 @@ TAUS = tuple(round(0.02 * i, 2) for i in range(51))
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
-_TASKS = 16
-"""Tasks whose supports are computed at once."""
+_TASKS = 16  # whose supports are computed at once
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,9 @@ def unset_supports(suite: Suite, tasks: Sequence[str], images: SplitImages) -> U
             continue
         unset = [task for task in tasks if (name, task, images.split) not in suite.keys]
         unset = [task for task in unset if fitted.undefined(task) is None]
-        columns = fitted.supports(data, unset).T
-        supports |= {(name, task): column for task, column in zip(unset, columns, strict=True)}
+        keys = [(name, task) for task in unset]
+        if keys:
+            supports |= zip(keys, fitted.supports(data, unset).T, strict=True)
     return supports
 
 

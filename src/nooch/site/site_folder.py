@@ -24,8 +24,7 @@ __all__ = ["SITE_MARKER", "write_assets", "write_site"]
 
 SITE_MARKER = "report.json"
 _MOST_PROBLEMS = 5
-_TASKS = 16
-"""Tasks whose supports are computed at once."""
+_TASKS = 16  # whose supports are computed at once
 
 
 def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progress) -> list[str]:

@@ -7,7 +7,7 @@
   const KEPT = 8;
   let site, split, task, found, shown = [], settings = {}, gallery, viewer, writing = 0, asked = 0, captioned = false, pending = 0;
   const state = { task: "", split: "", criterion: "", show: "hard_positive", sort: "support", method: "", other: "", find: "", drawn: false, image: "" };
-  const blocks = new Map(), splits = new Map(), tasks = new Map();
+  const splits = new Map(), tasks = new Map(), applied = new Map();
 
   const spec = (name = state.criterion) => site.criteria.find((one) => one.name === name);
   const two = (value) => (Number.isNaN(value) ? "–" : value.toFixed(2));
@@ -82,7 +82,7 @@
     const name = `task-${site.tasks.indexOf(state.task)}-${state.split}`;
     const [about, content] = await Promise.all([load(`split-${state.split}`), tasks.has(name) ? null : load(name)]);
     if (mine !== asked) return;
-    if (!splits.has(state.split)) splits.set(state.split, { ...about, name: state.split, pictures: nooch.unpack(about.pictures) });
+    if (!splits.has(state.split)) splits.set(state.split, { ...about, name: state.split, pictures: nooch.unpack(about.pictures), blocks: [] });
     split = splits.get(state.split);
     if (content) {
       tasks.set(name, marks.open(content));
@@ -97,13 +97,16 @@
     update();
   }
 
-  async function block(row) {
-    const name = `images-${split.name}-${Math.floor(row / split.block)}`;
-    if (!blocks.has(name)) blocks.set(name, await load(name));
-    return blocks.get(name);
+  async function block(row, of = split) {
+    const number = Math.floor(row / of.block);
+    if (of.blocks[number]) return;
+    const about = await load(`images-${of.name}-${number}`);
+    // where Find looks
+    about.texts = about.names.map((name, k) => [name || "", ...about.captions[k]].join("\n").toLowerCase());
+    of.blocks[number] = about;
   }
 
-  const known = (row) => blocks.get(`images-${split.name}-${Math.floor(row / split.block)}`);
+  const known = (row) => split.blocks[Math.floor(row / split.block)];
 
   // --- controls
   function slider(title, name, criterion, low, high, step, note) {
@@ -167,11 +170,15 @@
 
   const later = () => { pending = pending || requestAnimationFrame(() => { pending = 0; update(); }); };
 
+  // a criterion at the present thresholds, applied once
+  const apply = (name) => applied.get(name) || applied.set(name, marks.apply(task, site.criteria, name, settings)).get(name);
+
   // --- what follows
   function update() {
     // another task or split is on its way: it will be drawn when it is there
     if (task.task !== state.task || task.split !== state.split) return;
-    found = marks.apply(task, site.criteria, state.criterion, settings);
+    applied.clear();
+    found = apply(state.criterion);
     counts();
     histogram();
     cuePanel();
@@ -254,19 +261,12 @@
     return orders[state.sort]();
   }
 
-  function sorted(rows, of) {
-    if (!of) return rows;
-    const values = Float64Array.from(rows, of);
-    // what has no value comes last; ties stay in the order of ids
-    return Array.from(rows.keys()).sort((a, b) => (Number.isNaN(values[a]) - Number.isNaN(values[b])) || values[a] - values[b] || a - b).map((k) => rows[k]);
-  }
-
   function select() {
     const code = SUBSETS.findIndex((one) => one[0] === state.show), rows = [];
     const wanted = state.find.trim().toLowerCase();
     if (!found.reason) for (let i = 0; i < task.n; i++) if (found.marks[i] === code && (!state.drawn || split.pictures[i]) && (!wanted || matches(i, wanted))) rows.push(i);
     const of = found.reason ? null : order();
-    shown = sorted(rows, of);
+    shown = of ? marks.ranked(rows, of) : rows;
     for (const tab of $("subsets").children) {
       const on = tab.dataset.show === state.show;
       tab.setAttribute("aria-checked", on);
@@ -279,14 +279,15 @@
   }
 
   function matches(row, text) {
-    const about = known(row), k = row % split.block;
-    return String(split.ids[row]).toLowerCase().includes(text) || (about && ((about.names[k] || "").toLowerCase().includes(text) || about.captions[k].some((one) => one.toLowerCase().includes(text))));
+    const about = known(row);
+    return String(split.ids[row]).toLowerCase().includes(text) || (about && about.texts[row % split.block].includes(text));
   }
 
   async function captionsToo() {
     if (captioned === split.name) return;
     captioned = split.name;
-    for (let row = 0; row < task.n; row += split.block) await block(row);
+    const of = split;
+    for (let row = 0; row < of.ids.length; row += of.block) await block(row, of);
     update();
   }
 
@@ -306,10 +307,10 @@
     if (!about) block(row).then(() => viewer.row === row && again());
     const captions = about ? about.captions[k] : [];
     const verdicts = site.criteria.map((one) => {
-      const of = marks.apply(task, site.criteria, one.name, settings);
+      const of = apply(one.name);
       return { criterion: one.name, subset: of.reason ? 255 : of.marks[row], text: nooch.inWords.verdict(task, one, of, row, settings, captions) };
     });
-    const active = site.criteria.flatMap((one) => marks.apply(task, site.criteria, one.name, settings).active || []);
+    const active = site.criteria.flatMap((one) => apply(one.name).active || []);
     const names = [...new Set(active.map((one) => one.name))];
     const shaded = about && about.shades[row] ? about.shades[row] : [];
     write();

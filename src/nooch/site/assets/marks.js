@@ -59,13 +59,32 @@ nooch.marks = (() => {
     return { marks, support, thresholds: [positive, negative] };
   }
 
+  // rows by a value of each, the smallest first and NaN last, ties in the order of rows; numbers alone sort many times as fast as rows with a comparison
+  function ranked(rows, of) {
+    const values = new Float64Array(rows.length), taken = new Uint32Array(rows.length + 1), found = new Uint32Array(rows.length);
+    for (let k = 0; k < rows.length; k++) values[k] = of(rows[k]);
+    const ascending = values.slice().sort();
+    let known = ascending.length;
+    while (known && Number.isNaN(ascending[known - 1])) known--;
+    for (let k = 0; k < rows.length; k++) {
+      let low = Number.isNaN(values[k]) ? known : 0, high = known;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (ascending[middle] < values[k]) low = middle + 1;
+        else high = middle;
+      }
+      found[low + taken[low]++] = rows[k];
+    }
+    return found;
+  }
+
   // rows of a side with support, the hardest first; ties by row, as ids are in order
   function ordered(task, name, support, label) {
     return kept(task, `order ${name} ${label}`, () => {
       const rows = [];
       for (let i = 0; i < task.n; i++) if (task.labels[i] === label && !Number.isNaN(support[i])) rows.push(i);
       const sign = label ? 1 : -1;
-      return Uint32Array.from(rows.sort((a, b) => sign * (support[a] - support[b]) || a - b));
+      return ranked(rows, (row) => sign * support[row]);
     });
   }
 
@@ -153,5 +172,5 @@ nooch.marks = (() => {
     return sums.map((sum, i) => (n[i] ? sum / n[i] : null));
   }
 
-  return { open, apply, area, byCue, losses, means, HARD_POSITIVE, HARD_NEGATIVE, EASY, NONE };
+  return { open, apply, ranked, area, byCue, losses, means, HARD_POSITIVE, HARD_NEGATIVE, EASY, NONE };
 })();
