@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-WORKERS ?= auto
+# workers that take neighboring tests share their fixtures
+PARALLEL := -n $(or $(WORKERS),auto) --dist worksteal
+# hundreds of processes are started: none compiles the package again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test test-fast test-slurm gpu-check lint format docs package bench campaign clean
 
@@ -20,10 +23,10 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py --out demo-out $(if $(FULL),--full)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --hypothesis-profile=fast
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=fast
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm

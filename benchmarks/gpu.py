@@ -1,168 +1,375 @@
-"""Images per second on a GPU: frozen features and fine-tuning, against a plain PyTorch loop.
+"""All figures of a GPU in one call of at most 10 minutes, as a section for RESULTS.md.
 
-    python benchmarks/gpu.py [--seconds 60] [--steps 40] [--networks 4] [--device cuda] [--json
-    FILE]
+    python benchmarks/gpu.py [--only ITEM ...] [--seconds 8] [--device cuda] [--json FILE]
+    python benchmarks/gpu.py --tiny --device cpu        # a rehearsal: every line runs, no figure
 
-The plain loop computes in float32, decodes each JPEG with Pillow in the main process when it is its
-turn, and trains one network (see ``bench_finetune.py``, whose parts are used here). nooch reads a
-cache of pixels and computes in bf16 with channels_last, compiled if torch.compile works. Weights
-are random, from a configuration (ResNet-50 at 321 px); without photographs, generated ones of 640 x
-480 are used. Each part gets ``--seconds``, after a warm-up: 60 keeps one call under 10 minutes. On
-a CPU the sizes are small: a rehearsal.
+Items: features of ResNet-50 and ViT-B; fine-tuning ResNet-50 at 321 px against a plain loop in
+float32 that decodes with Pillow in the main process (see ``bench_finetune.py``); annotating;
+asking; heads. Weights are random; without photographs, generated ones of 640 x 480 are used. The
+other peers are transformers' pipelines, which decode in the main process, too. Each way is timed
+for ``--seconds`` after a warm-up. What fails takes a line, and an item ends at its limit, so that
+all end within 10 minutes. nvidia-smi's busy share: how much of the time at least one kernel ran.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime as dt
+import gc
+import json
+import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
+import bench_finetune
+import numpy as np
 import torch
+import transformers
 from bench_finetune import Plain, Setup, Shared, rate
-from measuring import Spread, machine, parser, ratios, write_json
+from bench_probe import SETTINGS, jobs, made_up
+from measuring import Spread, machine, parser, write_json
+from random_models import SIZES, save_random
 
+import nooch
+from nooch.asking.asked_requests import AskOptions, Request
+from nooch.asking.model_answers import model_replies, settled
 from nooch.caches.features import FeatureOptions, extract_features
-from nooch.models.backbones import load_backbone
+from nooch.caches.pixels import PixelCache, build_pixels
+from nooch.engines.visible_gpus import visible_gpus
+from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import choose_device
+from nooch.models.vision_language import find_vlm
+from nooch.training.head_pass import HeadPass
 
-_FEATURE_BATCH = {"cuda": 256, "cpu": 8}
+T = TypeVar("T")
+Runs = dict[str, Callable[[], float]]
 
-
-class PlainFeatures:
-    """One pass over the images in float32, decoded in between."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup, self.plain = setup, Plain(setup)
-        self.plain.body.eval()
-
-    def __call__(self) -> float:
-        """Images a second."""
-        setup, started = self.setup, time.perf_counter()
-        with torch.inference_mode():
-            for begin in range(0, len(setup.files), setup.batch):
-                rows = range(begin, min(begin + setup.batch, len(setup.files)))
-                batch = torch.stack([self.plain.image(row) for row in rows]).to(setup.device)
-                self.plain.body(batch).pooler_output.flatten(1).cpu()
-        return len(setup.files) / (time.perf_counter() - started)
+QUESTION = "Is there a dog in the image?"
+GOAL = 2000
+"""Images a second of fine-tuning ResNet-50 at 321 px, on one GPU."""
+JOBS, IMAGES = 1152, 86_302
+"""The paper's grid, and its training images."""
 
 
-class CachedFeatures:
-    """The same by ``extract_features``, from the cache of pixels."""
-
-    def __init__(self, setup: Setup, folder: Path, *, fast: bool) -> None:
-        self.setup, self.folder = setup, folder
-        self.backbone = load_backbone(
-            setup.source, size=setup.size, device=setup.device, channels_last=fast, bf16=fast
-        )
-
-    def __call__(self) -> float:
-        """Images a second, hashing and writing included."""
-        batch, started = _FEATURE_BATCH[self.setup.device.partition(":")[0]], time.perf_counter()
-        inputs = (self.setup.data, self.backbone, self.folder, FeatureOptions(batch=batch))
-        extract_features(*inputs, pixels=self.setup.pixels, overwrite=True)
-        return len(self.setup.files) / (time.perf_counter() - started)
+class OutOfTime(BaseException):
+    """An item's limit: no ``except Exception`` of a part may catch it."""
 
 
-def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
-    """Rates of consecutive runs until the time is over, without the warm-up; at least one."""
-    run()
-    rates: list[float] = []
-    started = time.perf_counter()
-    while not rates or time.perf_counter() - started < seconds:
-        rates.append(run())
-    return rates
+def features(at: Path, arguments: Any) -> dict[str, Any]:
+    """ResNet-50 and ViT-B at 224 px, from a cache of pixels and from JPEG files."""
+    setup, found = pictures(at, arguments, 2048), {}
+    for name in ("resnet-50", "vit-b"):
+        model = save_random(name, at / name, arguments.device, tiny=arguments.tiny)
+        side, seen = 64 if arguments.tiny else SIZES[name], list[bytes]()
+        pixels = build_pixels(setup.data, at / f"pixels of {name}", size=side)
+
+        def extracted(
+            backbone: Backbone, cache: PixelCache | None, seen: list[bytes] = seen
+        ) -> float:
+            started, options = time.perf_counter(), FeatureOptions(batch=setup.batch * 8)
+            made = extract_features(
+                setup.data, backbone, at / "features", options, pixels=cache, overwrite=True
+            )
+            taken = time.perf_counter() - started
+            seen += [made.matrix().tobytes()] if cache and backbone.bf16 else []
+            return len(setup.files) / taken
+
+        plain = load_backbone(model, device=arguments.device)
+        fast = load_backbone(model, device=arguments.device, bf16=True, channels_last=True)
+        peer = piped("image-feature-extraction", model, setup.files[:256], arguments, pool=True)
+        runs: Runs = {
+            "transformers' pipeline, float32": peer,
+            "nooch, float32": partial(extracted, plain, pixels),
+            "nooch, bf16, channels_last": partial(extracted, fast, pixels),
+            "nooch, bf16, channels_last, from JPEG files": partial(extracted, fast, None),
+        }
+        found[name] = report(f"features of {name}, {side} px: images/s", runs, arguments)
+        print(f"  bf16 from the cache: {repeated(seen)}")
+    return found
 
 
-def compiles(device: str) -> str:
-    """Why torch.compile does not work here; empty if it does."""
-    try:
-        torch.compile(lambda x: torch.sin(x) + 1)(torch.ones(8, device=device))
-    except Exception as error:  # noqa: BLE001 - compilation fails with errors of several packages
-        return (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return ""
-
-
-def trainings(setup: Setup, networks: int, *, fast: bool) -> dict[str, Callable[[], float]]:
-    """Timed runs of fine-tuning by name; a network is made at its first run."""
-    settings = replace(setup.settings(fast=fast), compile=False)
+def finetune(at: Path, arguments: Any) -> dict[str, Any]:
+    """One network, and several that share batches, compiled (on a GPU) and not."""
+    setup, n = pictures(at, arguments, arguments.steps * 32), arguments.networks
+    is_gpu = arguments.device != "cpu"
+    fast = replace(setup.settings(fast=is_gpu), compile=False)
     made: dict[str, Callable[[], Shared | Plain]] = {
         "plain loop": lambda: Plain(setup),
-        "one network": lambda: Shared(setup, settings, 1),
-        f"{networks} networks sharing batches": lambda: Shared(setup, settings, networks),
+        "one network": lambda: Shared(setup, fast, 1),
+        f"{n} networks sharing batches": lambda: Shared(setup, fast, n),
     }
-    if problem := compiles(setup.device):
-        sys.stdout.write(f"compiled: skipped, torch.compile does not work here: {problem}\n")
-    else:
-        made["one network, compiled"] = lambda: Shared(setup, replace(settings, compile=True), 1)
-
-    def timed(make: Callable[[], Shared | Plain]) -> Callable[[], float]:
-        runner: list[Shared | Plain] = []
-
-        def run() -> float:
-            runner.extend([] if runner else [make()])
-            return rate(runner[0], setup)
-
-        return run
-
-    return {name: timed(make) for name, make in made.items()}
+    if is_gpu:
+        best = replace(fast, compile=True)
+        made["one network, compiled"] = lambda: Shared(setup, best, 1)
+        made[f"{n} networks sharing batches, compiled"] = lambda: Shared(setup, best, n)
+    runs = {name: late(make, partial(rate, setup=setup)) for name, make in made.items()}
+    title = f"fine-tuning {setup.source}, {setup.size} px: images/s of all networks"
+    found = report(title, runs, arguments)
+    medians = {who: float(np.median(rates)) for who, rates in found.items()}
+    if who := max(medians.keys() - {"plain loop"}, key=medians.__getitem__, default=""):
+        hours = JOBS * IMAGES / medians[who] / 3600
+        print(f"  {who}: {medians[who] / GOAL:.2f} of {GOAL:,} images/s; computed from that, an")
+        print(f"  epoch of {JOBS:,} jobs of {IMAGES:,} images: {hours:.1f} hours, not validated")
+    return found
 
 
-def report(
-    title: str, runs: dict[str, Callable[[], float]], seconds: float
-) -> dict[str, list[float]]:
-    """Time all, and print each as it is known, with its ratio to the first."""
-    sys.stdout.write(f"{title}\n")
+def annotate(at: Path, arguments: Any) -> dict[str, Any]:
+    """SegFormer-B0 and Mask2Former, from JPEG files to a dataset."""
+    setup, found = pictures(at, arguments, 640), {}
+    for name in ("segformer-b0", "mask2former-swin-t"):
+        model = save_random(name, at / name, arguments.device, tiny=arguments.tiny)
+
+        def annotated(source: str, bf16: bool) -> float:
+            how: dict[str, Any] = {"device": arguments.device, "batch": setup.batch, "bf16": bf16}
+            reading = nooch.AnnotationReading(at / "images", source, **how)
+            with tempfile.TemporaryDirectory(dir=at) as out:
+                started = time.perf_counter()
+                nooch.import_dataset(reading, Path(out) / "data")
+                return len(setup.files) / (time.perf_counter() - started)
+
+        # its masks, one for each label, take long
+        few = setup.files[:16]
+        runs: Runs = {
+            "transformers' pipeline, float32": piped(
+                "image-segmentation", model, few, arguments, subtask="semantic"
+            ),
+            "nooch, float32": partial(annotated, str(model), False),
+            "nooch, bf16": partial(annotated, str(model), True),
+        }
+        found[name] = report(f"annotating with {name}: images/s", runs, arguments)
+    return found
+
+
+def ask(at: Path, arguments: Any) -> dict[str, Any]:
+    """A model of 2 billion weights that takes an image and a question and gives one token."""
+    setup = pictures(at, arguments, 512)
+    folder = save_random("llava-2b", at / "llava", arguments.device, tiny=arguments.tiny)
+    batch = 1 if arguments.tiny else 16
+    options = settled(AskOptions(device=arguments.device, batch=batch))
+    requests = [Request(file.stem, file, QUESTION) for file in setup.files]
+
+    def asked() -> float:
+        with tempfile.TemporaryDirectory(dir=at) as out:
+            replies = model_replies(requests, find_vlm(str(folder)), options, Path(out), map)
+            # the first part loads the model, too
+            _ = list(islice(replies, 8 * batch))
+            started = time.perf_counter()
+            return sum(1 for _ in replies) / (time.perf_counter() - started)
+
+    runs = {
+        "transformers' pipeline": piped(
+            "image-text-to-text", folder, setup.files[:32], arguments, max_new_tokens=1
+        ),
+        f"nooch, {options.precision}, {batch} questions at once": asked,
+    }
+    return report("asking a LLaVA of 2 billion weights: questions/s", runs, arguments)
+
+
+def heads(at: Path, arguments: Any) -> dict[str, Any]:
+    """12,288 heads on frozen features in one pass, on the device and on the CPU."""
+    images, d, copies = (96, 16, 1) if arguments.tiny else (IMAGES, 2048, 32)
+    del at
+    data, endless = made_up(images, d), replace(SETTINGS, epochs=10**6, patience=10**6)
+    listed = [replace(job, seed=job.seed + 12 * n) for n in range(copies) for job in jobs()]
+
+    def prepared(device: str, rows: int) -> HeadPass:
+        part = replace(data, rows={**data.rows, "train": data.rows["train"][:rows]})
+        return HeadPass(part, listed, endless, device)
+
+    def epoch(trained: HeadPass) -> float:
+        # its measures come to the CPU: nothing is left to wait for
+        started = time.perf_counter()
+        trained.step()
+        return len(trained.data.rows["train"]) / (time.perf_counter() - started)
+
+    few = min(images, 1024)
+    runs = {
+        f"CPU, {few:,} images": late(lambda: prepared("cpu", few), epoch),
+        f"{arguments.device}, {images:,} images": late(
+            lambda: prepared(arguments.device, images), epoch
+        ),
+    }
+    found = report(f"{len(listed):,} heads of {d:,} features: images/s", runs, arguments)
+    for name, rates in found.items():
+        print(f"  {name}: {IMAGES / np.median(rates):.1f} s for an epoch of {IMAGES:,}")
+    seen = []
+    for _ in range(2):
+        trained = prepared(arguments.device, few)
+        trained.step()
+        seen.append(trained.state.weights.cpu().numpy().tobytes())
+    print(f"  {arguments.device}: {repeated(seen)}", flush=True)
+    return found
+
+
+ITEMS: dict[str, tuple[Callable[[Path, Any], dict[str, Any]], int]] = {
+    "features": (features, 130),
+    "finetune": (finetune, 190),
+    "annotate": (annotate, 90),
+    "ask": (ask, 100),
+    "heads": (heads, 70),
+}
+"""Functions, and their limits in seconds: 580 of 600."""
+
+
+def pictures(at: Path, arguments: Any, count: int) -> Setup:
+    """Files of images, and their pixels and labels for fine-tuning."""
+    steps = 2 if arguments.tiny else max(count // bench_finetune.SIZES["cuda"][2], 2)
+    given = {"size": None, "backbone": None, **vars(arguments), "steps": steps}
+    if arguments.tiny:
+        small = {"model_type": "resnet", "hidden_sizes": [8, 16], "depths": [1, 1]}
+        (at / "small.json").write_text(json.dumps(small))
+        given |= {"size": 64, "backbone": f"config:{at / 'small.json'}"}
+    return Setup(at, argparse.Namespace(**given), arguments.device)
+
+
+def piped(
+    task: str, model: Path, files: Sequence[Path], arguments: Any, **options: Any
+) -> Callable[[], float]:
+    """Images a second of a pipeline of transformers, as it is by default, 8 images at once."""
+
+    def run(pipe: Any) -> float:
+        inputs: list[Any] = [str(file) for file in files]
+        if task == "image-text-to-text":
+            asked = {"type": "text", "text": QUESTION}
+            content = [[{"type": "image", "url": file}, asked] for file in inputs]
+            inputs = [[{"role": "user", "content": each}] for each in content]
+        started = time.perf_counter()
+        pipe(inputs, batch_size=8, **options)
+        return len(files) / (time.perf_counter() - started)
+
+    # typed for each task by its name
+    made: Any = transformers.pipeline
+    return late(lambda: made(task, model=str(model), device=arguments.device), run)
+
+
+def late(make: Callable[[], T], run: Callable[[T], float]) -> Callable[[], float]:
+    """A run of what is made when it is needed: at its first run."""
+    made: list[T] = []
+
+    def timed() -> float:
+        made.extend([] if made else [make()])
+        return run(made[0])
+
+    return timed
+
+
+def report(title: str, runs: Runs, arguments: Any) -> dict[str, list[float]]:
+    """Time all, and print each as it is known, with its ratio to the first and the busy share."""
+    print(title, flush=True)
     found: dict[str, list[float]] = {}
-    for name, run in runs.items():
-        found[name] = rates_of(run, seconds)
-        first, peer = next(iter(found)), next(iter(found.values()))
-        n = min(len(peer), len(found[name]))
-        ratio = "" if name == first else f", {ratios(found[name][:n], peer[:n])} times the {first}"
-        print(f"  {name}: {Spread.of(found[name])} images/s{ratio}", flush=True)
+    for name in list(runs):
+        # with its network, when it is done
+        run = runs.pop(name)
+        try:
+            run()
+            with busy_share(arguments.device) as busy:
+                found[name] = rates_of(run, arguments.seconds)
+        except Exception as error:  # noqa: BLE001 - of several packages; the others still run
+            print(f"  {name}: failed: {first_line(error)}", flush=True)
+        else:
+            first, rates = next(iter(found)), found[name]
+            times = float(np.median(rates) / np.median(found[first]))
+            ratio = "" if name == first else f", {times:.3g} times {first}"
+            print(f"  {name}: {Spread.of(rates)}{ratio}{''.join(busy)}", flush=True)
+        del run
+        gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     return found
 
 
+def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
+    """Rates of consecutive runs until the time is over; at least one."""
+    rates, started = [run()], time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        rates.append(run())
+    return rates
+
+
+@contextmanager
+def busy_share(device: str) -> Iterator[list[str]]:
+    """Yield a list that gets how busy the GPU was meanwhile, in words, where nvidia-smi is."""
+    words: list[str] = []
+    if device == "cpu":
+        yield words
+        return
+    gpu = visible_gpus()[int(device.partition(":")[2] or 0)]
+    query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "200"]
+    try:
+        smi = subprocess.Popen(["nvidia-smi", "-i", gpu, *query], stdout=subprocess.PIPE, text=True)
+    except OSError:
+        words.append(", busy share unknown: no nvidia-smi")
+        yield words
+        return
+    try:
+        yield words
+    finally:
+        smi.terminate()
+        shares = [int(line) for line in smi.communicate()[0].split() if line.isdecimal()]
+        words.append(f", GPU busy {np.mean(shares):.0f} %" if shares else ", busy share unknown")
+
+
+def repeated(outputs: Sequence[bytes]) -> str:
+    """Whether runs gave the same bytes, in words."""
+    return f"{'the same' if len(set(outputs)) == 1 else 'NOT the same'} bytes in each run"
+
+
+def first_line(error: BaseException) -> str:
+    """What failed, in a line."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Raise OutOfTime in the main thread after some seconds."""
+
+    def stop(*_: object) -> None:
+        raise OutOfTime(f"stopped after {seconds} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 def main() -> None:
-    """Run and print."""
-    command = parser(__doc__)
-    command.add_argument("--seconds", type=float, default=60, help="of each part, after a warm-up")
-    command.add_argument("--networks", type=int, default=4, help="how many share batches")
-    command.add_argument("--steps", type=int, default=40, help="steps of a run")
-    command.add_argument("--size", type=int, help="pixels; by default by the device")
-    command.add_argument("--backbone", help="by default by the device")
-    command.add_argument("--device", default="auto")
+    """Run the items, and print a section of RESULTS.md."""
+    command = parser(__doc__, seconds=6, steps=40, networks=4, device="auto")
+    command.add_argument("--only", nargs="+", choices=ITEMS, default=list(ITEMS))
+    command.add_argument("--tiny", action="store_true", help="small models, a run of each")
     arguments = command.parse_args()
-    device, started = choose_device(arguments.device), time.perf_counter()
-    is_gpu = device != "cpu"
-    with tempfile.TemporaryDirectory() as name:
-        setup = Setup(Path(name), arguments, device)
-        card = torch.cuda.get_device_name(device) if is_gpu else "CPU"
-        images = f"{setup.size} x {setup.size}, {len(setup.files)} images ({setup.origin})"
-        print(f"{setup.source}, {images}, {card}, torch {torch.__version__}", flush=True)
-        features: dict[str, Callable[[], float]] = {
-            "plain loop": PlainFeatures(setup),
-            "nooch, float32": CachedFeatures(setup, Path(name) / "f32", fast=False),
-            "nooch, bf16 and channels_last": CachedFeatures(setup, Path(name) / "bf16", fast=True),
-        }
-        of_features = report("frozen features", features, arguments.seconds)
-        features.clear()
-        of_training = report(
-            "fine-tuning", trainings(setup, arguments.networks, fast=is_gpu), arguments.seconds
-        )
-    print(f"{time.perf_counter() - started:.0f} s in all")
-    write_json(
-        arguments.json,
-        {
-            "machine": {**machine(), "device": card},
-            "features": of_features,
-            "training": of_training,
-        },
-    )
+    if arguments.tiny:
+        arguments.seconds = 0
+    arguments.device, started = choose_device(arguments.device), time.perf_counter()
+    is_gpu = arguments.device != "cpu"
+    card = torch.cuda.get_device_name(arguments.device) if is_gpu else "CPU"
+    about = ", ".join(f"{name} {value}" for name, value in machine().items())
+    typed = f"`python benchmarks/{' '.join([Path(__file__).name, *sys.argv[1:]])}`"
+    print(f"## GPU: {card}\n\n{typed}, {dt.datetime.now(tz=dt.UTC).date()}\n")
+    print(f"{about}, torch {torch.__version__}\n\n```", flush=True)
+    found: dict[str, Any] = {}
+    for name in arguments.only:
+        item, seconds = ITEMS[name]
+        # a rehearsal may be on a busy machine
+        seconds *= 10 if arguments.tiny else 1
+        try:
+            with tempfile.TemporaryDirectory() as folder, limited(seconds):
+                found[name] = item(Path(folder), arguments)
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 - the other items still run
+            print(f"{name}: {first_line(error)}", flush=True)
+    print(f"{time.perf_counter() - started:.0f} s in all\n```", flush=True)
+    write_json(arguments.json, {"machine": {**machine(), "device": card}, **found})
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ SCRIPTS = {
     "Fine-tuning: networks that share batches": "bench_finetune.py",
     "Pixels: the cache built and read": "bench_pixels.py",
     "Checking: slices of a real model against peers": "bench_checking.py",
+    "Load: a bench folder of 50,000 jobs": "bench_jobs.py",
 }
 
 
@@ -57,7 +58,9 @@ def main() -> None:
         typed = f"`python benchmarks/{SCRIPTS[title]}`"
         sections[title] = f"{typed}, {date}\n\n```\n{done.stdout.strip()}\n```"
         head = ", ".join(f"{name} {value}" for name, value in machine().items())
-        listed = [f"## {name}\n\n{sections[name]}" for name in SCRIPTS if name in sections]
+        # sections of scripts that run elsewhere, such as gpu.py, follow
+        names = [name for name in {**SCRIPTS, **sections} if name in sections]
+        listed = [f"## {name}\n\n{sections[name]}" for name in names]
         text = "\n\n".join(["# Benchmarks", INTRODUCTION, head, *listed])
         path.write_text(f"{text}\n", encoding="utf-8")
 

@@ -102,7 +102,7 @@ class Attacked:
                 run_command()
             except SystemExit as stop:
                 code = stop.code
-        return self._harmless(int(code or 0), said.buffer.getvalue())  # type: ignore[attr-defined]
+        return self._harmless(int(code or 0), said.buffer.getvalue())
 
     def apart(self, *words: str) -> int:
         """The same in a process with little memory and time."""
@@ -137,11 +137,12 @@ class Attacked:
 
 
 def _archives(at: Attacked) -> Stops:
-    def of(fill: Callable[[zipfile.ZipFile], object]) -> Callable[[], None]:
+    def of(*members: tuple[str | zipfile.ZipInfo, str | bytes]) -> Callable[[], None]:
         def run() -> None:
             path = at.home / "x.zip"
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-                fill(archive)
+                for name, content in members:
+                    archive.writestr(name, content)
             with contextlib.suppress(InputError):
                 unpack(path, at.home / "zips", 1 << 20)
                 raise ValueError("was unpacked")
@@ -156,14 +157,14 @@ def _archives(at: Attacked) -> Stops:
         return info
 
     for name in (*OUT, *ODD):
-        yield f"zip member {name!r}", of(lambda z, name=name: z.writestr(member(name), "x"))
+        yield f"zip member {name!r}", of((member(name), "x"))
     for kind in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR):
-        yield f"zip, kind {kind:o}", of(lambda z, kind=kind: z.writestr(member("x", kind), "/etc"))
-    yield "zip bomb", of(lambda z: z.writestr("x", bytes(1 << 28)))
+        yield f"zip, kind {kind:o}", of((member("x", kind), "/etc"))
+    yield "zip bomb", of(("x", bytes(1 << 28)))
     large = np.random.default_rng(0).bytes(1 << 19)
-    yield "zip of many bytes", of(lambda z: [z.writestr(str(n), large) for n in range(9)])
-    yield "zip, a name twice", of(lambda z: (z.writestr("a", "1"), z.writestr("A", "2")))
-    yield "zip, a file below a file", of(lambda z: (z.writestr("a", "1"), z.writestr("a/b", "2")))
+    yield "zip of many bytes", of(*((str(n), large) for n in range(9)))
+    yield "zip, a name twice", of(("a", "1"), ("A", "2"))
+    yield "zip, a file below a file", of(("a", "1"), ("a/b", "2"))
 
 
 def _paths(at: Attacked) -> Stops:
@@ -204,7 +205,8 @@ def _code(at: Attacked) -> Stops:
     npy, npz = io.BytesIO(), io.BytesIO()
     np.save(npy, bomb, allow_pickle=True)
     names = ("image_ids", "logits", "train_ids", "valid_ids", "test_ids", "embeddings")
-    np.savez(npz, **dict.fromkeys(names, bomb))
+    arrays: dict[str, Any] = dict.fromkeys(names, bomb)
+    np.savez(npz, **arrays)
     contents = {"npy": npy.getvalue(), "npz": npz.getvalue(), "pkl": pickle.dumps(Bomb(at.mark))}
     at.write("t.csv", "id,car\n1,0\n2,1\n")
     for kind, content in contents.items():

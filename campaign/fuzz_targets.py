@@ -173,7 +173,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
     def overlay(path: Path) -> object:
         return read_label_overlay(path, suite)
 
-    of = {
+    of: dict[str, tuple[Any, ...]] = {
         "predictions-csv": ("p.csv", predictions,
                             predicted.head(9).write_csv(), table[:5].write_csv()),
         "predictions-tsv": ("p.tsv", predictions, predicted.head(9).write_csv(separator="\t")),
@@ -270,6 +270,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
     images = [image(n) for n in (1, 2)]
     square = {"segmentation": [[0, 0, 2, 0, 2, 2, 0, 2]], "iscrowd": 0, "bbox": [0, 0, 2, 2]}
     run = {"segmentation": {"counts": [4, 8, 4], "size": [4, 4]}, "iscrowd": 1}
+    things: list[dict[str, Any]]
     things = [{"image_id": 1, "category_id": 1, "area": 3.5},
               {"image_id": 2, "category_id": 3, **square},
               {"image_id": 2, "category_id": 11, **run}]  # fmt: skip
@@ -287,7 +288,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
     (folder / "names.txt").write_text("car\ncow\nroad\nsky\n")
     opened = "ImageID,LabelName,XMin,XMax,YMin,YMax\na,/m/1,0.1,0.5,0.1,0.5\n"
 
-    def after_things(**more: list[Path]) -> object:
+    def after_things(**more: Any) -> object:
         return nooch.read_coco([folder / "things.json"], **more)
 
     def maps(path: Path) -> object:
@@ -307,7 +308,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
             return one.convert("RGB")
         return None
 
-    of = {
+    of: dict[str, tuple[Any, ...]] = {
         "coco": ("i.json", lambda p: nooch.read_coco([p]), instances),
         "coco-stuff": ("s.json", lambda p: after_things(stuff=[p]), stuff),
         "coco-captions": ("t.json", lambda p: after_things(captions=[p]), json.dumps(texts)),
@@ -372,7 +373,7 @@ def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - 
         nooch.collect(opened, suite)
 
     def altered(
-        path: Path, read: Callable[[], None], seal: Callable[[], None] = str, *, raw: bool = False
+        path: Path, read: Callable[[], None], seal: Callable[[], object] = str, *, raw: bool = False
     ) -> Target:
         before = path.read_bytes()
         is_table = path.suffix == ".parquet" and not raw

@@ -176,13 +176,13 @@ def _watched(name: str, seconds: float, seed: int, work: Path) -> Fuzzed:
         ]
         words += ["--seed", seed]
         threads = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": (work / f"{name}.log").open("wb")}
         process = subprocess.Popen(
             [*map(str, words)],
             start_new_session=True,
             cwd=work,
             env={**os.environ, **threads},
-            **quiet,
+            stdout=subprocess.DEVNULL,
+            stderr=(work / f"{name}.log").open("wb"),
         )
         hung = _stood_still(process, shared)
         report = shared.with_suffix(".json")

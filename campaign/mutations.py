@@ -13,16 +13,20 @@ __all__ = ["minimal", "mutated"]
 
 MOST = 20_000
 """Bytes that an input may have."""
-_KINDS = ("Binary", "Boolean", "Categorical", "Date", "Datetime", "Float32", "Int8", "Null")
-_KINDS += ("Object", "String", "Struct", "Time", "UInt64")
+_KINDS = (
+    "Binary", "Boolean", "Categorical", "Date", "Datetime", "Float32", "Int8", "Null", "Object",
+    "String", "Struct", "Time", "UInt64",
+)  # fmt: skip
 _TEXTS = (
     "", " ", "0", "²", "é", "e\u0301", "\u202egpj", "\x1b[31m", "\0", "nan", "-inf", "1e308",
     "1e400", "../../etc/passwd", "/etc/passwd", "C:\\x", "=1+1", "@x", "<script>", "'", '"',
     "a" * 300,
     "9" * 5000, "2024-99-99", "[" * 3000, "!!python/name:os.system", "*a", "&a [*a]", "\ud800",
 )  # fmt: skip
-_NUMBERS = (0, 1, -1, 2, 255, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400)
-_NUMBERS += (0.5, -0.0, 1e-320, 1e308, -1e308, math.nan, math.inf)
+_NUMBERS = (
+    0, 1, -1, 2, 255, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400,
+    0.5, -0.0, 1e-320, 1e308, -1e308, math.nan, math.inf,
+)  # fmt: skip
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 
@@ -44,6 +48,7 @@ def mutated(
 
 def _odd(random: Random) -> Any:
     """A value that nobody expects."""
+    plain: tuple[Any, ...]
     plain = (None, True, False, [], {}, random.choice(_NUMBERS), random.choice(_TEXTS))
     value = random.choice((*plain, *plain[5:], *plain[5:]))
     return value if random.random() < 0.9 else [value] * random.choice((1, 2, 30))
@@ -107,8 +112,8 @@ def _as_text(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
         other = random.randrange(len(words))
         words[place : place + 1] = [words[other]]
     else:
-        other = random.choice(others).decode("utf-8", "replace")
-        words[place : place + 1] = [random.choice(_WORD.findall(other) or [""])]
+        found = _WORD.findall(random.choice(others).decode("utf-8", "replace"))
+        words[place : place + 1] = [random.choice(found or [""])]
     return "".join(words).encode("utf-8", "surrogatepass" if way == 2 else "surrogateescape")
 
 

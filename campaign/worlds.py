@@ -69,9 +69,11 @@ class World:
         """Write the inputs of all commands."""
         make(folder)
         make_world(folder)
-        coco = [[folder / "coco" / f"{name}.json"] for name in ("instances", "stuff", "captions")]
+        names = ("instances", "stuff", "captions")
+        things, stuff, captions = ([folder / "coco" / f"{name}.json"] for name in names)
         split = nooch.SplitPlan("50/25/25")
-        nooch.import_dataset(nooch.CocoReading(*coco), folder / "coco-data", split=split)
+        coco = nooch.CocoReading(things, stuff, captions)
+        nooch.import_dataset(coco, folder / "coco-data", split=split)
         save_dataset(divide(load_dataset(folder / "coco-data"), 6), folder / "parts-data")
         pictures = street_images(folder)
         save_dataset(pictures, folder / "pictures")

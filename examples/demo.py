@@ -9,10 +9,11 @@ three seeds (about an hour on 2 cores).
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import nooch
+from nooch.cli import main as nooch_main
 
 HERE = Path(__file__).parent
 TASKS = "car,bowl,boat,fire_hydrant,airplane,cow,backpack,cup,surfboard,tie,sports_ball,kite"
@@ -50,6 +52,7 @@ def main() -> None:
         if not (out / MARKER).is_file():
             sys.exit(f"error: {out} exists and is no earlier demo; give another folder with --out")
         shutil.rmtree(out)
+    os.environ.setdefault("COLUMNS", "160")
     started = time.monotonic()
     images = arguments.images or (20_000 if arguments.full else 6_000)
     challenge_sets(out, images)
@@ -144,15 +147,15 @@ def select_tasks(out: Path, images: int) -> None:
 def fine_tuning(out: Path, *, full: bool) -> None:
     """Whole networks, side by side on the same batches."""
     say("Fine-tuning whole networks")
-    tasks, seeds, methods = ("[cow]", "[0]", "{erm: , gdro: {K: [0, 5]}}")
+    tasks, seeds, epochs, methods = "[cow]", "[0]", 4, "{erm: , gdro: {K: 5}}"
     if full:
-        tasks, seeds = f"[{TASKS}]", "[0, 1, 2]"
+        tasks, seeds, epochs = f"[{TASKS}]", "[0, 1, 2]", 8
         methods = "{erm: , environment-reweight: {alpha: [1, 2]}, gdro: {K: [5, 30]}}"
     run(
         f"nooch bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone"
-        f" {out}/classes/network --set lr=0.003 --set epochs=8 --set channels_last=true --set"
-        f" networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' --set 'methods={methods}' --out"
-        f" {out}/tuned"
+        f" {out}/classes/network --set lr=0.003 --set epochs={epochs} --set channels_last=true"
+        f" --set networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' --set"
+        f" 'methods={methods}' --out {out}/tuned"
     )
     quietly(f"nooch collect {out}/tuned {out}/suite --out {out}/tuned-scores")
 
@@ -202,16 +205,20 @@ def say(title: str) -> None:
 
 
 def run(command: str, *, shown: bool = True, lines: int | None = None) -> None:
-    """Print a command and run it with this interpreter's nooch; stop if it fails."""
+    """Print a command and run it in this process, which imports everything once; stop if it fails.
+
+    Its output is printed whole, not at all, or so many ``lines`` of it.
+    """
     print(f"$ {command}", flush=True)
-    words = [sys.executable, "-m", *shlex.split(command)]
-    out = subprocess.PIPE if lines is not None or not shown else None
-    columns = {"COLUMNS": os.environ.get("COLUMNS", "160")}
-    done = subprocess.run(words, check=False, stdout=out, text=True, env={**os.environ, **columns})
-    if done.returncode:
-        sys.exit(done.returncode)
+    sys.argv, text = shlex.split(command), io.StringIO()
+    with contextlib.redirect_stdout(sys.stdout if shown and lines is None else text):
+        try:
+            nooch_main()
+        except SystemExit as stop:
+            if stop.code:
+                raise
     if lines is not None:
-        print("\n".join(done.stdout.splitlines()[:lines]))
+        print("\n".join(text.getvalue().splitlines()[:lines]))
 
 
 def quietly(command: str) -> None:

@@ -1,4 +1,4 @@
-"""Context managers: a Ray cluster of three nodes on this machine; Slurm, or its stand-in."""
+"""Context managers: a Ray cluster of several nodes on this machine; Slurm, or its stand-in."""
 
 import contextlib
 import os
@@ -10,12 +10,13 @@ REAL_SLURM = "NOOCH_TEST_SLURM" in os.environ
 
 
 @contextlib.contextmanager
-def ray_cluster(nodes=3, **more):
+def ray_cluster(nodes=2, **more):
     """Nodes with a CPU each, on loopback addresses alone (Ray uses 127.0.0.1 itself)."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2", **more}
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_log_monitor": False}
+    small |= {"node_ip_address": "127.0.0.2", **more}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     for _ in range(nodes - 1):
         cluster.add_node(**small)

@@ -1,4 +1,4 @@
-"""``nooch`` in processes of its own, from commands as they are typed."""
+"""Commands as they are typed, for fixtures and for processes that are killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from waiting import until
 
+from nooch.cli.main import app
+
 __all__ = ["argv", "completed", "kill_three_times"]
 
 
@@ -22,9 +24,9 @@ def argv(command: str) -> list[str]:
 
 
 def completed(*commands: str) -> None:
-    """Run commands, one after the other; each must succeed."""
+    """Run commands in this process, one after the other; each must succeed."""
     for command in commands:
-        subprocess.run(argv(command), check=True, capture_output=True)
+        assert not app(shlex.split(command), standalone_mode=False)
 
 
 def kill_three_times(command: str, ready: Callable[[], object], within: float) -> None:

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from nooch.cli import main
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 # for make test-fast: fewer examples
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -72,23 +73,33 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(path: Path) -> set[str]:
-    """Modules of nooch that a file imports: at the top, in functions, under TYPE_CHECKING."""
-    known = {_name(m) for m in MODULES}
+PATHS = {_name(path): path for path in MODULES}
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(PATHS[module].read_text(encoding="utf-8"))
+
+
+@cache
+def _nodes(module: str) -> list[ast.AST]:
+    return [*ast.walk(_tree(module))]
+
+
+@cache
+def _imports(module: str) -> set[str]:
+    """Modules of nooch that one imports: at the top, in functions, under TYPE_CHECKING."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(module):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names if alias.name.split(".")[0] == "nooch"}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.level == 0, f"{module}: imports are absolute"
             if node.module and node.module.split(".")[0] == "nooch":
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
-                    modules.add(inner if inner in known else node.module)
+                    modules.add(inner if inner in PATHS else node.module)
     return modules
-
-
-GRAPH = {_name(path): _imports(path) for path in MODULES}
 
 
 def _room(module: str) -> str | None:
@@ -96,26 +107,30 @@ def _room(module: str) -> str | None:
     return parts[1] if len(parts) > 1 else None
 
 
-@pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch"])
-def test_imports_point_downwards(module):
-    room = _room(module)
-    assert room in FLOOR, f"{room} has no floor in the design"
-    for imported in GRAPH[module]:
-        target = _room(imported)
-        assert target is not None, (
-            f"{module} imports the top of the package: name the module that has it"
-        )
-        assert target == room or FLOOR[target] < FLOOR[room], f"{module} imports {imported}"
+def test_imports_point_downwards():
+    for module in PATHS.keys() - {"nooch"}:
+        room = _room(module)
+        assert room in FLOOR, f"{room} has no floor in the design"
+        for imported in _imports(module):
+            target = _room(imported)
+            assert target is not None, (
+                f"{module} imports the top of the package: name the module that has it"
+            )
+            assert target == room or FLOOR[target] < FLOOR[room], f"{module} imports {imported}"
 
 
 def test_there_is_no_import_circle():
     # a package's __init__ runs before its modules: importing nooch.a.b also imports nooch.a
     edges = {
         m: (
-            {".".join(i.split(".")[:n]) for i in imported for n in range(2, len(i.split(".")) + 1)}
-            & set(GRAPH)
+            {
+                ".".join(i.split(".")[:n])
+                for i in _imports(m)
+                for n in range(2, len(i.split(".")) + 1)
+            }
+            & set(PATHS)
         )
-        for m, imported in GRAPH.items()
+        for m in PATHS
         if m != "nooch"
     }
     # ... but a module may be imported by its own package's __init__ without that being a circle
@@ -140,14 +155,16 @@ def test_there_is_no_import_circle():
 def test_plugins_never_import_each_other(family):
     assert len(PLUGINS[family]) > 1
     for plugin in PLUGINS[family]:
-        assert not GRAPH[plugin] & (PLUGINS[family] - {plugin}), plugin
+        assert not _imports(plugin) & (PLUGINS[family] - {plugin}), plugin
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_files_are_short_and_say_what_they_are_for(path):
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 400
-    assert ast.get_docstring(ast.parse(text)), "a module's first line says what it is for"
+def test_files_are_short_and_say_what_they_are_for():
+    for path in MODULES:
+        assert path.read_text(encoding="utf-8").count("\n") <= 400, path
+    for module in PATHS:
+        assert ast.get_docstring(_tree(module)), (
+            f"{module}: a module's first line says what it is for"
+        )
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=_name)
@@ -158,52 +175,52 @@ def test_no_room_is_a_corridor(folder):
 
 def test_a_class_name_is_defined_once():
     places: dict[str, list[str]] = {}
-    for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for module in PATHS:
+        for node in _tree(module).body:
             if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(_name(path))
+                places.setdefault(node.name, []).append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_nothing_is_unpickled_or_evaluated(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = {alias.name for alias in node.names} | {getattr(node, "module", "")}
-            assert not names & {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in {"eval", "exec", "pl.sql", "pl.SQLContext"}, called
-            if called in {"np.load", "numpy.load"}:
-                assert "allow_pickle=False" in {ast.unparse(k) for k in node.keywords}
+def test_nothing_is_unpickled_or_evaluated():
+    for module in PATHS:
+        for node in _nodes(module):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name for alias in node.names} | {getattr(node, "module", "")}
+                unsafe = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+                assert not names & unsafe, module
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in {"eval", "exec", "pl.sql", "pl.SQLContext"}, module
+                if called in {"np.load", "numpy.load"}:
+                    assert "allow_pickle=False" in {ast.unparse(k) for k in node.keywords}, module
 
 
-@pytest.mark.parametrize("module", [m for m in GRAPH if m != "nooch.__main__"])
-def test_all_names_what_is_there(module):
-    loaded = importlib.import_module(module)
-    public = getattr(loaded, "__all__", None)
-    if public is None:
-        statements = ast.parse(Path(loaded.__file__).read_text(encoding="utf-8")).body
-        assert len(statements) == 1 or module in {"nooch.version", "nooch.encoders.attention"}, (
-            "a module lists its public names"
-        )
-        return
-    for name in public:
-        assert hasattr(loaded, name), name
-    assert len(set(public)) == len(public)
+def test_all_names_what_is_there():
+    for module in PATHS.keys() - {"nooch.__main__"}:
+        loaded = importlib.import_module(module)
+        public = getattr(loaded, "__all__", None)
+        if public is None:
+            unlisted = {"nooch.version", "nooch.encoders.attention"}
+            assert len(_tree(module).body) == 1 or module in unlisted, (
+                f"{module}: a module lists its public names"
+            )
+            continue
+        for name in public:
+            assert hasattr(loaded, name), f"{module}.{name}"
+        assert len(set(public)) == len(public), module
 
 
-def _texts(path: Path) -> list[str]:
-    """String literals of a file that are no docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _texts(module: str) -> list[str]:
+    """String literals of a module that are no docstrings."""
     documented = {
         id(line.value)
-        for node in ast.walk(tree)
+        for node in _nodes(module)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         for line in node.body
         if isinstance(line, ast.Expr)
     }
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    nodes = (node for node in _nodes(module) if isinstance(node, ast.Constant))
     return [n.value for n in nodes if isinstance(n.value, str) and id(n) not in documented]
 
 
@@ -215,13 +232,12 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if _room(_name(path)) != "cli"], ids=_name
-)
-def test_only_the_command_line_knows_flags(path):
+def test_only_the_command_line_knows_flags():
     """Messages name parameters in backticks; --flag=value belongs to other programs."""
-    for text in _texts(path):
-        assert not FLAGS & set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text)), text
+    for module in PATHS:
+        for text in _texts(module) if _room(module) != "cli" else []:
+            flags = set(re.findall(r"(?<![\w-])--[a-z-]+(?![a-z=-])", text))
+            assert not FLAGS & flags, f"{module}: {text}"
 
 
 WALKS = {"find": 23, "evaluate": 22, "bench": 39}
@@ -234,7 +250,7 @@ def world(tmp_path_factory):
     folder = make_world(tmp_path_factory.mktemp("world"), epochs=2)
     images = pl.read_parquet(folder / "dataset" / "images.parquet").filter(split="test")
     images.select("image_id", car=0.5, bowl=0.25).write_csv(folder / "predictions.csv")
-    for module in GRAPH:
+    for module in PATHS:
         if module != "nooch.__main__":
             importlib.import_module(module)
     return folder
@@ -288,7 +304,7 @@ def _bare(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_core_imports_without_extras():
     code = "import importlib\n" + "".join(
-        f"importlib.import_module({m!r})\n" for m in GRAPH if m != "nooch.__main__"
+        f"importlib.import_module({m!r})\n" for m in PATHS if m != "nooch.__main__"
     )
     code += "import nooch\n[getattr(nooch, name) for name in nooch.__all__]\n"
     done = _bare(code)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<image>")
 _TEXT = """Yes No yes no YES NO Is Are Can you see there a an any the this image in photo ? . : USER
@@ -16,9 +19,17 @@ TEMPLATE = (
 
 
 def save_llava(
-    folder: Path, seed: int = 0, words: tuple[str, ...] = (), template: str | None = TEMPLATE
+    folder: Path,
+    seed: int = 0,
+    words: tuple[str, ...] = (),
+    template: str | None = TEMPLATE,
+    *,
+    text: Mapping[str, Any] = MappingProxyType({}),
+    vision: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
-    """A model for images of 32 x 32 pixels; ``words`` replace the tokenizer's own."""
+    """A model for images of 32 x 32 pixels; ``words`` replace the tokenizer's own, ``text`` and
+    ``vision`` the sizes of its parts, for benchmarks.
+    """
     import torch
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -28,14 +39,13 @@ def save_llava(
     number = {word: i for i, word in enumerate((*SPECIAL, *(words or WORDS)))}
     size = {"hidden_size": 16, "intermediate_size": 32}
     size |= {"num_hidden_layers": 2, "num_attention_heads": 2}
-    text = transformers.LlamaConfig(
-        **size, vocab_size=len(number), pad_token_id=0, bos_token_id=1, eos_token_id=2,
-        initializer_range=0.5,
-    )  # fmt: skip
-    vision = transformers.CLIPVisionConfig(**size, image_size=32, patch_size=8)
+    tokens = {"vocab_size": len(number), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    words_config = transformers.LlamaConfig(**{**size, **tokens, "initializer_range": 0.5, **text})
+    seen = {**size, "image_size": 32, "patch_size": 8, **vision}
+    side, patch = seen["image_size"], seen["patch_size"]
     config = transformers.LlavaConfig(
-        vision_config=vision, text_config=text, image_token_index=4, image_seq_length=16,
-        vision_feature_layer=-1,
+        vision_config=transformers.CLIPVisionConfig(**seen), text_config=words_config,
+        image_token_index=4, image_seq_length=(side // patch) ** 2, vision_feature_layer=-1,
     )  # fmt: skip
     transformers.LlavaForConditionalGeneration(config).save_pretrained(folder)
     tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
@@ -50,10 +60,10 @@ def save_llava(
         additional_special_tokens=["<image>"],
         **{f"{name}_token": token for name, token in named.items()},
     )
-    square = {"height": 32, "width": 32}
-    pictures = CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=square)
+    square = {"height": side, "width": side}
+    pictures = CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=square)
     LlavaProcessor(
-        pictures, fast, patch_size=8, vision_feature_select_strategy="default",
+        pictures, fast, patch_size=patch, vision_feature_select_strategy="default",
         chat_template=template, num_additional_image_tokens=1,
     ).save_pretrained(folder)  # fmt: skip
     return folder

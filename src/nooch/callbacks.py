@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import Suite, as_suite
+from nooch.data.array_values import float_array
 from nooch.errors import MissingExtraError, ParameterError, UndefinedError
 from nooch.evaluation import AVERAGE, EvaluateOptions, Predictions, evaluate
-from nooch.evaluation.predictions import float_array
 from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
 
 __all__ = ["EpochScores", "HuggingFace", "Lightning"]

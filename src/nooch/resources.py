@@ -25,11 +25,9 @@ def is_alive(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        # another user's
-        return True
+    except OSError as error:
+        # another user's exists, too
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -42,9 +40,8 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
 
 
@@ -57,11 +54,10 @@ def limited_threads(count: int | None) -> Iterator[None]:
     # a package that scikit-learn needs, so it is there; it has no types
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    known = {name: os.environ.get(name, "") for name in THREAD_VARIABLES}
-    values = {
-        name: str(min(count, int(value)) if value.isdigit() else count)
-        for name, value in known.items()
-    }
+    values = {}
+    for name in THREAD_VARIABLES:
+        value = os.environ.get(name, "")
+        values[name] = str(min(count, int(value)) if value.isdigit() else count)
     torch = sys.modules.get("torch")
     threads = None if torch is None else torch.get_num_threads()
     try:

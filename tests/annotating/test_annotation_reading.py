@@ -234,6 +234,12 @@ class TestMaps:
         fails(act, "exists already", kind=OutputError)
         annotated(photos, tmp_path / "other", maps=maps)
 
+    def test_one_for_two_images_is_refused(self, photos, tmp_path):
+        Image.new("RGB", (4, 4)).save(photos / "003.webp")
+        act = lambda: annotated(photos, tmp_path / "data", maps=tmp_path / "maps")  # noqa: E731
+        fails(act, "share a map", "003.png, 003.webp")
+        assert not (tmp_path / "maps").exists()
+
 
 def test_ids_are_paths_where_names_are_not_unique(photos, tmp_path):
     (photos / "more").mkdir()

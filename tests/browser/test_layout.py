@@ -19,13 +19,12 @@ from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.site.report_site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
+# a width is looked at in one scheme, or in two with other pages
 VIEWS = [
-    (kind, width, scheme)
-    for kind in ("runs", "alone")
-    for width in (390, 800, 1400)
-    for scheme in ("light", "dark")
-]
-VIEWS += [("runs", width, "light") for width in (900, 1000, 1600)]
+    ("runs", 390, "light"), ("runs", 800, "dark"), ("runs", 900, "light"), ("runs", 1000, "dark"),
+    ("runs", 1400, "light"), ("runs", 1600, "dark"),
+    ("alone", 390, "dark"), ("alone", 800, "light"), ("alone", 1400, "dark"),
+]  # fmt: skip
 RUN = "resnet50_supervised_imagenet1k_v2_finetuned_321px_environment-undersample_seed0_best"
 # lamp has no context: it stands first, so that Explore has to look for a task with a set
 CLASSES = ["baseball_glove", "sports_ball", "fire_hydrant", "structural-other", "person"]

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 from altered_files import alterations, seal
+from commands import completed
 from scipy.sparse import csr_array
 from small_world import GRID, small_dataset
 
 from nooch.caches.array_store import making, write_block
 from nooch.caches.features import FEATURES
 from nooch.challenge import load_suite
-from nooch.cli.main import app
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 
 MOST = int(os.environ.get("NOOCH_TEST_ALTERATIONS", "12"))
@@ -98,14 +98,13 @@ def complete(world):
     find = "find ds --criterion ce --criterion gist --encoder lexical --match ce --alpha 0.001"
     calibrate = "calibrate predicted ds --tasks car --cues car=road --alpha 0.001"
     with contextlib.chdir(world):
-        for command in (
+        completed(
             f"{find} --tasks car,bowl --split train,valid,test --out suite",
             "embed parts --encoder lexical",
             "bench ds suite --embedding made --config bench.yaml --out runs",
             "collect runs suite --out scores",
             f"{calibrate} --out calibration.json",
-        ):
-            app(command.split(), standalone_mode=False)
+        )
     _predictions(world)
     _features(world / "features", load_dataset(world / "ds"))
     return world

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import completed, kill_three_times
+from full_disk import full_disk
 from generate_annotations import generate
-from small_world import GRID, N_JOBS
+from small_world import GRID, N_JOBS, contents
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset, save_dataset
@@ -56,16 +57,6 @@ def undisturbed(bench, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "runs"
     completed(bench(out, ""))
     return out
-
-
-def contents(runs):
-    """Bytes of everything but times and checkpoints."""
-    files = [
-        f
-        for f in sorted(runs.rglob("*"))
-        if f.is_file() and f.name != "timings.jsonl" and f.parent.name != "passes"
-    ]
-    return {str(f.relative_to(runs)): f.read_bytes() for f in files}
 
 
 def test_the_records_of_a_grid(undisturbed, world, run_cli):
@@ -159,6 +150,9 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     shown = run_cli(f"collect {undisturbed} {world / 'suite'} --out d")
     assert "AUC on hard ce images (test), settings chosen by worst-hard" in shown.out
     assert run_cli(f"collect {undisturbed} {world / 'suite'} --out d").code == 2
+    with full_disk(1000):
+        assert "cannot write" in run_cli(f"collect {undisturbed} {world / 'suite'} --out e").err
+    assert list((tmp_path / "e").iterdir()) == []
 
 
 def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, bench, tmp_path):

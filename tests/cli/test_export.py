@@ -1,10 +1,13 @@
 """nooch export as a user types it, and what it refuses."""
 
+import contextlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from coco_files import document, image, write
+from commands import completed
 from generate_annotations import generate
 
 from nooch.challenge import load_suite
@@ -18,15 +21,22 @@ def annotations(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def found(annotations, tmp_path_factory):
+    """``dataset`` and ``suite``."""
+    files = f"--things {annotations / 'instances.json'} --stuff {annotations / 'stuff.json'}"
+    with contextlib.chdir(tmp_path_factory.mktemp("found")):
+        completed(
+            f"import coco {files} --split 60/20/20 dataset",
+            "find dataset --tasks car,bowl,cow --out suite",
+        )
+        return Path.cwd()
+
+
 @pytest.fixture
-def suite(annotations, run_cli, tmp_path):
+def suite(found, tmp_path):
     """A suite folder beside its dataset."""
-    run_cli(
-        f"import coco --things {annotations / 'instances.json'} --stuff"
-        f" {annotations / 'stuff.json'} --split 60/20/20 dataset"
-    ).ok()
-    run_cli("find dataset --tasks car,bowl,cow --out suite").ok()
-    return tmp_path / "suite"
+    return shutil.copytree(found, tmp_path, dirs_exist_ok=True) / "suite"
 
 
 def test_the_exact_forms(suite, annotations, run_cli, tmp_path):

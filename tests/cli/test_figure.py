@@ -1,5 +1,7 @@
 """nooch figure as a user types it."""
 
+import shutil
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,19 +13,23 @@ from nooch.figures.paper_figures import FIGURES, Sources, figure_data
 from nooch.report.sweep_files import save_sweep
 
 
-@pytest.fixture
-def folder(tmp_path):
-    data = small_data()
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder, data = tmp_path_factory.mktemp("inputs"), small_data()
     data = data.with_embedding("e", np.random.default_rng(0).normal(size=(len(data), 4)))
-    nooch.save_dataset(data, tmp_path / "dataset")
+    nooch.save_dataset(data, folder / "dataset")
     suite = small_suite(data)
-    nooch.save_suite(suite, tmp_path / "suite")
-    logits(suite).write_csv(tmp_path / "p.csv")
-    made_runs(tmp_path / "runs", suite)
-    save_sweep(
-        nooch.sweep_thresholds(data, alpha=[0.0, 0.02], beta=[0.05, 0.1]), tmp_path / "sweep"
-    )
-    return tmp_path
+    nooch.save_suite(suite, folder / "suite")
+    logits(suite).write_csv(folder / "p.csv")
+    made_runs(folder / "runs", suite)
+    save_sweep(nooch.sweep_thresholds(data, alpha=[0.0, 0.02], beta=[0.05, 0.1]), folder / "sweep")
+    return folder
+
+
+@pytest.fixture
+def folder(inputs, tmp_path):
+    """A copy that a test may write to."""
+    return shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
 
 
 def test_all_figures_at_once(folder, run_cli):

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from commands import completed, kill_three_times
 from pictures import CONFIG, picture_dataset
+from small_world import contents
 
 import nooch
 from nooch.benching.bench_config import read_config
@@ -53,12 +54,6 @@ def bench(world, out, more="", **settings):
     chosen = " ".join(f"--set '{name}={value}'" for name, value in values.items())
     data = f"{world / 'dataset'} {world / 'suite'} --pixels {world / 'pixels'} --device cpu"
     return f"bench {data} --out {out} {backbone} {chosen} {more}"
-
-
-def contents(folder):
-    """Bytes of everything but times."""
-    files = [f for f in folder.rglob("*") if f.is_file() and f.name != "timings.jsonl"]
-    return {str(f.relative_to(folder)): f.read_bytes() for f in files}
 
 
 @pytest.fixture(scope="module")

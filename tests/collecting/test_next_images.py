@@ -163,7 +163,11 @@ def test_other_refusals():
     stranger = replace(POOL, classes=("car", "ship", "road", "water"))
     refused(lambda: nooch.collect_next(SUITE, stranger), "boat", "the pool")
     wide = {"features": np.zeros((300, 2)), "pool_features": np.zeros((200, 3))}
-    fails(lambda: nooch.collect_next(SUITE, POOL, **wide), "(300, 2)", "(200, 3)")
+    fails(lambda: nooch.collect_next(SUITE, POOL, **wide), "2 and 3 columns")
+    short = {"features": np.zeros((300, 2)), "pool_features": np.zeros((199, 2))}
+    fails(lambda: nooch.collect_next(SUITE, POOL, **short), "(199, 2)", "(200, d)")
+    missing = {"features": np.zeros((300, 2)), "pool_features": np.full((200, 2), np.nan)}
+    fails(lambda: nooch.collect_next(SUITE, POOL, **missing), "200 images have no features")
     empty = POOL.select(rows=np.array([not hard_sides(POOL, row) for row in range(len(POOL))]))
     fails(lambda: nooch.collect_next(SUITE, empty), "no image of the pool", kind=UndefinedError)
     gone = nooch.find(DATA, {"a & b": "a & b", "a": nooch.CE(cues=CUES), "b": nooch.CE(cues=CUES)})

@@ -139,7 +139,7 @@ def test_refusing_is_silent(caplog, capsys):
 
 
 @given(st.text(max_size=80) | st.text("ab1'\" ()<>=!+-*/%,;.:?[]{}#@$\\\n", max_size=80))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_any_text_is_parsed_or_refused(text):
     try:
         names = parse(text).names
@@ -159,7 +159,7 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_what_is_parsed_has_no_other_words(text):
     try:
         phi = parse(text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import completed
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.md"))
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -44,12 +45,27 @@ class Page:
         return output.getvalue()
 
 
+SCENES = "scenes scenes --images 1500 --size 64"
+_NOOCH = f"""#!/bin/sh
+if [ "$*" = "{SCENES}" ]; then exec cp -r "{{scenes}}" scenes; fi
+exec "{{python}}" -m nooch "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    """What every page's first command makes."""
+    with contextlib.chdir(tmp_path_factory.mktemp("scenes")):
+        completed(SCENES)
+        return Path("scenes").absolute()
+
+
 @pytest.fixture
-def page(tmp_path, monkeypatch):
+def page(scenes, tmp_path, monkeypatch):
     commands = tmp_path / "commands"
     commands.mkdir()
     nooch = commands / "nooch"
-    nooch.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nooch "$@"\n')
+    nooch.write_text(_NOOCH.format(scenes=scenes, python=sys.executable))
     nooch.chmod(0o755)
     folder = tmp_path / "tutorial"
     folder.mkdir()

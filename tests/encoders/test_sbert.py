@@ -69,6 +69,15 @@ def test_bf16_runs_wherever_it_is_asked_for(expected):
     assert np.abs(vectors - expected).max() > 1e-4
 
 
+@pytest.mark.parametrize(("precision", "atol"), [("float32", 2e-6), ("bf16", 0)])
+def test_packed_weights_change_no_vector_beyond_rounding(precision, atol, monkeypatch):
+    vectors = encoder("minilm", precision=precision, device="cpu").encode(SENTENCES)
+    # as of a torch without oneDNN
+    monkeypatch.setattr(torch.ops, "mkldnn", object())
+    without = encoder("minilm", precision=precision, device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(vectors, without, atol=atol)
+
+
 def test_weights_saved_in_half_precision_are_computed_with_in_float32(tmp_path):
     model = SentenceTransformer(str(FOLDER), device="cpu")
     model.bfloat16().save_pretrained(str(tmp_path / "half"), create_model_card=False)

@@ -1,4 +1,4 @@
-"""The engine tests on a Ray cluster of three nodes on this machine, and on a stand-in for Slurm."""
+"""The engine tests on a Ray cluster of two nodes on this machine, and on a stand-in for Slurm."""
 
 import shutil
 import sys

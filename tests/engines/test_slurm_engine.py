@@ -12,6 +12,7 @@ import pytest
 from clusters import REAL_SLURM, slurm_everywhere
 from commands import argv, completed
 from small_world import bench_command, contents, make_world
+from waiting import until
 from work import count_up, gpu_for_a_while
 
 from nooch.engines import engine
@@ -84,17 +85,27 @@ def epochs_of(out):
     return Counter((line["of_pass"], line["epoch"]) for line in lines)
 
 
+def lose_the_node():
+    """It is down, and comes back when its processes have ended."""
+    node = f"NodeName={asked('hostname', '-s').strip()}"
+    asked("scontrol", "update", node, "State=DOWN", "Reason=test")
+    until(lambda: not asked("pgrep", "slurmstepd"), every=0.1)
+    asked("scontrol", "update", node, "State=RESUME")
+
+
+LOST = "its node is down, and comes back"
 ACTS = {
-    "the signal that precedes preemption": ["scancel", "--signal=USR2"],
-    "put back into the queue": ["scontrol", "requeue"],
-    "canceled": ["scancel"],
+    "the signal that precedes preemption": lambda: asked("scancel", "--signal=USR2", first_job()),
+    "put back into the queue": lambda: asked("scontrol", "requeue", first_job()),
+    "canceled": lambda: asked("scancel", first_job()),
+    LOST: lose_the_node,
 }
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_a_bench_resumes_from_its_epoch(act, world, undisturbed, run_cli, tmp_path, monkeypatch):
     out = tmp_path / "runs"
-    meanwhile = Meanwhile(out, lambda: subprocess.run([*ACTS[act], first_job()], check=False))
+    meanwhile = Meanwhile(out, ACTS[act])
     meanwhile.start()
     with slurm_everywhere(monkeypatch):
         done = run_cli(bench_command(world, out, f"{TWO_PASSES} --engine slurm"))
@@ -105,7 +116,7 @@ def test_a_bench_resumes_from_its_epoch(act, world, undisturbed, run_cli, tmp_pa
     assert contents(out) == undisturbed
     assert max(epochs_of(out).values()) == 1
     logs = sorted((tmp_path / "runs-logs").glob("job-*.log"))
-    assert [log.read_text().count("began") for log in logs] == [2, 1]
+    assert [log.read_text().count("began") for log in logs] == [2, 2 if act == LOST else 1]
 
 
 def test_a_driver_that_is_killed_leaves_jobs_that_do_no_harm(world, undisturbed, tmp_path):

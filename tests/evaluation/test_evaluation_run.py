@@ -148,7 +148,7 @@ def test_averages_and_differences_follow_from_the_rows(world):
 
 
 @given(worlds(n_runs=2), st.integers(0, 3))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     images, suite, values, runs = world
     k, n = 21, len(images)

@@ -85,7 +85,7 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
 
 @given(sample=partly_annotated(), parts=st.integers(1, 20))
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
 )
 def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_factory):
     *_, data = sample

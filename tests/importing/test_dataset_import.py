@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import polars as pl
 import pytest
@@ -217,6 +218,8 @@ def test_a_killed_import_never_does_again_what_was_done(tmp_path):
             while process.poll() is None and len(kept) < most:
                 files_now = filter(_is_kept, tmp_path.glob(".parts.importing-*/*"))
                 kept = {p.name: p.stat().st_ino for p in files_now}
+                # the workers need the CPU
+                time.sleep(0.002)
         finally:
             # the driver alone: its workers are to end by themselves
             process.kill()

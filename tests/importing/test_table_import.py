@@ -179,7 +179,7 @@ COLUMNS = [
 FILES = {"kind": st.sampled_from(list(WRITERS)), "n_files": st.sampled_from([1, 1, 2])}
 FILES["columns"] = st.sampled_from(COLUMNS)
 FIXTURE = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
-MANY = settings(deadline=None, max_examples=40, **FIXTURE)
+MANY = settings(deadline=None, max_examples=25, **FIXTURE)
 
 
 def _rows(reading, frames):

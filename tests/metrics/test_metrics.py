@@ -22,7 +22,16 @@ from sklearn.metrics import (
 )
 
 from nooch.errors import ParameterError, UndefinedError
-from nooch.metrics import ALL_METRICS, METRICS, Graded, Parts, auc, nll, stable_order
+from nooch.metrics import (
+    ALL_METRICS,
+    METRICS,
+    Graded,
+    Parts,
+    Resampler,
+    auc,
+    nll,
+    stable_order,
+)
 
 I = np.arange(40)  # noqa: E741 - the design's name
 P = ((37 * I + 11) % 101) / 101
@@ -36,7 +45,7 @@ def scored(name, labels, values, weights=None, scale="logit"):
     model = Graded(labels, values, scale, (name,))
     if weights is None:
         return model.scores(parts)[0, 0]
-    return model.resampled(parts, weights[:, None])[0, 0, 0]
+    return Resampler(model, parts)(weights[:, None], weights[:, None])[0, 0, 0]
 
 
 def test_the_designs_fixture():
@@ -259,10 +268,12 @@ def test_all_subsets_at_once_equal_one_after_another(case, threshold):
 @given(divided(), st.integers(0, 100), THRESHOLDS)
 def test_resampling_equals_one_resample_after_another(case, seed, threshold):
     labels, values, parts = case
-    weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5)).astype(float)
-    table = Graded(labels, values, "logit", ALL_METRICS, threshold).resampled(parts, weights)
-    for k in range(5):
-        check_rows(table[..., k], parts, values, weights[:, k], threshold)
+    weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5))
+    resampler = Resampler(Graded(labels, values, "logit", ALL_METRICS, threshold), parts)
+    for kind in (float, np.uint16):
+        table = resampler(weights.astype(kind), weights.astype(float))
+        for k in range(5):
+            check_rows(table[..., k], parts, values, weights[:, k], threshold)
 
 
 def test_only_what_is_asked_for_is_computed():

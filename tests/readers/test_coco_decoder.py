@@ -98,7 +98,7 @@ def _whole(text):
     return {"images": images, "annotations": annotations, "categories": whole.categories}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(documents(), st.integers(1, 90))
 def test_every_element_is_found_once_wherever_arrays_are_cut(text, size):
     found = _walked(text, size)
@@ -121,7 +121,7 @@ DAMAGE = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(documents(), st.integers(1, 90), st.data())
 def test_a_damaged_document_is_refused_in_the_words_for_the_whole(text, size, data):
     start = data.draw(st.integers(0, len(text)))

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 CUES = {"car": ["road"], "bird": ["water"]}
-SIZE = 96
+SIZE = 64
 
 
 def test_three_methods_on_two_tasks(shared_data, tmp_path):

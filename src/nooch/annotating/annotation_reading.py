@@ -103,6 +103,11 @@ class AnnotationReading:
         if self.maps is not None and maps.exists() and not ours:
             allowed = "a new folder, or the one of the run that is resumed"
             raise OutputError("exists already", where=maps, allowed=allowed)
+        names = self.listed["file_name"]
+        twins = names.filter(names.str.replace(r"\.[^./]*$", "").is_duplicated())
+        if self.maps is not None and len(twins):
+            problem = f"images that differ in their ending alone share a map: {some_of(twins)}"
+            raise InputError(problem, where=self.images, remedy="rename them")
 
     def dependencies(self) -> list[Any]:
         """The images by name, size and time, the models, labels and options."""

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
 from nooch.caches.memmap import MappedRows
 from nooch.caches.pixels import PixelCache
 from nooch.data import Dataset
+from nooch.data.array_values import float_array
+from nooch.encoders import load_embedding
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.models.backbones import Backbone
 from nooch.models.devices import memory_limits, reuse_memory
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "BLOCK_IMAGES", "FEATURES", "FeatureOptions", "Features", "extract_features",
-    "load_features",
+    "given_features", "load_features",
 ]  # fmt: skip
 
 FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
@@ -73,6 +76,28 @@ def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> 
         InputError: images of the dataset that have no features here.
     """
     return Features.load_as(folder, data, FEATURES, verify=verify)
+
+
+def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
+    """Features of all images: of ``extract_features`` or its folder, of a file of vectors by image
+    (see ``load_embedding``), or an array (n_images, d) in the order of the images.
+
+    Raises:
+        InputError: other images, another number of rows, values that are missing or not finite.
+    """
+    from_file = isinstance(source, str | Path)
+    if isinstance(source, Features) or (from_file and Path(source).is_dir()):
+        return load_features(source, data) if from_file else source
+    values = load_embedding(source, data) if from_file else float_array(source)
+    if values.ndim != 2 or len(values) != len(data):
+        problem = f"features have shape {values.shape}"
+        raise InputError(problem, allowed=f"({len(data)}, d), a row for each image")
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        broken = data.images["image_id"].filter(pl.Series(~finite))
+        problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
+        raise InputError(problem, allowed="finite numbers for every image")
+    return values
 
 
 @dataclass(frozen=True)

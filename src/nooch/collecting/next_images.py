@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.caches.features import load_features
+from nooch.caches.features import Features, given_features
 from nooch.challenge import CELLS, Suite, as_suite
 from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
@@ -96,8 +96,9 @@ def collect_next(
     Args:
         suite: its criterion decides what is hard; its dataset has the training images.
         pool: other images, with true or predicted areas.
-        features: of the suite's dataset, a folder of ``extract_features`` or an array: with them
-            near-duplicates of its images, and of chosen ones, are left out.
+        features: of the suite's dataset, a folder of ``extract_features``, a file of vectors by
+            image, or an array: with them near-duplicates of its images, and of chosen ones, are
+            left out.
         pool_features: of the pool, by the same backbone.
         dataset: that of the suite, where it is no longer where it was.
         options: see ``CollectOptions``.
@@ -107,7 +108,7 @@ def collect_next(
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
             kind of features without the other.
         UndefinedError: a criterion without statistics; no hard image in the pool.
-        InputError: features of other images, or of another width.
+        InputError: features of other images, of another width, or missing.
     """
     asked = options_from(CollectOptions, options, named)
     suite, pool = as_suite(suite), as_dataset(pool)
@@ -171,13 +172,12 @@ def _vectors(features: Any, pool_features: Any, data: Dataset, pool: Dataset) ->
     if features is None:
         return []
     vectors = [
-        load_features(given, images).matrix() if isinstance(given, str | Path) else given
-        for given, images in ((features, data), (pool_features, pool))
+        inputs.matrix() if isinstance(inputs, Features) else inputs
+        for inputs in (given_features(features, data), given_features(pool_features, pool))
     ]
-    shapes, width = [np.shape(values) for values in vectors], np.shape(vectors[0])[-1]
-    if shapes != [(len(data), width), (len(pool), width)]:
-        allowed = f"({len(data)}, d) and ({len(pool)}, d)"
-        raise InputError(f"features have shapes {shapes[0]}, {shapes[1]}", allowed=allowed)
+    if vectors[0].shape[1] != vectors[1].shape[1]:
+        problem = f"features have {vectors[0].shape[1]} and {vectors[1].shape[1]} columns"
+        raise InputError(problem, allowed="those of one backbone")
     return [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-30) for v in vectors]
 
 

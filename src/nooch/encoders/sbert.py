@@ -30,8 +30,8 @@ PRECISIONS = ("float32", "bf16")
 # suffix of the name of a stored embedding; data.embedding_precision reads it
 _SUFFIX = {"float32": "fp32", "bf16": "bf16"}
 
-# tokens in a batch: a CPU keeps the activations in its caches, a GPU needs more to be busy
-_BUDGET, _GPU_BUDGET = 1024, 65536
+# tokens in a batch: a GPU needs more than a CPU to be busy
+_GPU_TOKENS = 65536
 # Python issues one operation at a time, so that more threads would wait for each other
 _MOST_WORKERS = 8
 
@@ -150,7 +150,7 @@ class SbertEncoder:
             return _encode_plainly(model, texts, progress)
         tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
-        budget = _BUDGET if self._on == "cpu" else _GPU_BUDGET
+        budget = loading.CPU_TOKENS if self._on == "cpu" else _GPU_TOKENS
         batches = list(batching.equal_lengths(tokens.lengths, budget))
         vectors = np.empty((len(texts), 0), np.float32)
         with _workers(self._on) as pool:

@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from nooch.encoders.attention import FAMILIES, use_short_attention
+from nooch.encoders.packed_linear import use_packed_weights
 from nooch.errors import MissingExtraError, as_input_error
 
-__all__ = ["is_fast", "load", "require_package"]
+__all__ = ["CPU_TOKENS", "is_fast", "load", "require_package"]
+
+CPU_TOKENS = 1024
+"""Tokens in a batch: a CPU keeps the activations in its caches."""
 
 # model types that need no input but token ids, checked on batches of equal length
 _FAST = FAMILIES | {"mpnet"}
@@ -48,6 +52,8 @@ def load(folder: Path, device: str, precision: str) -> Any:
         use_short_attention(model[0].auto_model)
     if precision == "bf16":
         (model[0] if fast else model).bfloat16()
+    if fast and device == "cpu":
+        use_packed_weights(model[0].auto_model, CPU_TOKENS)
     return model.eval()
 
 

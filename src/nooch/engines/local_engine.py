@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -18,6 +19,8 @@ __all__ = ["LocalEngine"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+# imported before workers are forked, if the driver has them; none starts threads, as polars does
+_SLOW = ("scipy.sparse", "torch", "transformers")
 
 
 class LocalEngine:
@@ -95,6 +98,7 @@ class LocalEngine:
         # a single item, too, must see its own GPUs alone
         from nooch.engines.worker_processes import Workers
 
+        self.warm(*(name for name in _SLOW if name in sys.modules))
         return ordered(Workers(logged, self.places[: len(first)]), rest)
 
 

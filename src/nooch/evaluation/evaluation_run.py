@@ -59,7 +59,7 @@ from nooch.shared_types import Progress, no_progress, options_from
 __all__ = ["EvaluateOptions", "evaluate"]
 
 _Key = tuple[str, str, str]
-_Scored = tuple[list[Block], list[tuple[str, DividedSet, Floats]]]
+_Scored = tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,7 @@ class EvaluateOptions(PredictionFormat):
             of the split are resampled, the same ones for all.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
+        differences: whether they are; of thousands of runs, half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
@@ -107,6 +108,7 @@ class EvaluateOptions(PredictionFormat):
     bootstrap: int = 0
     seed: int = 0
     baseline: str | None = None
+    differences: bool = True
     averages: Sequence[str | Distribution] = ()
     by: Sequence[str] = ()
     attributes: pl.DataFrame | None = None
@@ -245,6 +247,11 @@ class _SplitScores:
                 return suite.set(*key).image_ids
         return suite.image_ids(self.keys)
 
+    @property
+    def baseline(self) -> str | None:
+        """The run that others are compared with, if they are."""
+        return self.options.baseline if self.options.differences else None
+
     @cached_property
     def groups(self) -> Groups:
         """The groups of the images by each attribute."""
@@ -265,10 +272,10 @@ class _SplitScores:
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, (of_task, rows) in enumerate(self._results(tasks), 1):
             blocks += of_task
-            for run, part, values in rows:
-                averages.add(run, part, values)
+            for run, scope, values in rows:
+                averages.add(run, scope, values)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.options.metrics, str(self.options.baseline))
+        return blocks + averages.blocks(self.options.metrics, self.baseline)
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
@@ -282,7 +289,7 @@ class _SplitScores:
                 for task in tasks:
                     sets = [self._divided(key) for key in self.keys if key[1] == task]
                     runs = {r.run: (a, r.scale) for r, a in aligned if task in r.tasks}
-                    job = (sets, runs, asked.metrics, draws, str(asked.baseline), self.thresholds)
+                    job = (sets, runs, asked.metrics, draws, self.baseline, self.thresholds)
                     waiting.append(pool.submit(score_task, *job))
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()

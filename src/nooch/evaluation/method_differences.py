@@ -113,7 +113,7 @@ def paired(
             if key[1] in methods[m][0].tasks
         }
         for method, values in rows.items():
-            averages.add(method, part, values)
+            averages.add(method, part.scope, values[part.scope.common])
             blocks.append(block_of(method, part.scope, metrics, values))
         for method, baseline in _pairs(rows, baselines):
             gap = rows[method] - rows[baseline]

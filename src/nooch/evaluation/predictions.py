@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet, Suite
 from nooch.data import class_name, id_column
+from nooch.data.array_values import float_array, in_main_memory
 from nooch.english import counted, plural
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
     "SCALES", "Aligned", "Predictions", "check_tasks", "check_unique", "check_values",
-    "float_array", "one_each", "positions",
+    "one_each", "positions",
 ]  # fmt: skip
 
 
@@ -30,7 +31,7 @@ class Predictions:
         run: its name.
         image_ids: Int64 or String, unique, shape (n,).
         tasks: names, in the order of the rows of ``values``.
-        values: float64 (n_tasks, n); NaN where the run has no prediction.
+        values: float64 (n_tasks, n), or float32 of a table of these; NaN = no prediction.
         scale: ``logit`` or ``probability``.
         method: name of the training method, or None.
         seed: seed of the training, or None.
@@ -169,34 +170,10 @@ def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
     return rows["at"].fill_null(-1).to_numpy()
 
 
-def _in_main_memory(values: Any) -> Any:
-    """A tensor detached and copied to main memory; anything else as it is."""
-    for step in ("detach", "cpu"):
-        values = getattr(values, step, lambda same=values: same)()
-    return values
-
-
-def float_array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
-    values = _in_main_memory(values)
-    if str(getattr(values, "dtype", "")) == "torch.bfloat16":
-        # NumPy has no such type
-        values = values.float()
-    try:
-        array = np.asarray(values)
-        # NumPy would read text as numbers and drop imaginary parts
-        if array.dtype.kind in "biufO":
-            return array.astype(np.float64)
-        problem: object = f"they are {array.dtype}"
-    except (TypeError, ValueError) as error:
-        problem = error
-    raise InputError(f"values are no numbers: {problem}", allowed="an array (n_images, n_tasks)")
-
-
 def _ids(image_ids: Any, where: str) -> pl.Series:
     if isinstance(image_ids, pl.Series):
         return id_column(image_ids, where)
-    array = np.asarray(_in_main_memory(image_ids))
+    array = np.asarray(in_main_memory(image_ids))
     # frames keep text as objects
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)
 
@@ -274,7 +251,7 @@ class Aligned:
                 allowed="the suite's labels, or no column label",
                 remedy="predict on the images and annotations that the suite was found in",
             )
-        return values
+        return values.astype(np.float64, copy=False)
 
 
 def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:

@@ -19,7 +19,7 @@ from nooch.errors import ParameterError, some_of
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
-from nooch.metrics import Graded
+from nooch.metrics import Graded, Resampler
 
 __all__ = [
     "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
@@ -72,9 +72,9 @@ def score_task(
     runs: Mapping[str, tuple[Aligned, str]],
     metrics: Sequence[str],
     draws: BootstrapDraws | None,
-    baseline: str,
+    baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
-) -> tuple[list[Block], list[tuple[str, DividedSet, Floats]]]:
+) -> tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]:
     """Score one task of a split.
 
     Args:
@@ -82,14 +82,14 @@ def score_task(
         runs: name -> (values in the order of the split's images, scale).
         metrics: names.
         draws: resamples of the split's images, or None.
-        baseline: the run from which differences are taken, if it is among these.
+        baseline: the run from which differences are taken, if it is among these; or None.
         thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
 
     Returns:
-        Blocks by criterion: all runs, then differences; (run, part, values) for ``Averages``.
+        Blocks by criterion: all runs, then differences; (run, scope, values) for ``Averages``.
     """
     blocks: list[Block] = []
-    scored: list[tuple[str, DividedSet, Floats]] = []
+    scored: list[tuple[str, ScoreScope, Floats]] = []
     models: dict[str, Graded] = {}
     before: ChallengeSet | None = None
     for part in parts:
@@ -100,10 +100,10 @@ def score_task(
         before = part.challenge
         rows = with_replicates(models, part, draws)
         for name, values in rows.items():
-            scored.append((name, part, values))
+            scored.append((name, scope, values[scope.common]))
             blocks.append(block_of(name, scope, metrics, values))
-        for name in rows if baseline in rows else ():
-            if name != baseline:
+        for name in rows:
+            if baseline in rows and name != baseline:
                 gap = rows[name] - rows[baseline]
                 blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
     return blocks, scored
@@ -128,19 +128,24 @@ def with_replicates(
     models: Mapping[K, Graded], part: DividedSet, draws: BootstrapDraws | None
 ) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
-    rows = {}
+    rows: dict[K, Floats] = {}
+    resampled = draws is not None or part.weights is not None
+    resamplers = {n: Resampler(model, part.parts) for n, model in models.items() if resampled}
     for name, model in models.items():
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            values = model.resampled(part.parts, part.weights[:, None])[..., 0]
+            column = part.weights[:, None]
+            values = resamplers[name](column, column)[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
-    for block, weights in () if draws is None else draws.weights(part.rows):
+    for block, counts in () if draws is None else draws.weights(part.rows):
+        floats = counts.astype(np.float64)
+        weights = counts if part.weights is None else floats
         if part.weights is not None:
-            np.multiply(weights, part.weights[:, None], out=weights)
-        for name, model in models.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = model.resampled(part.parts, weights)
+            floats *= part.weights[:, None]
+        for name, resampler in resamplers.items():
+            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weights, floats)
     return rows
 
 
@@ -353,15 +358,14 @@ class Averages:
     _means: dict[tuple[str, str], _Mean] = field(default_factory=dict)
     _scored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, run: str, part: DividedSet, rows: Floats) -> None:
-        """Add a task's (n_subsets, n_metrics, 1 + k): its values, then its replicates."""
-        scope = part.scope
+    def add(self, run: str, scope: ScoreScope, rows: Floats) -> None:
+        """Add a task's (n_common, n_metrics, 1 + k): its values, then its replicates."""
         key = run, scope.criterion
         self._scored[key] += 1
         if scope.task in self.over.get(scope.criterion, [scope.task]):
-            self._means.setdefault(key, _Mean()).add(scope, rows[scope.common])
+            self._means.setdefault(key, _Mean()).add(scope, rows)
 
-    def blocks(self, metrics: Sequence[str], baseline: str) -> list[Block]:
+    def blocks(self, metrics: Sequence[str], baseline: str | None) -> list[Block]:
         """Means of each run with two or more tasks, and differences over the baseline's tasks."""
         blocks: list[Block] = []
         for criterion in dict.fromkeys(criterion for _, criterion in self._means):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.examples.task_views import TaskView
 
-__all__ = ["CONFIDENT", "Chosen", "chosen_examples"]
+__all__ = ["CONFIDENT", "Chosen", "chosen_examples", "smallest"]
 
 Floats = NDArray[np.float64]
 
@@ -163,4 +163,13 @@ def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
 def _first(inside: NDArray[np.bool_], order: Floats, n: int) -> NDArray[np.intp]:
     """The n rows inside with the smallest order, ties by row."""
     rows = np.flatnonzero(inside & ~np.isnan(order))
-    return rows[np.argsort(order[rows], kind="stable")][:n]
+    return smallest(rows, order[rows], n)
+
+
+def smallest(rows: NDArray[np.intp], keys: Floats, n: int) -> NDArray[np.intp]:
+    """The n rows with the smallest keys, ties in the order given, NaN last."""
+    if n < len(rows):
+        # far fewer than all need to be sorted
+        near = ~(keys > np.partition(keys, n)[n])
+        rows, keys = rows[near], keys[near]
+    return rows[np.argsort(keys, kind="stable")[:n]]

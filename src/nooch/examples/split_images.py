@@ -62,11 +62,13 @@ class SplitImages:
     @cached_property
     def captions(self) -> list[list[str]]:
         """Captions of each image, at most ten, each of at most 2,000 characters."""
-        captions: dict[Any, list[str]] = {}
-        if self.data is not None and self.data.captions is not None:
-            for image_id, text in self.data.captions.select("image_id", "caption").iter_rows():
-                captions.setdefault(image_id, []).append(cut_text(text))
-        return [captions.get(image_id, [])[:_MOST_CAPTIONS] for image_id in self.ids]
+        if self.data is None or self.data.captions is None:
+            return [[] for _ in self.ids]
+        first = pl.col("caption").head(_MOST_CAPTIONS)
+        of_images = self.data.captions.group_by("image_id").agg(first)
+        ids = pl.DataFrame({"image_id": self.ids})
+        listed = ids.join(of_images, on="image_id", how="left", maintain_order="left")["caption"]
+        return [[cut_text(text) for text in texts or ()] for texts in listed.to_list()]
 
 
 def cut_text(text: str) -> str:

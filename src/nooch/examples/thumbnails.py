@@ -75,7 +75,8 @@ def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
             image.draft("RGB", (2 * LARGE, 2 * LARGE))
             picture = image.convert("RGB")
         if longest > SMALL:
-            _save(picture, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
+            large = picture if longest <= LARGE else picture.copy()
+            _save(large, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
         _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
     except UNREADABLE as error:
         return DrawnPicture(wanted, 0, f"{wanted.path.name}: {error}")
@@ -83,6 +84,5 @@ def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
 
 
 def _save(picture: Image.Image, longest: int, path: Path) -> None:
-    smaller = picture.copy()
-    smaller.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    smaller.save(path, "JPEG", quality=_QUALITY[longest], optimize=True)
+    picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    picture.save(path, "JPEG", quality=_QUALITY[longest], optimize=True)

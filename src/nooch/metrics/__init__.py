@@ -1,10 +1,17 @@
 """Metrics: functions of labels and outputs; one ranking of a task serves all of its subsets."""
 
 from nooch.metrics.pointwise import SCALES, constant_nll, nll
-from nooch.metrics.ranking import auc, stable_order
-from nooch.metrics.subset_metrics import ALL_METRICS, ANSWER_METRICS, METRICS, Graded, Parts
+from nooch.metrics.ranking import Weights, auc, stable_order
+from nooch.metrics.subset_metrics import (
+    ALL_METRICS,
+    ANSWER_METRICS,
+    METRICS,
+    Graded,
+    Parts,
+    Resampler,
+)
 
 __all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "Graded", "Parts", "auc", "constant_nll",
-    "nll", "stable_order",
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "Graded", "Parts", "Resampler",
+    "Weights", "auc", "constant_nll", "nll", "stable_order",
 ]  # fmt: skip

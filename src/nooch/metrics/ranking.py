@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array
 
 from nooch.errors import UndefinedError
 
-__all__ = ["Ranking", "auc", "stable_order"]
+__all__ = ["Ranking", "SubsetAreas", "Weights", "auc", "stable_order"]
 
 Floats = NDArray[np.float64]
+Weights = NDArray[np.float64] | NDArray[np.uint16]
 
 
 def auc(labels: NDArray[np.bool_], scores: Floats) -> float:
@@ -113,42 +116,20 @@ class Ranking:
         area = below_twice / (2 * n_positive * (n - n_positive))
         return area, float(((n_positive - before) / (n - start)).sum()) / n_positive
 
-    def weighted_areas(
-        self, mask: NDArray[np.bool_] | None, weights: Floats
-    ) -> tuple[Floats, Floats]:
-        """AUC and average precision under many weightings at once.
-
-        Args:
-            mask: see ``areas``.
-            weights: float64 (n, k), 0 and more, in the order of the scores that were ranked; a
-                column is a weighting.
+    def cells(self, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], int, NDArray[np.bool_]]:
+        """The m scores of positives among the rows at ``positions``, and what lies between them.
 
         Returns:
-            Two float64 (k,); NaN where a weighting leaves only one class.
+            Cell of each row, intp: 0 to m - 1 the score of a positive, m + j that of a negative
+            which j of these scores are not above; m; and whether a negative shares a score.
         """
-        positions = np.arange(len(self.order)) if mask is None else mask.nonzero()[0]
-        labels = self.labels[positions]
         groups = positions if self.groups is None else self.groups[positions]
-        at = np.unique(groups[labels])
-        if not len(at) or labels.all():
-            nothing = np.full(weights.shape[1], np.nan)
-            return nothing, nothing
-        rows = self.order[positions]
-        positive = _sums(rows[labels], at.searchsorted(groups[labels]), len(at), weights)
-        # cell k holds the negatives that k of the positives' scores are not above
-        negatives, cells = groups[~labels], at.searchsorted(groups[~labels], "right")
-        negative = _sums(rows[~labels], cells, len(at) + 1, weights)
-        area, average = _areas(negative, positive)
-        equal = at[np.maximum(cells - 1, 0)] == negatives
-        if equal.any():
-            which, numbers = np.unique(cells[equal] - 1, return_inverse=True)
-            half = _sums(rows[~labels][equal], numbers, len(which), weights) / 2
-            area += (positive[which] * half).sum(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            all_positive, all_negative = positive.sum(axis=0), negative.sum(axis=0)
-            area, average = area / (all_positive * all_negative), average / all_positive
-        one_class = (all_positive == 0) | (all_negative == 0)
-        return np.where(one_class, np.nan, area), np.where(one_class, np.nan, average)
+        labels = self.labels[positions]
+        has = np.zeros(len(self.order), dtype=bool)
+        has[groups[labels]] = True
+        number = has.cumsum()[groups]
+        n_scores = int(has.sum())
+        return np.where(labels, number - 1, n_scores + number), n_scores, has[groups] & ~labels
 
 
 def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -162,24 +143,77 @@ def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[
     return np.asarray(either[where].nonzero()[0])
 
 
-def _sums(rows: NDArray[np.intp], cells: NDArray[np.intp], n_cells: int, weights: Floats) -> Floats:
-    """Sums of rows of ``weights`` by cell, float64 (n_cells, k); ``cells`` ascend."""
-    bounds = np.searchsorted(cells, np.arange(n_cells + 1))
-    return np.asarray(
-        csr_array((np.ones(len(rows)), rows, bounds), shape=(n_cells, len(weights))) @ weights
-    )
+class SubsetAreas:
+    """AUC and average precision of subsets of ranked images, under many weightings at once.
 
+    One sparse product sums the weights of all subsets: of each positive score, of the negatives
+    between two of them, and of the negatives that tie with one.
 
-def _areas(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
-    """Sums over m scores of positive x negative weight below, and positive weight x precision.
-
-    From weights of negatives by cell, (m + 1, k), and of positives by score, (m, k); (k,) each.
+    Args:
+        ranking: of all images.
+        masks: subsets, at least one, each as for ``Ranking.areas``.
     """
-    below = np.cumsum(negative, axis=0)
-    caught = np.cumsum(positive[::-1], axis=0)[::-1]
-    area = np.einsum("mk,mk->k", positive, below[:-1])
-    above = caught + below[-1]
-    above -= below[:-1]
-    # a score at and above which nothing has weight has no positive weight either: it adds nothing
-    above[above == 0] = 1
-    return area, np.einsum("mk,mk->k", positive, caught / above)
+
+    def __init__(self, ranking: Ranking, masks: Sequence[NDArray[np.bool_] | None]) -> None:
+        n, rows, columns = len(ranking.order), [], []
+        self._sizes: list[tuple[int, NDArray[np.intp]]] = []
+        start = 0
+        for mask in masks:
+            positions = np.arange(n) if mask is None else mask.nonzero()[0]
+            cells, n_scores, tied = ranking.cells(positions)
+            which, numbers = np.unique(cells[tied] - n_scores - 1, return_inverse=True)
+            rows += [start + cells, start + 2 * n_scores + 1 + numbers]
+            columns += [ranking.order[positions], ranking.order[positions[tied]]]
+            self._sizes.append((n_scores, which))
+            start += 2 * n_scores + 1 + len(which)
+        places = np.concatenate(rows), np.concatenate(columns)
+        # by columns: the weights are read in their own order, which is fastest
+        ones = np.ones(len(places[0]), dtype=np.uint8)
+        self._sums = coo_array((ones, places), (start, n)).tocsc()
+
+    def __call__(self, weights: Weights) -> Floats:
+        """AUC and average precision, float64 (2, n_masks, k); NaN where one class has no weight.
+
+        Args:
+            weights: (n, k), in the order of the scores that were ranked; a column is a weighting.
+                Float64, 0 and more, or uint16, whose columns' sums are below 65,536.
+        """
+        sums, k = np.asarray(self._sums @ weights), weights.shape[1]
+        areas, start = np.empty((2, len(self._sizes), k)), 0
+        # fresh memory for each subset would take most of the time
+        space = np.empty((max(n_scores for n_scores, _ in self._sizes), k))
+        for row, (n_scores, which) in enumerate(self._sizes):
+            bounds = np.cumsum([start, n_scores, n_scores + 1, len(which)])
+            cells = [sums[a:b] for a, b in pairwise(bounds)]
+            areas[:, row], start = _areas(*cells, which, space[:n_scores]), bounds[-1]
+        return areas
+
+
+def _areas(
+    positive: Weights, negative: Weights, tied: Weights, which: NDArray[np.intp], space: Floats
+) -> Floats:
+    """AUC and average precision, (2, k), from weights by score.
+
+    Args:
+        positive: (m, k), of the positives of each score, ascending.
+        negative: (m + 1, k), of the negatives between the scores; on a score, they are above it.
+        tied: (len(which), k), of the negatives on those scores that negatives have, too.
+        which: positions of these scores.
+        space: (m, k), overwritten.
+    """
+    kind = positive.dtype
+    caught = positive[::-1].cumsum(axis=0, dtype=kind)[::-1]
+    below = negative.cumsum(axis=0, dtype=kind)
+    above = caught + (below[-1] - below[:-1])
+    # at and above a score without weight there may be none: then it adds nothing
+    least = 1 if kind == np.uint16 else np.finfo(np.float64).tiny
+    precision = np.divide(caught, np.maximum(above, least, out=above), out=space)
+    area, average, half = (
+        np.einsum("mk,mk->k", *pair, dtype=np.float64)
+        for pair in ((positive, below[:-1]), (positive, precision), (positive[which], tied / 2))
+    )
+    all_positive, all_negative = positive.sum(axis=0, dtype=np.float64), below[-1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        both = np.array([(area + half) / (all_positive * all_negative), average / all_positive])
+    both[:, (all_positive == 0) | (all_negative == 0)] = np.nan
+    return both

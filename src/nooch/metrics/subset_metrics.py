@@ -12,19 +12,29 @@ share of all images: the paper's Tables 17 and 18 say only "ECE", and fit this q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, vstack
+from scipy.sparse import csc_array, vstack
 from scipy.special import ndtri
 
 from nooch.metrics.pointwise import losses, probabilities, said_positive
-from nooch.metrics.ranking import Ranking
+from nooch.metrics.ranking import Ranking, SubsetAreas, Weights
 
-__all__ = ["ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "Graded", "Parts"]
+__all__ = [
+    "ALL_METRICS",
+    "ANSWER_METRICS",
+    "METRICS",
+    "N_BINS",
+    "Graded",
+    "Parts",
+    "Resampler",
+]
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
 """Those that are computed by default."""
@@ -66,6 +76,11 @@ def _response_criterion(sums: Mapping[str, Floats]) -> Floats:
     return -(hits + claims) / 2
 
 
+_COUNTED = {
+    "error": (1, 2, 3, 5), "positive": (3, 4, 5), "negative": (0, 1, 2), "hit": (4,), "false": (1,)
+}  # fmt: skip
+"""Sums that count images -> the outcomes counted, see ``_outcomes``."""
+_N_OUTCOMES = 6
 _CONFUSION = ("positive", "negative", "hit", "false")
 _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
     "error": (("error",), lambda s: s["error"] / s["weight"]),
@@ -129,6 +144,14 @@ class Parts:
         positives = np.bincount(self.atoms[self.labels], minlength=self.members.shape[1])
         return self.members @ self.counts, self.members @ positives
 
+    def rankable(self, ranking: Ranking) -> Iterator[tuple[int, NDArray[np.bool_] | None]]:
+        """Rows of the subsets that hold both classes, and their masks for the ranking."""
+        atoms = self.atoms[ranking.order]
+        for row, (images, positives) in enumerate(zip(*self.sizes, strict=True)):
+            member = self.members[row]
+            if 0 < positives < images:
+                yield row, None if member.all() else member[atoms]
+
     def scales(self, mixture: int, counts: Floats) -> Floats:
         """Weight of an image of each atom in a mixture, (n_atoms, k), from ``counts`` (n_atoms, k).
 
@@ -164,86 +187,138 @@ class Graded:
         threshold: float = 0.5,
     ) -> None:
         self.metrics = tuple(metrics)
-        self._ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
         wanted = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
-        self._summed = _summands(labels, values, scale, wanted, threshold)
+        self.ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
+        self.outcomes = _outcomes(labels, values, scale, threshold)
+        self.summed = _summands(labels, values, scale, wanted)
 
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
         n_atoms = parts.members.shape[1]
-        sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self._summed.items()}
-        counts = parts.counts.astype(np.float64)[:, None]
-        return self._assemble(parts, counts, sums, None)[..., 0]
+        places = parts.atoms * _N_OUTCOMES + self.outcomes
+        outcomes = np.bincount(places, minlength=n_atoms * _N_OUTCOMES).reshape(n_atoms, -1, 1)
+        sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self.summed.items()}
+        areas = None
+        if self.ranking is not None:
+            areas = np.full((2, len(parts.members), 1), np.nan)
+            for row, mask in parts.rankable(self.ranking):
+                areas[:, row, 0] = self.ranking.areas(mask)
+            areas = _with_mixtures(areas, self.ranking, parts, np.ones((len(parts.atoms), 1)))
+        return _assembled(self.metrics, parts, outcomes, sums, areas)[..., 0]
 
-    def resampled(self, parts: Parts, weights: Floats) -> Floats:
-        """The same, (..., n_metrics, k), under k weightings of the images, float64 (n, k)."""
+
+class Resampler:
+    """Computes all metrics of a model on subsets of images under many weightings of these.
+
+    What takes weights to sums is a sparse matrix, made once for all weightings; its columns are the
+    images: so the weights are read in their own order.
+    """
+
+    def __init__(self, model: Graded, parts: Parts) -> None:
         n_atoms = parts.members.shape[1]
-        matrices = [part.matrix(parts.atoms, n_atoms) for part in self._summed.values()]
-        count = coo_array(
-            (np.ones(len(weights)), (parts.atoms, np.arange(len(weights)))), (n_atoms, len(weights))
-        )
-        sums = vstack([count.tocsr(), *matrices], format="csr") @ weights
-        bounds = np.cumsum([n_atoms, *(m.shape[0] for m in matrices)])
-        blocks = np.split(sums, bounds[:-1])
-        shaped = {
-            n: b.reshape(n_atoms, -1, weights.shape[1])
-            for n, b in zip(self._summed, blocks[1:], strict=True)
-        }
-        return self._assemble(parts, blocks[0], shaped, weights)
+        self._model, self._parts = model, parts
+        places = parts.atoms * _N_OUTCOMES + model.outcomes
+        ones = np.ones(len(places), dtype=np.uint8)
+        self._outcomes = _by_image(ones, places, n_atoms * _N_OUTCOMES)
+        of_values = [
+            _by_image(one.values, one.places(parts.atoms), n_atoms * one.n_bins)
+            for one in model.summed.values()
+        ]
+        self._bounds = np.cumsum([0, *(matrix.shape[0] for matrix in of_values)])
+        self._sums = vstack(of_values, format="csc") if of_values else None
+        ranked = [] if model.ranking is None else list(parts.rankable(model.ranking))
+        self._rows = [row for row, _ in ranked]
+        self._areas: SubsetAreas | None = None
+        if model.ranking is not None and ranked:
+            self._areas = SubsetAreas(model.ranking, [mask for _, mask in ranked])
 
-    def _assemble(
-        self, parts: Parts, counts: Floats, sums: dict[str, Floats], weights: Floats | None
-    ) -> Floats:
-        """From weights of atoms (n_atoms, k) and sums over them (n_atoms, n_bins, k)."""
-        n_subsets, k = len(parts.members), counts.shape[1]
-        areas = None if self._ranking is None else self._areas(parts, counts, weights)
-        result = np.full((n_subsets + len(parts.shares), len(self.metrics), k), np.nan)
-        for column, name in enumerate(self.metrics):
-            if areas is not None and name in _RANKED:
+    def __call__(self, weights: Weights, floats: Floats) -> Floats:
+        """Like ``Graded.scores``, (..., n_metrics, k).
+
+        Args:
+            weights: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``.
+            floats: the same as float64: models of the same images share them.
+        """
+        parts, model = self._parts, self._model
+        n_atoms, k = parts.members.shape[1], weights.shape[1]
+        sums: dict[str, Floats] = {}
+        if self._sums is not None:
+            values = self._sums @ floats
+            for name, (start, end) in zip(model.summed, pairwise(self._bounds), strict=True):
+                sums[name] = values[start:end].reshape(n_atoms, -1, k)
+        areas = None
+        if model.ranking is not None:
+            areas = np.full((2, len(parts.members), k), np.nan)
+            if self._areas is not None:
+                areas[:, self._rows] = self._areas(weights)
+            areas = _with_mixtures(areas, model.ranking, parts, floats)
+        outcomes = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
+        return _assembled(model.metrics, parts, outcomes, sums, areas)
+
+
+def _by_image(
+    values: NDArray[np.float64] | NDArray[np.uint8], places: NDArray[np.intp], n_rows: int
+) -> csc_array:
+    """The matrix (n_rows, n) that takes weights of images to sums of weighted values by place."""
+    return csc_array((values, places, np.arange(len(values) + 1)), shape=(n_rows, len(values)))
+
+
+def _with_mixtures(areas: Floats, ranking: Ranking, parts: Parts, weights: Floats) -> Floats:
+    """Areas of subsets (2, n_subsets, k), then of mixtures under weights (n, k) of the images."""
+    if not len(parts.shares):
+        return areas
+    counts = _by_image(np.ones(len(weights)), parts.atoms, parts.members.shape[1]) @ weights
+    whole, rows = SubsetAreas(ranking, [None]), [areas]
+    for mixture in range(len(parts.shares)):
+        scale = parts.scales(mixture, counts)[parts.atoms]
+        defined = ~np.isnan(scale).any(axis=0)
+        both = whole(np.where(defined, scale, 1.0) * weights)
+        rows.append(np.where(defined, both, np.nan))
+    return np.concatenate(rows, axis=1)
+
+
+def _assembled(
+    metrics: Sequence[str],
+    parts: Parts,
+    outcomes: NDArray[Any],
+    sums: Mapping[str, Floats],
+    areas: Floats | None,
+) -> Floats:
+    """Metrics, (n_subsets + n_mixtures, n_metrics, k).
+
+    From weights of outcomes (n_atoms, 6, k), sums by bin (n_atoms, n_bins, k), and areas
+    (2, n_subsets + n_mixtures, k).
+    """
+    n_subsets, n_atoms, k = *parts.members.shape, outcomes.shape[-1]
+    counts = outcomes.sum(axis=1, dtype=np.float64)
+    scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
+    members = parts.members.astype(np.float64)
+
+    def total(of_atoms: Floats) -> Floats:
+        result = np.empty((n_subsets + len(scales), of_atoms.shape[1], k))
+        flat = of_atoms.reshape(n_atoms, -1)
+        np.matmul(members, flat, out=result[:n_subsets].reshape(n_subsets, -1))
+        for row, scale in enumerate(scales, n_subsets):
+            np.einsum("ak,abk->bk", scale, of_atoms, out=result[row])
+        return np.asarray(np.abs(result, out=result).sum(axis=1))
+
+    totals = {name: total(of_atoms) for name, of_atoms in sums.items()}
+    for name, codes in _COUNTED.items():
+        totals[name] = total(outcomes[:, codes].sum(axis=1, dtype=np.float64)[:, None])
+    weight, everything = total(counts[:, None]), np.broadcast_to(counts.sum(axis=0), (1, k))
+    # a mixture is over all images
+    subset = np.arange(len(weight))[:, None] < n_subsets
+    images = np.where(subset, everything, weight)
+    totals |= {"weight": weight, "images": np.where(weight > 0, images, np.nan)}
+    totals["size"] = np.where(subset, weight, everything)
+    result = np.full((len(weight), len(metrics), k), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for column, name in enumerate(metrics):
+            if name in _FORMULAS:
+                result[:, column] = _FORMULAS[name][1](totals)
+            elif areas is not None:
                 result[:, column] = areas[_RANKED.index(name)]
-        if sums:
-            for row, scale in enumerate(self._scales(parts, counts)):
-                total, wide = (scale * counts).sum(axis=0), np.broadcast_to(scale, counts.shape)
-                totals = {
-                    name: np.abs(np.einsum("ak,abk->bk", wide, of_atoms)).sum(axis=0)
-                    for name, of_atoms in sums.items()
-                }
-                # a mixture is over all images
-                images = counts.sum(axis=0) if row < n_subsets else total
-                totals |= {"weight": total, "images": np.where(total > 0, images, np.nan)}
-                totals["size"] = total if row < n_subsets else counts.sum(axis=0)
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    for column, name in enumerate(self.metrics):
-                        if name in _FORMULAS:
-                            result[row, column] = _FORMULAS[name][1](totals)
-        return result
-
-    @staticmethod
-    def _scales(parts: Parts, counts: Floats) -> list[Floats]:
-        """Weight of an image of each atom in subsets, (n_atoms, 1), and mixtures, (n_atoms, k)."""
-        members = [member.astype(np.float64)[:, None] for member in parts.members]
-        return members + [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
-
-    def _areas(self, parts: Parts, counts: Floats, weights: Floats | None) -> Floats:
-        """AUC and average precision, float64 (2, n_subsets + n_mixtures, k)."""
-        assert self._ranking is not None  # noqa: S101 - the caller looked
-        images, positives = parts.sizes
-        result = np.full((2, len(parts.members) + len(parts.shares), counts.shape[1]), np.nan)
-        atoms = parts.atoms[self._ranking.order]
-        for row, member in enumerate(parts.members):
-            if 0 < positives[row] < images[row]:
-                mask = None if member.all() else member[atoms]
-                if weights is None:
-                    result[:, row, 0] = self._ranking.areas(mask)
-                else:
-                    result[:, row] = self._ranking.weighted_areas(mask, weights)
-        for mixture in range(len(parts.shares)):
-            scale = parts.scales(mixture, counts)[parts.atoms]
-            defined = ~np.isnan(scale).any(axis=0)
-            filled = np.where(defined, scale, 1.0) * (1.0 if weights is None else weights)
-            both = np.array(self._ranking.weighted_areas(None, filled))
-            result[:, len(parts.members) + mixture] = np.where(defined, both, np.nan)
-        return result
+    return result
 
 
 @dataclass(frozen=True)
@@ -257,37 +332,29 @@ class _Summand:
     def n_bins(self) -> int:
         return 1 if self.bins is None else N_BINS
 
-    def _places(self, atoms: NDArray[np.intp]) -> NDArray[np.intp]:
+    def places(self, atoms: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where the value of each image is added, intp (n,)."""
         return atoms if self.bins is None else atoms * N_BINS + self.bins
 
     def by_atom(self, atoms: NDArray[np.intp], n_atoms: int) -> Floats:
         """Sums, float64 (n_atoms, n_bins)."""
-        sums = np.bincount(
-            self._places(atoms), weights=self.values, minlength=n_atoms * self.n_bins
-        )
+        sums = np.bincount(self.places(atoms), weights=self.values, minlength=n_atoms * self.n_bins)
         return np.asarray(sums, dtype=np.float64).reshape(n_atoms, self.n_bins)
 
-    def matrix(self, atoms: NDArray[np.intp], n_atoms: int) -> csr_array:
-        """The matrix (n_atoms x n_bins, n) that takes weights of images to those sums."""
-        shape = n_atoms * self.n_bins, len(atoms)
-        return coo_array((self.values, (self._places(atoms), np.arange(len(atoms)))), shape).tocsr()
+
+def _outcomes(
+    labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float
+) -> NDArray[np.intp]:
+    """Outcome of each image: 3 x label + (0 for no, 1 for yes, 2 for neither)."""
+    answers = np.where(np.isnan(values), 2, said_positive(values, scale, threshold))
+    return np.asarray(3 * labels + answers, dtype=np.intp)
 
 
 def _summands(
-    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str], threshold: float
+    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str]
 ) -> dict[str, _Summand]:
     """The summands wanted, by name."""
     summands = {}
-    positive = said_positive(values, scale, threshold)
-    counted = {
-        "error": (positive != labels) | np.isnan(values),
-        "positive": labels,
-        "negative": ~labels,
-        "hit": positive & labels,
-        "false": positive & ~labels,
-    }
-    for name in [name for name in counted if name in wanted]:
-        summands[name] = _Summand(counted[name].astype(np.float64), None)
     p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & wanted else np.empty(0)
     if "nll" in wanted:
         summands["nll"] = _Summand(losses(labels, values, scale), None)

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from nooch.errors import MissingExtraError, NoochError, ParameterError
 
@@ -16,10 +17,9 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
     """Raise MissingExtraError where torch or transformers is not installed."""
     for package in ("torch", "transformers"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise MissingExtraError(package, extra, purpose) from error
+        # importing it here would take a second, also where it is not used
+        if find_spec(package) is None:
+            raise MissingExtraError(package, extra, purpose)
 
 
 def choose_device(device: str = "auto") -> str:

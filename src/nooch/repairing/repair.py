@@ -14,14 +14,12 @@ import polars as pl
 
 from nooch.benching.bench_config import read_config
 from nooch.benching.bench_plan import identity_of, rows_of_splits
-from nooch.caches.features import Features, load_features
+from nooch.caches.features import given_features
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset, parquet_bytes
-from nooch.encoders import load_embedding
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import PredictionFormat, Predictions, Scores, evaluate, load_predictions
 from nooch.evaluation.answer_thresholds import AnswerThreshold
-from nooch.evaluation.predictions import float_array
 from nooch.evaluation.scores import check_scoring
 from nooch.files import Place, atomic_folder
 from nooch.models.linear_head import save_head
@@ -104,7 +102,7 @@ def repair(
     asked = options_from(RepairOptions, options, named)
     suite = as_suite(suite)
     data = suite.require_dataset(dataset)
-    inputs = _features(features, data)
+    inputs = given_features(features, data)
     criterion = asked.criterion or suite.criteria[0]
     tasks = [key[1] for key in suite.select_keys([criterion], asked.tasks or (), ["valid"])]
     score = partial(
@@ -165,20 +163,6 @@ def _repaired(
         f" images): by chance alone {0.025 * n:.1f} would be better, and as many worse"
     )
     return Repaired(table, changes, heads, [f"before: {source}", compared], out)
-
-
-def _features(source: Any, data: Dataset) -> Any:
-    """As ``plan_bench`` takes them; no value of an array is missing."""
-    from_file = isinstance(source, str | Path)
-    if isinstance(source, Features) or (from_file and Path(source).is_dir()):
-        return load_features(source, data) if from_file else source
-    values = load_embedding(source, data) if from_file else float_array(source)
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    if len(values) == len(data) and not finite.all():
-        broken = data.images["image_id"].filter(pl.Series(~finite))
-        problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
-        raise InputError(problem, allowed="finite numbers for every image")
-    return values
 
 
 def _predicted(heads: Heads, tasks: Sequence[str], inputs: Any, data: Dataset) -> Predictions:

@@ -55,7 +55,8 @@ def cells_of(
     Args:
         table: scores of single runs, as ``nooch.evaluate`` gives them.
         selected: chosen settings, as ``nooch.results.score_collection.collect`` gives them.
-        planned: ``task, method, setting, seed, done``, a row for every job.
+        planned: ``task, method, setting, seed, done, scored``, a row for every job: whether it is
+            done, and has not diverged.
         places: ``criterion, task`` of all sets that there should be results on.
         rule: whose choice counts.
         split: whose scores.
@@ -79,13 +80,11 @@ def cells_of(
         raise InputError(problem, remedy="run nooch collect again")
     values = with_worst_hard(values)
     grid = places.join(values.select("metric", "subset").unique(maintain_order=True), how="cross")
-    there = scored.select("task", "method").unique().with_columns(scored=pl.lit(value=True))
     left: dict[str, Any] = {"how": "left", "maintain_order": "left"}
     cells = (
         grid.join(_plan(planned), on="task", how="inner", maintain_order="left")
         .join(chosen.drop("setting"), on=_CHOSEN[:3], **left)
         .join(over_seeds(values), on=_CELL, **left)
-        .join(there, on=["task", "method"], **left)
     )
     usual = {name: sight(method.sees) for name, method in METHODS.items()}
     known = {m: sees.get(m) or usual.get(m, "unknown") for m in planned["method"].unique()}
@@ -107,7 +106,7 @@ def _why(rule: str) -> pl.Expr:
         .then("reason")
         .when(~pl.col("any_done"))
         .then(pl.lit("no job is done"))
-        .when(pl.col("scored").is_null())
+        .when(~pl.col("any_scored"))
         .then(pl.lit("every job has diverged"))
         .otherwise(pl.lit(undefined))
     )
@@ -116,13 +115,17 @@ def _why(rule: str) -> pl.Expr:
 def _plan(planned: pl.DataFrame) -> pl.DataFrame:
     """For each task and method: planned seeds, settings, and how many of these are complete."""
     settings = planned.group_by(_SETTING, maintain_order=True).agg(
-        whole=pl.col("done").all(), any=pl.col("done").any(), seeds=pl.len()
+        pl.col("scored").any(),
+        whole=pl.col("done").all(),
+        any=pl.col("done").any(),
+        seeds=pl.len(),
     )
     return settings.group_by("task", "method", maintain_order=True).agg(
         pl.col("seeds").max().cast(pl.Int64),
         n_settings=pl.col("whole").sum().cast(pl.Int64),
         settings=pl.len().cast(pl.Int64),
         any_done=pl.col("any").any(),
+        any_scored=pl.col("scored").any(),
     )
 
 

@@ -237,23 +237,18 @@ def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
 def _of_runs(runs: RunsFolder, suite: Suite, rule: str, split: str, progress: Progress) -> _Source:
     splits = [name for name in ("valid", "test") if name in suite.splits]
     check_one_of("split", split, splits, owner="runs")
-    done, sees = set(runs.done()), {}
-    for name in done:
-        record = runs.read_job(name)
-        if (record.id, record.data) != (name, runs.header.data):
-            raise InputError(
-                "was trained on other data than the folder says",
-                where=runs.path / "jobs" / name,
-                remedy="delete the job's folder; nooch bench makes it again",
-            )
-        sees[record.job.method] = sight(record.sees)
+    records = [runs.read_job(name) for name in runs.done()]
+    done, scored = {r.id for r in records}, {r.id for r in records if not r.diverged}
+    sees = {record.job.method: sight(record.sees) for record in records}
     # with worst-hard as well: a rule that is undefined for all runs is left out
     rules = list(dict.fromkeys((rule, "worst-hard")))
-    scores, selected, notes = collect(runs, suite, rules=rules, progress=progress)
+    scores, selected, notes = collect(runs, suite, rules=rules, chosen_on=split, progress=progress)
     jobs = runs.header.jobs.items()
-    schema = dict.fromkeys(_RUN, pl.String) | {"seed": pl.Int64, "done": pl.Boolean}
-    rows = [(job.task, job.method, job.setting, job.seed, name in done) for name, job in jobs]
-    planned = pl.DataFrame(rows, schema=schema, orient="row")
+    schema = {**dict.fromkeys(_RUN, pl.String), "seed": pl.Int64, "name": pl.String}
+    rows = [(job.task, job.method, job.setting, job.seed, name) for name, job in jobs]
+    planned = pl.DataFrame(rows, schema=schema, orient="row").select(
+        *_RUN, done=pl.col("name").is_in(done), scored=pl.col("name").is_in(scored)
+    )
     tasks = set(planned["task"])
     places = pl.DataFrame(
         [(c, t) for c, t, s in suite.keys if s == split and t in tasks],
@@ -285,6 +280,7 @@ def _of_collected(source: Path, split: str) -> _Source:
     there = plain.select(_RUN).unique().with_columns(done=pl.lit(value=True))
     planned = tasks.join(grid, how="cross").join(there, on=_RUN, how="left", maintain_order="left")
     planned = planned.with_columns(pl.col("done").fill_null(value=False))
+    planned = planned.with_columns(scored="done")
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
     frames = {"table": table, "selected": selected, "planned": planned, "places": places}
     if _WORSE not in plain.columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from nooch.errors import InputError, ParameterError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.score_tables import average_label, mean_sd
 from nooch.results.result_cells import sight, with_setting
-from nooch.selection import select
+from nooch.selection import RULES, select
 from nooch.shared_types import Progress, no_progress
 from nooch.training.jobs import Job
 from nooch.training.methods import METHODS
@@ -24,6 +25,8 @@ from nooch.training.run_records import JobRecord, RunsFolder
 __all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
 
 _WORSE = "worse_than_constant"
+_TOGETHER = 512
+"""Jobs whose outputs are in memory at once, where settings are chosen."""
 _SETTING = dict.fromkeys(("run", "task", "method", "setting"), pl.String) | {
     "seed": pl.Int64, "sees": pl.String, "environment": pl.Float64, _WORSE: pl.Boolean
 }  # fmt: skip
@@ -35,9 +38,19 @@ def collect(
     *,
     rules: Sequence[str] = ("worst-hard",),
     bootstrap: int = 0,
+    chosen_on: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Scores, pl.DataFrame, list[str]]:
     """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
+
+    Args:
+        runs: the folder.
+        suite: that was trained for.
+        rules: out of ``nooch.selection.RULES``.
+        bootstrap: resamples for intervals of the scores.
+        chosen_on: a split: the scores are those of the chosen jobs alone, on this split; of the
+            others no more is computed than the rules need.
+        progress: called with what is being done, and how much of how much is done.
 
     Returns:
         The scores, with ``worse_than_constant`` of the run on the task: whether its validation loss
@@ -64,23 +77,46 @@ def collect(
     settings = pl.DataFrame([_setting(record) for record in trained], schema=_SETTING)
     usable = _usable(rules, settings, runs)
     notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
-    scores = evaluate(
-        suite,
-        runs_predictions(runs, trained, progress=progress),
-        split=[split for split in ("valid", "test") if split in suite.splits],
-        bootstrap=bootstrap,
-        ignore_unknown=True,
-        progress=progress,
-    )
-    chosen = select(scores.table, settings, usable)
+    # differences from whatever run comes first say nothing here
+    score = partial(evaluate, suite, differences=False, ignore_unknown=True)
+    splits: list[str] = [split for split in ("valid", "test") if split in suite.splits]
+    if chosen_on is not None:
+        needed = {RULES[rule][0] for rule in usable}.intersection(splits) or splits
+        tables = _rule_scores(runs, score, trained, sorted(needed), progress)
+        chosen = select(tables, settings, usable)
+        places = set(chosen.select("task", "method", "setting").rows())
+        mine = [r for r in trained if (r.job.task, r.job.method, r.job.setting) in places]
+        # one has scores even where no setting was chosen
+        trained = mine or trained[:1]
+        splits = [chosen_on]
+    predictions = runs_predictions(runs, trained, progress=progress)
+    scores = score(predictions, split=splits, bootstrap=bootstrap, progress=progress)
+    if chosen_on is None:
+        chosen = select(scores.table, settings, usable)
     key = ["task", "method", "setting"]
     known = pl.col(_WORSE).null_count() == 0
     counts = settings.group_by(key).agg(pl.when(known).then(pl.col(_WORSE).sum().cast(pl.Int64)))
     chosen = chosen.join(counts, on=key, how="left", maintain_order="left")
     worse = settings.select("run", "task", _WORSE)
     table = scores.table.join(worse, on=["run", "task"], how="left", maintain_order="left")
-    # differences from whatever run comes first say nothing here
-    return replace(scores, table=table, differences=scores.differences.clear()), chosen, notes
+    return replace(scores, table=table), chosen, notes
+
+
+def _rule_scores(
+    runs: RunsFolder,
+    score: Callable[..., Scores],
+    records: Sequence[JobRecord],
+    splits: Sequence[str],
+    progress: Progress,
+) -> pl.DataFrame:
+    """Scores that rules need, of some hundred jobs at a time, in the order of their runs."""
+    numbers = {run: n for n, run in enumerate(dict.fromkeys(r.job.run for r in records))}
+    ordered, tables = sorted(records, key=lambda record: numbers[record.job.run]), []
+    for start in range(0, max(1, len(ordered)), _TOGETHER):
+        predictions = runs_predictions(runs, ordered[start : start + _TOGETHER])
+        tables.append(score(predictions, split=splits, metrics=("auc", "nll")).table)
+        progress("choosing settings", min(start + _TOGETHER, len(ordered)), len(ordered))
+    return pl.concat(tables)
 
 
 def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> list[str]:
@@ -142,13 +178,7 @@ def runs_predictions(
         of_run.setdefault(name(record.job), []).append(record)
     predictions = []
     for number, (run, members) in enumerate(of_run.items(), 1):
-        frames = [runs.predictions(record.id) for record in members]
-        ids = frames[0]["image_id"]
-        for record, frame in zip(members, frames, strict=True):
-            if not frame["image_id"].equals(ids):
-                where = runs.path / "jobs" / record.id
-                raise InputError(f"has other images than the other jobs of {run}", where=where)
-        values = np.array([frame["logit"].to_numpy() for frame in frames], dtype=np.float64)
+        ids, values = runs.outputs([record.id for record in members])
         tasks = tuple(record.job.task for record in members)
         job = members[0].job
         predictions.append(Predictions(run, ids, tasks, values, "logit", job.method, job.seed))

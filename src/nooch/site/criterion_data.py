@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,9 +16,20 @@ from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import UNKNOWN
 from nooch.site.data_scripts import packed, sparse
 
-__all__ = ["MOST_CUES", "PageCues", "criterion_parts", "fitted_of", "page_cues", "shown_criteria"]
+__all__ = [
+    "MOST_CUES",
+    "PageCues",
+    "UnsetSupports",
+    "criterion_parts",
+    "fitted_of",
+    "page_cues",
+    "shown_criteria",
+    "unset_supports",
+]  # fmt: skip
 
 T = TypeVar("T")
+UnsetSupports = Mapping[tuple[str, str], NDArray[np.float64]]
+"""(criterion, task) -> float64 (n,)."""
 
 MOST_CUES = 8
 """Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
@@ -82,13 +93,13 @@ def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
 
 
 def criterion_parts(
-    suite: Suite, task: str, images: SplitImages
+    suite: Suite, task: str, images: SplitImages, unset: UnsetSupports
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """For each criterion what a task's page needs, and areas of classes by name.
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
     in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
-    is no set.
+    is no set. ``unset`` are the supports of tasks without one.
     """
     parts: dict[str, Any] = {}
     areas: dict[str, Any] = {}
@@ -104,8 +115,8 @@ def criterion_parts(
         else:
             skipped = [s for s in suite.header.skipped if (s.criterion, s.task) == (name, task)]
             part["reason"] = "; ".join(s.reason for s in skipped) or "it was not found"
-            if (support := _gist(suite, name, task, images.data)) is not None:
-                part["support"] = packed(support, "f8")
+            if (name, task) in unset:
+                part["support"] = packed(unset[name, task], "f8")
         if cues is not None and images.data is not None:
             listed = zip(cues.names, cues.strengths, strict=True)
             part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]
@@ -115,16 +126,21 @@ def criterion_parts(
     return parts, areas
 
 
-def _gist(
-    suite: Suite, criterion: str, task: str, data: Dataset | None
-) -> NDArray[np.float64] | None:
-    """Support of a task without a set, because the criterion that it matches has none: with another
-    alpha it has.
+def unset_supports(suite: Suite, tasks: Sequence[str], images: SplitImages) -> UnsetSupports:
+    """Gist supports of those of the tasks that have no set, because the criterion that it matches
+    has none: with another alpha it has.
     """
-    fitted = fitted_of(suite, criterion, FittedGist)
-    if fitted is None or data is None or fitted.criterion.embedding not in data.embeddings:
-        return None
-    return None if fitted.undefined(task) is not None else fitted.support(data, task)
+    supports: dict[tuple[str, str], NDArray[np.float64]] = {}
+    data = images.data
+    for name in suite.criteria:
+        fitted = fitted_of(suite, name, FittedGist)
+        if fitted is None or data is None or fitted.criterion.embedding not in data.embeddings:
+            continue
+        unset = [task for task in tasks if (name, task, images.split) not in suite.keys]
+        unset = [task for task in unset if fitted.undefined(task) is None]
+        columns = fitted.supports(data, unset).T
+        supports |= {(name, task): column for task, column in zip(unset, columns, strict=True)}
+    return supports
 
 
 def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageCues | None:

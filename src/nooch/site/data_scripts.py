@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +13,15 @@ from numpy.typing import NDArray
 __all__ = ["packed", "script", "sparse"]
 
 # what ends a script element or a line of a script in the middle of a text
-_UNSAFE = re.compile("[<>&\u2028\u2029]")
+_UNSAFE = {c.encode(): b"\\u%04x" % ord(c) for c in "<>&\u2028\u2029"}
 
 
 def script(name: str, content: Any) -> bytes:
     """A script that gives the page JSON-like ``content``; no text in it can end the script."""
-    text = msgspec.json.encode([name, content]).decode()
-    safe = _UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
-    return f"nooch.put.apply(null, {safe});\n".encode()
+    text = msgspec.json.encode([name, content])
+    for unsafe, escaped in _UNSAFE.items():
+        text = text.replace(unsafe, escaped)
+    return b"nooch.put.apply(null, %b);\n" % text
 
 
 def packed(values: NDArray[Any] | Sequence[Any], kind: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.examples.example_choice import Chosen
+from nooch.examples.example_choice import Chosen, smallest
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import TaskView
 from nooch.examples.thumbnails import Wanted
@@ -66,7 +66,7 @@ def with_cards(
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:
     """The first rows of the galleries, by criterion and subset in turn, by support and by loss."""
-    orders = [iter(order) for order in _orders(view)]
+    orders = [iter(order) for order in _orders(view, most)]
     chosen: dict[int, None] = {}
     while orders and len(chosen) < most:
         for order in list(orders):
@@ -78,7 +78,7 @@ def gallery_rows(view: TaskView, most: int) -> list[int]:
     return list(chosen)
 
 
-def _orders(view: TaskView) -> Iterator[Any]:
+def _orders(view: TaskView, most: int) -> Iterator[Any]:
     for criterion, marks in view.marks.items():
         support = view.support.get(criterion)
         losses = list(view.losses.get(criterion, {}).values())
@@ -88,7 +88,7 @@ def _orders(view: TaskView) -> Iterator[Any]:
             keys += [-losses[0][rows]] if losses else []
             # without either, by id
             for key in keys or [np.zeros(len(rows))]:
-                yield rows[np.argsort(key, kind="stable")]
+                yield smallest(rows, key, most)
 
 
 def pictures_wanted(

@@ -18,7 +18,7 @@ from nooch.examples.cue_masks import Masks, cue_masks
 from nooch.examples.example_choice import chosen_examples
 from nooch.examples.image_losses import ImageLosses
 from nooch.examples.split_images import SplitImages
-from nooch.examples.task_views import TaskView, labels_of, task_view
+from nooch.examples.task_views import labels_of, task_view
 from nooch.examples.thumbnails import Wanted
 from nooch.files import Place, check_output
 from nooch.finding.suite_summary import summary
@@ -34,7 +34,7 @@ from nooch.site.predictions_page import score_predictions, scored_view
 from nooch.site.results_page import results_view
 from nooch.site.site_content import ExampleGroup, FindingSection, Site
 from nooch.site.site_folder import SITE_MARKER, write_site
-from nooch.site.threshold_losses import loss_points, losses_by_support, losses_by_thresholds, swept
+from nooch.site.threshold_losses import ThresholdLosses, swept
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
 __all__ = ["ReportOptions", "Reported", "image_index", "write_report"]
@@ -164,7 +164,7 @@ def write_report(
         folders = [Path(folder) for folder in options.runs]
         view = results_view(results, suite, folders, progress=progress, **resampling)
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
-    groups, rows, views = content.examples(progress)
+    groups, rows, by_threshold = content.examples(progress)
     findings = answer_sections(scored.scores, suite, split, groups, options.examples)
     findings += with_cards(options.findings, content.images[split], suite)
     shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
@@ -181,7 +181,7 @@ def write_report(
         view,
         {"split": split, "method": content.baseline},
         groups,
-        {"results": points, "criteria": content.criteria(views, progress)},
+        {"results": points, "criteria": content.criteria(by_threshold, progress)},
         wanted,
         {**missing, "pictures": _about_pictures(options.thumbnails, index)},
         content.masks(wanted),
@@ -281,14 +281,17 @@ class _ReportContent:
 
     def examples(
         self, progress: Progress
-    ) -> tuple[list[ExampleGroup], dict[str, list[int]], list[TaskView]]:
-        """Groups of examples, rows of each split that need pictures, and the views of the tasks in
-        the results' split.
+    ) -> tuple[list[ExampleGroup], dict[str, list[int]], ThresholdLosses | None]:
+        """Groups of examples, rows of each split that need pictures, and the baseline's losses on
+        hard images of the results' split.
         """
         groups: list[ExampleGroup] = []
         first: dict[str, list[int]] = {split: [] for split in self.images}
         later: dict[str, list[int]] = {split: [] for split in self.images}
-        views = []
+        by_threshold = None
+        if self.baseline is not None:
+            part = self.images[self.split].data
+            by_threshold = ThresholdLosses(self.baseline, part, self.ce, self.gist)
         rivals = {
             criterion: rival
             for criterion in self.suite.criteria
@@ -302,32 +305,27 @@ class _ReportContent:
                     range(len(images)) if thumbnails is None else gallery_rows(view, thumbnails)
                 )
                 if split == self.split:
-                    views.append(view)
+                    if by_threshold is not None:
+                        by_threshold.add(view)
                     said = answer_groups(view, images, self.options.predictions, n)
                     first[split] += [card.row for group in said for card in group.cards]
                     chosen = chosen_examples(view, self.suite.criteria, self.baseline, rivals, n)
                     groups += [*said, *cards_of(view, images, chosen)]
                     first[split] += [int(row) for group in chosen for row in group.rows]
             progress("choosing examples, tasks", done, len(self.suite.tasks))
-        return groups, {split: first[split] + later[split] for split in first}, views
+        return groups, {split: first[split] + later[split] for split in first}, by_threshold
 
-    def criteria(self, views: Sequence[TaskView], progress: Progress) -> dict[str, Any]:
+    def criteria(self, losses: ThresholdLosses | None, progress: Progress) -> dict[str, Any]:
         """Data of the page Criteria."""
         progress("sweeping thresholds", 0, 1)
-        ce, gist, method = self.ce, self.gist, self.baseline
-        embedding = None if gist is None else gist[1].criterion.embedding
+        embedding = None if self.gist is None else self.gist[1].criterion.embedding
         content: dict[str, Any] = {}
         if self.data is not None:
             content |= swept(self.suite, self.data, embedding)
-        if method is not None:
-            content["points"] = loss_points(views, method)
-            part = self.images[self.split].data
-            if ce is not None and part is not None and part.has_areas:
-                content["by_alpha_beta"] = losses_by_thresholds(ce[1], part, views, ce[0], method)
-            if gist is not None:
-                content["by_tau"] = losses_by_support(views, gist[0], method)
+        if losses is not None:
+            content |= losses.content()
         progress("sweeping thresholds", 1, 1)
-        return {**content, "method": method, "split": self.split}
+        return {**content, "method": self.baseline, "split": self.split}
 
     @cached_property
     def ce(self) -> tuple[str, FittedCE] | None:

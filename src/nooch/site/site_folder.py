@@ -12,7 +12,7 @@ from nooch.data import encode_header
 from nooch.examples.thumbnails import draw_pictures
 from nooch.files import atomic_folder
 from nooch.shared_types import Progress
-from nooch.site.criterion_data import shown_criteria
+from nooch.site.criterion_data import shown_criteria, unset_supports
 from nooch.site.cue_overlays import draw_shades
 from nooch.site.data_scripts import script
 from nooch.site.html_pages import render_pages
@@ -24,6 +24,8 @@ __all__ = ["SITE_MARKER", "write_assets", "write_site"]
 
 SITE_MARKER = "report.json"
 _MOST_PROBLEMS = 5
+_TASKS = 16
+"""Tasks whose supports are computed at once."""
 
 
 def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progress) -> list[str]:
@@ -89,7 +91,9 @@ def _write_data(
             content = about_images(images, block, shades.get(split, {}))
             (folder / f"images-{split}-{block}.js").write_bytes(content)
         for number, task in enumerate(suite.tasks):
-            content = task_file(suite, task, images, site.losses(task, split))
+            if number % _TASKS == 0:
+                unset = unset_supports(suite, suite.tasks[number : number + _TASKS], images)
+            content = task_file(suite, task, images, unset, site.losses(task, split))
             (folder / f"task-{number}-{split}.js").write_bytes(content)
             progress(f"writing {split}, tasks", number + 1, len(suite.tasks))
 

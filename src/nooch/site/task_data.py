@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nooch.challenge import Suite
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import labels_of
-from nooch.site.criterion_data import criterion_parts
+from nooch.site.criterion_data import UnsetSupports, criterion_parts
 from nooch.site.data_scripts import packed, script
 
 __all__ = ["BLOCK", "about_images", "split_file", "task_file"]
@@ -47,10 +47,11 @@ def task_file(
     suite: Suite,
     task: str,
     images: SplitImages,
+    unset: UnsetSupports,
     losses: Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]],
 ) -> bytes:
-    """The script of a task and split."""
-    criteria, areas = criterion_parts(suite, task, images)
+    """The script of a task and split; ``unset`` as ``unset_supports`` gives them."""
+    criteria, areas = criterion_parts(suite, task, images, unset)
     # each array once, however many criteria chose the same setting
     arrays: dict[str, NDArray[np.float64]] = {}
     for of_methods in losses.values():

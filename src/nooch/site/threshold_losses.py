@@ -11,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import POOLED, Suite
-from nooch.criteria import FittedCE
+from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.evaluation.task_losses import hard_sums
-from nooch.examples.task_views import TaskView
+from nooch.examples.task_views import UNKNOWN, TaskView
 from nooch.finding.threshold_sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 
-__all__ = ["loss_points", "losses_by_support", "losses_by_thresholds", "swept"]
+__all__ = ["ThresholdLosses", "swept"]
 
 Floats = NDArray[np.float64]
 
@@ -46,66 +46,91 @@ def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
     return {name: table.to_dict(as_series=False) for name, table in tables.items()}
 
 
-def loss_points(views: Sequence[TaskView], method: str) -> list[dict[str, Any]]:
-    """Fig. 3: mean loss of a method on a side and on its hard images, by criterion and task."""
-    points = []
-    for view in views:
-        for criterion, marks in view.marks.items():
-            losses = view.losses.get(criterion, {}).get(method)
-            if losses is None:
-                continue
-            for side, label, code in (("positive", 1, 0), ("negative", 0, 1)):
-                # images without a verdict count nowhere
-                known = (view.labels == label) & (marks != 255) & ~np.isnan(losses)
-                hard = known & (marks == code)
-                if hard.any():
-                    about = {"criterion": criterion, "task": view.task, "side": side}
-                    means = {"all": float(losses[known].mean()), "hard": float(losses[hard].mean())}
-                    counts = {"n": int(known.sum()), "n_hard": int(hard.sum())}
-                    points.append({**about, **means, **counts})
-    return points
+class ThresholdLosses:
+    """Figs. 3, 13 and 14 of a method: its losses on hard images, added up task by task.
 
-
-def losses_by_thresholds(
-    fitted: FittedCE, part: Dataset, views: Sequence[TaskView], criterion: str, method: str
-) -> dict[str, Any]:
-    """Fig. 13: the mean loss on hard images of all tasks together, over alpha and beta.
-
-    Returns:
-        ``alpha``, ``beta``, and for each side a matrix (n_alpha, n_beta), NaN where there is no
-        hard image.
+    Args:
+        method: its name.
+        part: the dataset of the split, or None.
+        ce: name and statistics of the criterion of Fig. 13, or None.
+        gist: likewise of Fig. 14.
     """
-    betas = np.array(BETAS)
-    total = np.zeros((len(ALPHAS), len(betas), 4))
-    for view in views:
-        losses = view.losses.get(criterion, {}).get(method)
-        if losses is None:
-            continue
-        known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(betas), 4))}
+
+    def __init__(
+        self,
+        method: str,
+        part: Dataset | None,
+        ce: tuple[str, FittedCE] | None,
+        gist: tuple[str, FittedGist] | None,
+    ) -> None:
+        self._method, self._gist = method, gist
+        self._part, self._ce = part, None if part is None or not part.has_areas else ce
+        self._points: list[dict[str, Any]] = []
+        self._by_area = np.zeros((len(ALPHAS), len(BETAS), 4))
+        self._by_tau = np.zeros((len(TAUS), 4))
+
+    def add(self, view: TaskView) -> None:
+        """Add the images of a task."""
+        of_method = {
+            criterion: losses[self._method]
+            for criterion, losses in view.losses.items()
+            if self._method in losses
+        }
+        for criterion, marks in view.marks.items():
+            if criterion in of_method:
+                self._points += _points(view, criterion, marks, of_method[criterion])
+        if self._ce is not None and self._part is not None and self._ce[0] in of_method:
+            self._add_areas(view, self._part, self._ce[1], of_method[self._ce[0]])
+        if self._gist is not None:
+            name = self._gist[0]
+            if name in of_method and name in view.support:
+                self._by_tau += _sums(view.support[name], view.labels, of_method[name], TAUS)
+
+    def _add_areas(self, view: TaskView, part: Dataset, fitted: FittedCE, losses: Floats) -> None:
+        known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(BETAS), 4))}
         for row, alpha in enumerate(ALPHAS):
             other = FittedCE(replace(fitted.criterion, alpha=alpha), fitted.classes, fitted.state)
             cues = other.cues(view.task)
             if cues not in known:
-                known[cues] = _sums(other.support(part, view.task), view.labels, losses, betas)
-            total[row] += known[cues]
-    return {"alpha": ALPHAS, "beta": BETAS, **_means(total)}
+                support = other.support(part, view.task)
+                known[cues] = _sums(support, view.labels, losses, BETAS)
+            self._by_area[row] += known[cues]
+
+    def content(self) -> dict[str, Any]:
+        """``points`` of tasks: the mean loss on a side and on its hard images; ``by_alpha_beta``:
+        for each side the mean loss on hard images of all tasks together, (n_alpha, n_beta), NaN
+        where there is none; ``by_tau``: likewise (n_tau,).
+        """
+        found: dict[str, Any] = {"points": self._points}
+        if self._ce is not None:
+            found["by_alpha_beta"] = {"alpha": ALPHAS, "beta": BETAS, **_means(self._by_area)}
+        if self._gist is not None:
+            found["by_tau"] = {"tau": TAUS, **_means(self._by_tau)}
+        return found
 
 
-def losses_by_support(views: Sequence[TaskView], criterion: str, method: str) -> dict[str, Any]:
-    """Fig. 14: the mean loss on hard images of all tasks together, over tau; NaN where none is."""
-    taus = np.array(TAUS)
-    total = np.zeros((len(taus), 4))
-    for view in views:
-        losses = view.losses.get(criterion, {}).get(method)
-        if losses is not None and criterion in view.support:
-            total += _sums(view.support[criterion], view.labels, losses, taus)
-    return {"tau": TAUS, **_means(total)}
+def _points(
+    view: TaskView, criterion: str, marks: NDArray[np.uint8], losses: Floats
+) -> list[dict[str, Any]]:
+    points = []
+    for side, label, code in (("positive", 1, 0), ("negative", 0, 1)):
+        # images without a verdict count nowhere
+        known = (view.labels == label) & (marks != UNKNOWN) & ~np.isnan(losses)
+        hard = known & (marks == code)
+        if hard.any():
+            about = {"criterion": criterion, "task": view.task, "side": side}
+            means = {"all": float(losses[known].mean()), "hard": float(losses[hard].mean())}
+            counts = {"n": int(known.sum()), "n_hard": int(hard.sum())}
+            points.append({**about, **means, **counts})
+    return points
 
 
-def _sums(support: Floats, labels: NDArray[np.int8], losses: Floats, thresholds: Floats) -> Floats:
+def _sums(
+    support: Floats, labels: NDArray[np.int8], losses: Floats, thresholds: Sequence[float]
+) -> Floats:
     """Counts and sums of known losses, float64 (n_thresholds, 4)."""
     known = (labels >= 0) & ~np.isnan(losses)
-    return hard_sums(support[known], labels[known] == 1, losses[known], thresholds)
+    return hard_sums(support[known], labels[known] == 1, losses[known], np.array(thresholds))
 
 
 def _means(total: Floats) -> dict[str, list[Any]]:

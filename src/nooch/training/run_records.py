@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
+from nooch.data.data_files import checked_read
 from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
@@ -207,12 +209,16 @@ class RunsFolder:
             (partial / "done").write_bytes(sealed_header(FileRecords(files)))
 
     def read_job(self, job: str) -> JobRecord:
-        """A job's record. Raises FormatError where it cannot be read."""
+        """A job's record. Raises FormatError where it cannot be read, or is of other data."""
         file = self.path / "jobs" / job / "config.json"
         try:
-            return msgspec.json.decode(file.read_bytes(), type=JobRecord)
+            record = msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
+        if (record.id, record.data) != (job, self.header.data):
+            problem = "was trained on other data than the folder says"
+            raise FormatError(problem, where=file.parent, remedy=_AGAIN)
+        return record
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
         """Files of a job that is done, with their hashes; none of a job of an earlier version.
@@ -234,6 +240,29 @@ class RunsFolder:
         file = self.path / "jobs" / job / "predictions.parquet"
         frame = check_columns(read_table(file), _PREDICTIONS, file, _AGAIN)
         return frame.select(list(_PREDICTIONS))
+
+    def outputs(self, jobs: Sequence[str]) -> tuple[pl.Series, NDArray[np.float64]]:
+        """Ids of the images of valid and test, and logits of jobs (n_jobs, n_images).
+
+        Raises InputError where they cannot be read, or jobs have different images.
+        """
+        files = [self.path / "jobs" / job / "predictions.parquet" for job in jobs]
+        columns = list(_PREDICTIONS)
+        try:
+            # one by one, thousands of small files take eight times as long
+            read = partial(pl.read_parquet, files, columns=columns, glob=False)
+            table = check_columns(checked_read(self.path, read), _PREDICTIONS, self.path, _AGAIN)
+        except InputError:
+            # of different types, or broken: its error names the job
+            frames = [self.predictions(job).drop("split") for job in jobs]
+            table = pl.concat(frames, how="vertical_relaxed")
+        ids = table["image_id"].head(len(table) // len(jobs))
+        if not pl.concat([ids] * len(jobs)).equals(table["image_id"]):
+            first = self.predictions(jobs[0])["image_id"]
+            other = next(job for job in jobs if not self.predictions(job)["image_id"].equals(first))
+            where = self.path / "jobs" / other
+            raise InputError("has other images than the other jobs of the run", where=where)
+        return ids, table["logit"].to_numpy().astype(np.float64).reshape(len(jobs), -1)
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
         """State of the pass of some jobs, or None where it has none that is whole."""

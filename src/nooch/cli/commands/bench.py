@@ -16,7 +16,7 @@ from nooch.cli.terminal_output import hint, note, print_json, print_table, progr
 from nooch.engines import engine as engine_of
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.files import Place, check_output_file, replace_file
+from nooch.files import Place, check_output_file
 
 if TYPE_CHECKING:
     from nooch.benching.bench_config import BenchConfig
@@ -107,8 +107,8 @@ def collect_command(
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
-    from nooch.data import csv_bytes
-    from nooch.report import save_scores
+    from nooch.data import csv_bytes, parquet_bytes
+    from nooch.report.score_files import write_files
     from nooch.results.score_collection import chosen_scores, collect
     from nooch.selection import RULES
     from nooch.training.run_records import RunsFolder
@@ -124,8 +124,7 @@ def collect_command(
             bootstrap=bootstrap,
             progress=update,
         )
-    save_scores(scores, files[0], overwrite=overwrite)
-    replace_file(files[1], csv_bytes(selected))
+    write_files({files[0]: parquet_bytes(scores.table), files[1]: csv_bytes(selected)})
     note(*notes)
     if format is shared.Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
