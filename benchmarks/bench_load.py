@@ -27,8 +27,9 @@ def write_runs(suite: nooch.Suite, runs: int, folder: Path) -> list[Path]:
     random, files = np.random.default_rng(0), []
     sets = [suite.set("ce", task, "test") for task in suite.tasks]
     known = pl.concat(
-        pl.DataFrame({"image_id": one.image_ids, "label": one.labels, "subset": one.subset})
-        .with_columns(task=pl.lit(task, pl.Categorical))
+        pl.DataFrame(
+            {"image_id": one.image_ids, "label": one.labels, "subset": one.subset}
+        ).with_columns(task=pl.lit(task, pl.Categorical))
         for task, one in zip(suite.tasks, sets, strict=True)
     )
     # hard positives lack their context, hard negatives have it
