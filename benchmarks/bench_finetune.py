@@ -7,10 +7,9 @@ each network that learns from it. Before anything is timed, both take a step in 
 same start, and their weights are compared (a network with random weights makes each later step's
 rounding 40 times larger).
 
-On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile, and the fraction
-of the card's measured rate of bf16 matrix products that the network's operations come to (forward
-as torch counts them, three times that for a step). On a CPU a small size, float32, not compiled:
-almost all of the time is the network's own, so the ratio is close to 1 there.
+On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile; ``gpu.py`` has
+more. On a CPU a small size, float32, not compiled: almost all of the time is the network's own, so
+the ratio is close to 1 there. Operations are those of a step: three times the forward pass's.
 
     python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
 """
@@ -221,20 +220,6 @@ def operations(setup: Setup) -> float:
     return 3.0 * float(counter.get_total_flops())
 
 
-def matrix_rate(device: str, n: int = 8192, repeats: int = 30) -> float:
-    """Operations per second of large bf16 matrix products: the card's practical maximum."""
-    a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
-    best = 0.0
-    for _ in range(5):
-        _wait(device)
-        started = time.perf_counter()
-        for _ in range(repeats):
-            torch.mm(a, b)
-        _wait(device)
-        best = max(best, repeats * 2.0 * n**3 / (time.perf_counter() - started))
-    return best
-
-
 def main() -> None:
     """Run and print."""
     command = parser(__doc__, runs=3)
@@ -273,12 +258,6 @@ def main() -> None:
     for who in ("one network", several):
         found[f"ratio {who}"] = ratios(rates[who], rates["plain loop"])
         print(f"{who}: {found[f'ratio {who}']} times the images/s of the plain loop")
-    if device != "cpu":
-        peak = matrix_rate(device)
-        found["matrix_rate"] = peak
-        for who, values in rates.items():
-            fraction = Spread.of([value * per_image / peak for value in values])
-            print(f"{who}: {fraction} of the card's measured {peak / 1e12:.0f} TFLOP/s")
     write_json(arguments.json, {"machine": {**machine(), "device": card}, **found})
 
 

@@ -4,14 +4,17 @@
 The bench is interrupted after each ``--chunk`` seconds and resumed until it ends; ``resume`` is the
 same command when all jobs are done. Each command is a process of its own.
 
-    python benchmarks/bench_jobs.py [--settings 417] [--seeds 10] [--folder FOLDER] [--json FILE]
+    python benchmarks/bench_jobs.py [--settings 417] [--seeds 10] [--folder FOLDER] [--only NAMES]
+    [--json FILE]
 
-With ``--folder`` the runs are kept there, and a finished bench is not trained again.
+With ``--folder`` the runs are kept there, and a finished bench is not trained again; ``--only``
+status,results,... measures these commands alone.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import tempfile
@@ -91,6 +94,12 @@ def trained(command: str, chunk: float) -> tuple[float, int]:
             interruptions += 1
 
 
+def cpu_seconds() -> float:
+    """CPU time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> None:
     """Run and print."""
     given = parser(
@@ -103,14 +112,16 @@ def main() -> None:
         seconds, interruptions = trained(bench, given.chunk)
         jobs = len(list((folder / "runs" / "jobs").iterdir()))
         print(f"{jobs:,} jobs trained: {seconds:.1f} s, interrupted {interruptions} times")
-        figures: dict[str, tuple[float, Memory]] = {}
+        figures: dict[str, tuple[float, float, Memory]] = {}
         places = {"runs": folder / "runs", "suite": folder / "suite", "folder": folder}
         for name, words in READ.items():
             if given.only and name not in given.only.split(","):
                 continue
-            figures[name] = measured(nooch_command(words.format(**places) or bench))
-            taken, memory = figures[name]
-            print(f"{name:10} {taken:7.1f} s, peak {memory.total_mb:,.0f} MB", flush=True)
+            before = cpu_seconds()
+            taken, memory = measured(nooch_command(words.format(**places) or bench))
+            figures[name] = (taken, cpu_seconds() - before, memory)
+            said = f"{taken:6.1f} s, {figures[name][1]:6.1f} s of CPU"
+            print(f"{name:10} {said}, peak {memory.total_mb:,.0f} MB", flush=True)
         write_json(given.json, {"machine": machine(), "jobs": jobs, "read": figures})
 
 

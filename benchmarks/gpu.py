@@ -33,11 +33,11 @@ from typing import Any, TypeVar
 import bench_finetune
 import numpy as np
 import torch
+import transformers
 from bench_finetune import Plain, Setup, Shared, rate
 from bench_probe import SETTINGS, jobs, made_up
 from measuring import Spread, machine, parser, write_json
 from random_models import SIZES, save_random
-from transformers import pipeline
 
 import nooch
 from nooch.asking.asked_requests import AskOptions, Request
@@ -51,6 +51,7 @@ from nooch.models.vision_language import find_vlm
 from nooch.training.head_pass import HeadPass
 
 T = TypeVar("T")
+Runs = dict[str, Callable[[], float]]
 
 QUESTION = "Is there a dog in the image?"
 GOAL = 2000
@@ -84,8 +85,8 @@ def features(at: Path, arguments: Any) -> dict[str, Any]:
 
         plain = load_backbone(model, device=arguments.device)
         fast = load_backbone(model, device=arguments.device, bf16=True, channels_last=True)
-        peer = piped("image-feature-extraction", model, setup.files, arguments, pool=True)
-        runs = {
+        peer = piped("image-feature-extraction", model, setup.files[:256], arguments, pool=True)
+        runs: Runs = {
             "transformers' pipeline, float32": peer,
             "nooch, float32": partial(extracted, plain, pixels),
             "nooch, bf16, channels_last": partial(extracted, fast, pixels),
@@ -137,7 +138,7 @@ def annotate(at: Path, arguments: Any) -> dict[str, Any]:
 
         # its masks, one for each label, take long
         few = setup.files[:16]
-        runs = {
+        runs: Runs = {
             "transformers' pipeline, float32": piped(
                 "image-segmentation", model, few, arguments, subtask="semantic"
             ),
@@ -245,7 +246,9 @@ def piped(
         pipe(inputs, batch_size=8, **options)
         return len(files) / (time.perf_counter() - started)
 
-    return late(lambda: pipeline(task, model=str(model), device=arguments.device), run)
+    # typed for each task by its name
+    made: Any = transformers.pipeline
+    return late(lambda: made(task, model=str(model), device=arguments.device), run)
 
 
 def late(make: Callable[[], T], run: Callable[[T], float]) -> Callable[[], float]:
@@ -259,9 +262,7 @@ def late(make: Callable[[], T], run: Callable[[T], float]) -> Callable[[], float
     return timed
 
 
-def report(
-    title: str, runs: dict[str, Callable[[], float]], arguments: Any
-) -> dict[str, list[float]]:
+def report(title: str, runs: Runs, arguments: Any) -> dict[str, list[float]]:
     """Time all, and print each as it is known, with its ratio to the first and the busy share."""
     print(title, flush=True)
     found: dict[str, list[float]] = {}
@@ -344,7 +345,7 @@ def limited(seconds: int) -> Iterator[None]:
 
 def main() -> None:
     """Run the items, and print a section of RESULTS.md."""
-    command = parser(__doc__, seconds=6.0, steps=40, networks=4, device="auto")
+    command = parser(__doc__, seconds=6, steps=40, networks=4, device="auto")
     command.add_argument("--only", nargs="+", choices=ITEMS, default=list(ITEMS))
     command.add_argument("--tiny", action="store_true", help="small models, a run of each")
     arguments = command.parse_args()

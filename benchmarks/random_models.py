@@ -69,7 +69,8 @@ def save_random(name: str, folder: Path, device: str, *, tiny: bool) -> Path:
     if name == "llava-2b":
         sizes: dict[str, Any] = {} if tiny else {"text": _LANGUAGE, "vision": _VISION}
         with torch.device(device):
-            return save_llava(folder, **sizes)
+            save_llava(folder, **sizes)
+        return folder
     kind, config, smaller = _MODELS[name]
     model_class = getattr(transformers, kind)
     made = model_class.config_class(**{**config, **(smaller if tiny else {})})

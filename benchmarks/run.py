@@ -34,6 +34,7 @@ SCRIPTS = {
     "Fine-tuning: networks that share batches": "bench_finetune.py",
     "Pixels: the cache built and read": "bench_pixels.py",
     "Checking: slices of a real model against peers": "bench_checking.py",
+    "Load: a bench folder of 50,000 jobs": "bench_jobs.py",
 }
 
 

@@ -7,12 +7,12 @@ import ctypes
 import errno
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nooch.errors import OutputError
 
-__all__ = ["exchange", "locked", "make_folder", "sync", "sync_tree"]
+__all__ = ["exchange", "locked", "make_folder", "sync", "sync_files", "sync_tree"]
 
 _SYNCING = 16
 """Files that are synced at once."""
@@ -42,11 +42,16 @@ def sync(path: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Sync all files and folders below a folder, and itself."""
+    sync_files((folder, *folder.rglob("*")))
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Sync files and folders."""
     # one at a time, thousands of small files would take longer to sync than to write
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_SYNCING) as pool:
-        deque(pool.map(sync, (folder, *folder.rglob("*"))), maxlen=0)
+        deque(pool.map(sync, paths), maxlen=0)
 
 
 def make_folder(folder: Path) -> None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "weights dataset --task car --alpha 0.5 --out {out}.csv": 1000,
     "pixels pictures --size 40 --out {out}": 1000,
     "bench dataset suite --embedding made --config bench.yaml --out {out}": 3000,
+    "import table areas.parquet --id id --class class --area area --part-size 50 {out}": 2500,
     "add-attributes dataset names.csv {out}": 1000,
     "scenes {out} --images 3": 2000,
 }
@@ -40,6 +41,8 @@ def world(tmp_path_factory):
     images = pl.read_parquet(folder / "dataset" / "images.parquet")
     named = images.select("image_id", name=pl.format("{}.png", "image_id"))
     named.write_csv(folder / "names.csv")
+    areas = pl.read_parquet(folder / "dataset" / "areas.parquet").rename({"image_id": "id"})
+    areas.write_parquet(folder / "areas.parquet")
     save_dataset(image_dataset(folder, 6), folder / "pictures")
     suite = load_suite(folder / "suite")
     ids = suite.set("ce", "car", "test").image_ids

@@ -12,7 +12,7 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, check_file_names, class_name, identifiers
+from nooch.data import Dataset, check_file_names, class_name, identifiers, replaced_columns
 from nooch.data.table_schema import CORE_COLUMNS, check_captions
 from nooch.errors import ParameterError
 
@@ -339,3 +339,24 @@ def test_the_fingerprint_depends_on_classes_areas_and_captions_but_not_on_embedd
 def test_attributes_of_any_kind_have_a_fingerprint(values):
     first = _build({"image_id": [1, 2], "a": values}).fingerprint
     assert _build({"image_id": [1, 2], "a": values[::-1]}).fingerprint != first
+
+
+@given(st.data())
+def test_replaced_columns_are_those_of_the_other_table_zeros_included(draw):
+    n, wide = draw.draw(st.integers(1, 5)), draw.draw(st.integers(1, 4))
+    columns = draw.draw(st.lists(st.integers(0, wide - 1), unique=True, min_size=1))
+    cell = st.none() | st.sampled_from([0.0, 0.25, 1.0])
+
+    def table(width):
+        cells = {(r, c): draw.draw(cell) for r in range(n) for c in range(width)}
+        there = {at: value for at, value in cells.items() if value is not None}
+        at = np.array([*there], dtype=int).reshape(-1, 2).T
+        return there, csr_array((np.array([*there.values()]), tuple(at)), shape=(n, width))
+
+    (old, before), (new, by) = table(wide), table(len(columns))
+    found = replaced_columns(before, by, np.array(columns)).tocoo()
+    kept = {at: value for at, value in old.items() if at[1] not in columns}
+    places = zip(found.row.tolist(), found.col.tolist(), strict=True)
+    assert dict(zip(places, found.data.tolist(), strict=True)) == kept | {
+        (row, columns[place]): value for (row, place), value in new.items()
+    }

@@ -9,7 +9,7 @@ from refusals import fails
 from scored import FORMS, TASKS, arrays_of, logits, small_suite, wide
 
 from nooch.errors import InputError, ParameterError
-from nooch.evaluation import load_predictions
+from nooch.evaluation import evaluate, load_predictions
 
 SUITE = small_suite()
 
@@ -36,6 +36,18 @@ def test_every_form_is_read_to_the_same_values(long, tmp_path, name):
     (run,) = load_predictions(file, SUITE, scale="logit" if form.options else None)
     assert (run.run, run.scale, run.method, run.seed) == ("erm", "logit", None, None)
     assert _same(run, long)
+
+
+def test_float32_is_kept_and_scored_as_float64(long):
+    narrow = long.with_columns(pl.col("logit").cast(pl.Float32))
+    (run,) = load_predictions(narrow, SUITE)
+    (same,) = load_predictions(narrow.with_columns(pl.col("logit").cast(pl.Float64)), SUITE)
+    assert (run.values.dtype, same.values.dtype) == (np.float32, np.float64)
+    kept, wide_ones = (evaluate(SUITE, one, bootstrap=5).table for one in (run, same))
+    assert kept.equals(wide_ones)
+    shares = narrow.select("image_id", "task", probability=pl.lit(31.7, pl.Float32))
+    (run,) = load_predictions(shares, SUITE, percent=True)
+    assert (run.values == float(np.float32(31.7)) / 100).all()
 
 
 def test_a_folder_of_part_files_is_one_run(long, tmp_path):

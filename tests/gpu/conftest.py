@@ -1,7 +1,8 @@
 """Checks on a GPU, against a CPU's results. Data are generated, and weights are random.
 
 Without CUDA they are skipped. NOOCH_GPU_CHECK_DEVICE=cpu runs the same lines on a CPU, as a
-rehearsal: it shows that the checks work, and nothing of a GPU.
+rehearsal: it shows that the checks work, and nothing of a GPU. With ``far``, the rehearsal fails
+where a tensor is on the wrong device, see ``far_device``.
 """
 
 import json
@@ -21,6 +22,13 @@ def device():
     named = os.environ.get(VARIABLE)
     if named is None and not torch.cuda.is_available():
         pytest.skip(f"no CUDA device here; {VARIABLE}=cpu rehearses the checks on a CPU")
+    if named == "far":
+        import far_device
+
+        from nooch.models import backbones
+
+        backbones.choose_device = lambda device: device
+        far_device.install()
     return named or "cuda"
 
 

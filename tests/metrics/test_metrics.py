@@ -28,7 +28,6 @@ from nooch.metrics import (
     Graded,
     Parts,
     Resampler,
-    Weightings,
     auc,
     nll,
     stable_order,
@@ -46,7 +45,7 @@ def scored(name, labels, values, weights=None, scale="logit"):
     model = Graded(labels, values, scale, (name,))
     if weights is None:
         return model.scores(parts)[0, 0]
-    return Resampler(model, parts)(Weightings(weights[:, None]))[0, 0, 0]
+    return Resampler(model, parts)(weights[:, None], weights[:, None])[0, 0, 0]
 
 
 def test_the_designs_fixture():
@@ -272,7 +271,7 @@ def test_resampling_equals_one_resample_after_another(case, seed, threshold):
     weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5))
     resampler = Resampler(Graded(labels, values, "logit", ALL_METRICS, threshold), parts)
     for kind in (float, np.uint16):
-        table = resampler(Weightings(weights.astype(kind)))
+        table = resampler(weights.astype(kind), weights.astype(float))
         for k in range(5):
             check_rows(table[..., k], parts, values, weights[:, k], threshold)
 

@@ -136,6 +136,22 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
         fails(lambda: read_results(tmp_path), *words)
 
 
+def test_jobs_of_a_run_have_the_same_images_and_are_read_together(suite, tmp_path):
+    own = made_runs(tmp_path / "runs", suite)
+    jobs = list(own.header.jobs)[:3]
+    files = [own.path / "jobs" / job / "predictions.parquet" for job in jobs]
+    frames = [own.predictions(job) for job in jobs]
+    # a type of its own is no other image
+    frames[1].with_columns(pl.col("logit").cast(pl.Float64)).write_parquet(files[1])
+    ids, logits = own.outputs(jobs)
+    assert ids.equals(frames[0]["image_id"])
+    assert logits.tolist() == [frame["logit"].to_list() for frame in frames]
+    frames[2].reverse().write_parquet(files[2])
+    fails(lambda: own.outputs(jobs), jobs[2], "has other images", helps=False)
+    files[1].write_bytes(b"PAR1")
+    fails(lambda: own.outputs(jobs), jobs[1], "cannot be read", helps=False)
+
+
 def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
     lost = made_runs(
         tmp_path / "runs", suite, lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2)

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image
 
+from nooch.disk import make_folder, sync_files
 from nooch.english import counted
 from nooch.errors import NoochError, some_of
 from nooch.import_string import is_named
@@ -135,10 +136,14 @@ class AnnotationJob(NumberedJob):
                 row["column"], row["area"] = kept.tolist(), area[kept].tolist()
                 row["confidence"] = confidence[kept].tolist()
             if self.maps is not None and predicted.maps is not None:
+                files = []
                 for place, found in zip(places, predicted.maps, strict=True):
                     image = self.maps / self.listed["file_name"][first + place]
                     values = np.where(found < len(annotator.classes), found, NO_CLASS)
-                    _save_map(image.with_suffix(".png"), values, images[place][0])
+                    files.append(image.with_suffix(".png"))
+                    _save_map(files[-1], values, images[place][0])
+                # before the images count as done
+                sync_files([*files, *{file.parent for file in files}])
             if embedder is not None:
                 both = np.concatenate([pixels[1] for _, pixels in chosen])
                 features = lambda part: embedder.features(embedder.prepare(part))  # noqa: E731
@@ -151,6 +156,6 @@ class AnnotationJob(NumberedJob):
 
 def _save_map(file: Path, values: NDArray[np.integer[Any]], size: dict[str, int]) -> None:
     """A label map of 16 bits in the size of its image."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     small = Image.fromarray(values.astype(np.uint16))
     small.resize((size["width"], size["height"]), Image.Resampling.NEAREST).save(file)

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, ImageId, as_dataset
+from nooch.data import Dataset, ImageId, as_dataset, replaced_columns
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.errors import InputError
 from nooch.files import DATASET_MARKER, Place, is_address
 from nooch.importing.recognition import recognize
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.image_rows import summed
 from nooch.readers.reader_contract import read
 
 __all__ = ["task_labels", "with_labels"]
@@ -81,7 +79,7 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     areas.data = np.where(np.isnan(areas.data), nearest, areas.data)
     confidences, pairs = predicted.confidences, {}
     if confidences is not None and labels.confidences is not None:
-        confidences = _replaced(confidences, labels.confidences, places)
+        confidences = replaced_columns(confidences, labels.confidences, places)
     if labels.exceptions is not None:
         known = labels.exceptions.tocoo()
         for name, value in (("unknown", UNKNOWN), ("verified", KNOWN)):
@@ -90,7 +88,7 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     return Dataset.build(
         labels.images.with_columns(predicted.images.select("width", "height")),
         predicted.classes,
-        _replaced(predicted.areas, areas, places),
+        replaced_columns(predicted.areas, areas, places),
         labels.captions,
         embeddings={**labels.embeddings, **predicted.embeddings},
         image_root=predicted.image_root,
@@ -98,15 +96,3 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
         confidences=confidences,
         **pairs,
     )
-
-
-def _replaced(table: csr_array, by: csr_array, places: NDArray[np.int64]) -> csr_array:
-    """The entries of a table, but in the columns ``places`` those of another."""
-    old, new = table.tocoo(), by.tocoo()
-    kept = ~np.isin(old.col, places)
-    entries = (
-        np.concatenate([old.row[kept], new.row]),
-        np.concatenate([old.col[kept], places[new.col]]),
-        np.concatenate([old.data[kept], new.data]),
-    )
-    return summed(entries, table.shape)

@@ -94,7 +94,7 @@ def values_of(run: Predictions, task: str, ids: pl.Series) -> NDArray[np.float64
     if task not in run.tasks:
         return np.full(len(ids), np.nan)
     at = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
-    values = np.where(at >= 0, run.values[run.tasks.index(task), at], np.nan)
+    values = np.where(at >= 0, run.values[run.tasks.index(task), at], np.nan).astype(np.float64)
     return values if run.scale == "logit" else logit(np.clip(values, _SURE, 1 - _SURE))
 
 

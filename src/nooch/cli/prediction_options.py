@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.cli.option_parsing import with_options
-from nooch.cli.terminal_output import note
+from nooch.cli.terminal_output import note, progress
 
 if TYPE_CHECKING:
     from nooch.challenge import Suite
@@ -59,6 +59,7 @@ def read_predictions(
 
     if not files:
         return []
-    runs = load_predictions(files, suite, data, options=reading)
+    with progress() as update:
+        runs = load_predictions(files, suite, data, options=reading, progress=update)
     note(described(runs))
     return runs

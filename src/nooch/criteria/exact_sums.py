@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.errors import InputError
+from nooch.resources import limited_threads, usable_cpus
 
 __all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "cut_units", "group_sums", "presence_of"]
 
@@ -29,9 +31,6 @@ LARGEST = 4096.0
 
 STEP = 512
 """Rows of dense arrays that are cut at once: few enough to stay in the CPU's cache."""
-
-ROWS = 4096
-"""Rows of a matrix product; with fewer, threads would spend their time waiting for each other."""
 
 _HIGH, _LOW = 2.0**25, 2.0**58
 _MOST = 1 << 62
@@ -94,12 +93,16 @@ def group_sums(
 
 def _sparse_sums(presence: csr_array, values: csr_array, what: str) -> _Pieces:
     # transposed once: the products with the two pieces share it
-    groups, pieces = presence.T.tocsr(), _cut(values.data, what)
-    high, low = (
-        groups @ csr_array((piece, values.indices, values.indptr), shape=values.shape)
-        for piece in pieces
-    )
-    return high.toarray(), low.toarray()
+    groups = presence.T.tocsr()
+
+    def summed(piece: NDArray[np.float64]) -> NDArray[np.float64]:
+        numbers = csr_array((piece, values.indices, values.indptr), shape=values.shape)
+        sums: NDArray[np.float64] = (groups @ numbers).toarray()
+        return sums
+
+    with ThreadPoolExecutor(2) as pool:
+        high, low = pool.map(summed, _cut(values.data, what))
+    return high, low
 
 
 def _dense_sums(presence: csr_array, values: NDArray[np.floating[Any]], what: str) -> _Pieces:
@@ -147,21 +150,23 @@ def cosines(
     coarse, rest = np.empty_like(prototypes), prototypes.copy()
     cut_units(rest, coarse, fine)
     # the first pieces meet both pieces of the prototypes in one product
-    both = np.ascontiguousarray(np.vstack([coarse, rest]).T)
-    result = np.empty((len(vectors), m))
-    first, second = (np.empty((min(ROWS, len(vectors)), d)) for _ in range(2))
-    for start in range(0, len(vectors), ROWS):
-        block = vectors[start : start + ROWS]
-        first, second = first[: len(block)], second[: len(block)]
-        for row in range(0, len(block), STEP):
-            step = slice(row, row + STEP)
-            np.divide(block[step], _lengths(block[step]), out=second[step])
-            cut_units(second[step], first[step], fine)
-        product = first @ both
+    both = np.vstack([coarse, rest])
+    by_prototype = np.empty((m, len(vectors)))
+
+    def fill(start: int) -> None:
+        block = vectors[start : start + STEP]
+        first, second = np.empty(block.shape), block / _lengths(block)
+        cut_units(second, first, fine)
+        product = both @ first.T
         # the sum of both mixed products is exact too; rest x rest is below d 2^-54 and left out
-        mixed = product[:, m:] + second @ both[:, :m]
-        np.add(product[:, :m], mixed, out=result[start : start + ROWS])
-    return result
+        mixed = product[m:] + coarse @ second.T
+        np.add(product[:m], mixed, out=by_prototype[:, start : start + STEP])
+
+    # small products: a thread for each is faster than several for one
+    limit = limited_threads(1 if len(vectors) > STEP else None)
+    with limit, ThreadPoolExecutor(usable_cpus()) as pool:
+        list(pool.map(fill, range(0, len(vectors), STEP)))
+    return by_prototype.T
 
 
 def _lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

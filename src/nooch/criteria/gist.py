@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Self
@@ -16,6 +17,7 @@ from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
 from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
 from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
+from nooch.resources import usable_cpus
 
 __all__ = ["FittedGist", "Gist", "GistState"]
 
@@ -76,17 +78,19 @@ class Gist:
         """Sums over the positives of each task; images without an embedding do not count."""
         values = _embedding(shard, self.embedding)
         columns = [shard.column(task) for task in tasks]
-        exact = ExactSums.of(np.zeros((len(tasks), values.shape[1])))
-        counts = np.zeros(len(tasks), dtype=np.int64)
-        for start in range(0, len(shard), _BLOCK):
+
+        def of_block(start: int) -> GistState:
             block = values[start : start + _BLOCK]
             present = presence_of(shard.areas[start : start + _BLOCK][:, columns].tocsr())
             known = ~np.isnan(block).any(axis=1)
             if not known.all():
                 present, block = present[np.flatnonzero(known)], block[known]
-            exact += group_sums(present, block, "embeddings")
-            counts += np.bincount(present.indices, minlength=len(tasks))
-        return GistState(exact, counts)
+            counts = np.bincount(present.indices, minlength=len(tasks))
+            return GistState(group_sums(present, block, "embeddings"), counts)
+
+        with ThreadPoolExecutor(usable_cpus()) as pool:
+            # one block at least: a shard may have no image
+            return self.merge(pool.map(of_block, range(0, max(1, len(shard)), _BLOCK)))
 
     def merge(self, states: Iterable[GistState]) -> GistState:
         """The statistics of all shards together; their order and number do not matter."""

@@ -15,6 +15,7 @@ from nooch.data.data_files import (
 )
 from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
 from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
+from nooch.data.dataset_tables import replaced_columns
 from nooch.data.splits import apply_split, named_splits
 from nooch.data.table_schema import (
     ALL,
@@ -33,6 +34,6 @@ __all__ = [
     "ImageId", "PartRecord", "apply_split", "as_dataset", "check_file_names", "class_name",
     "csv_bytes", "divide", "embedding_precision", "encode_header", "id_column", "identifiers",
     "is_intact", "load_dataset", "load_header", "named_splits", "open_dataset", "parquet_bytes",
-    "position_of", "read_arrays", "read_table", "save_dataset", "seal_dataset", "sealed_header",
-    "write_part",
+    "position_of", "read_arrays", "read_table", "replaced_columns", "save_dataset",
+    "seal_dataset", "sealed_header", "write_part",
 ]  # fmt: skip

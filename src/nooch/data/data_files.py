@@ -19,7 +19,7 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data.array_files import UNREADABLE_ARRAY
-from nooch.errors import FormatError, InputError, some_of
+from nooch.errors import FormatError, InputError, NoochError, some_of
 from nooch.files import RAW_CSV, Place, local_path, read_bytes
 from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 
@@ -110,6 +110,8 @@ def checked_read(where: object, read: Callable[[], _T]) -> _T:
     """The result of reading a table. Raises InputError for errors of polars or the disk."""
     try:
         return read()
+    except NoochError:
+        raise
     except _BROKEN as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where) from error
 

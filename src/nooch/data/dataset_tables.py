@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from nooch.data.part_files import Header, PartFiles
 from nooch.files import Place
 
-__all__ = ["DatasetTables"]
+__all__ = ["DatasetTables", "replaced_columns"]
 
 _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences")
 """Fields that a stored dataset reads when they are first used."""
@@ -144,3 +144,13 @@ class DatasetTables:
     def has_captions(self) -> bool:
         """Whether there is a table of captions."""
         return self.captions is not None if self._files is None else self._files.has("captions")
+
+
+def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]) -> csr_array:
+    """The entries of a table, but in these columns those of another, (n_images, len(columns))."""
+    old, new = table.tocoo(), by.tocoo()
+    kept = ~np.isin(old.col, columns)
+    rows = np.concatenate([old.row[kept], new.row])
+    at = np.concatenate([old.col[kept], columns[new.col]])
+    values = np.concatenate([old.data[kept], new.data])
+    return csr_array((values, (rows, at)), shape=table.shape)

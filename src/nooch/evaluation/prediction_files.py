@@ -21,7 +21,7 @@ from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.prediction_tables import TABLES, read_prediction_table, table_predictions
 from nooch.evaluation.predictions import Predictions
-from nooch.shared_types import options_from
+from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["described", "load_predictions"]
 
@@ -36,6 +36,7 @@ def load_predictions(
     *,
     tasks: Sequence[str] | None = None,
     options: PredictionFormat | None = None,
+    progress: Progress = no_progress,
     **named: Any,
 ) -> list[Predictions]:
     """All runs of all sources, each with a unique name.
@@ -50,6 +51,7 @@ def load_predictions(
             that are not in the suite are allowed; or what gives it, called for such images alone.
         tasks: of a table without a column for them; by default the suite's, or the dataset's.
         options: what the files leave open.
+        progress: called with what is being done, and how many of how many sources are read.
         named: fields of ``PredictionFormat``, such as ``scale``.
 
     Raises:
@@ -75,7 +77,8 @@ def load_predictions(
         raise ParameterError("no predictions were given", allowed="at least one run")
     stems = [Path(s).stem for _, s in sources if isinstance(s, str | Path)]
     runs: list[Predictions] = []
-    for name, part in sources:
+    for done, (name, part) in enumerate(sources):
+        progress("reading predictions", done, len(sources))
         # files of one name in different folders are distinguished by their folders
         whole = isinstance(part, str | Path) and stems.count(Path(part).stem) > 1
         label = name or (str(part) if whole else None)

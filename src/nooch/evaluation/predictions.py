@@ -31,7 +31,7 @@ class Predictions:
         run: its name.
         image_ids: Int64 or String, unique, shape (n,).
         tasks: names, in the order of the rows of ``values``.
-        values: float64 (n_tasks, n); NaN where the run has no prediction.
+        values: float64 (n_tasks, n), or float32 of a table of these; NaN = no prediction.
         scale: ``logit`` or ``probability``.
         method: name of the training method, or None.
         seed: seed of the training, or None.
@@ -251,7 +251,7 @@ class Aligned:
                 allowed="the suite's labels, or no column label",
                 remedy="predict on the images and annotations that the suite was found in",
             )
-        return values
+        return values.astype(np.float64, copy=False)
 
 
 def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:

@@ -193,11 +193,12 @@ def without_easy(table: pl.DataFrame) -> pl.DataFrame:
 
 def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> pl.DataFrame:
     rows = [
-        (b.run, b.baseline, b.scope.criterion, b.scope.task, b.scope.split, *vars(s).values(), m)
+        (b.run, b.baseline, b.scope.criterion, b.scope.task, b.scope.split, *vars(s).values())
         for b in blocks
         for s in b.scope.subsets
-        for m in metrics
     ]
+    places = pl.DataFrame(rows, dict.fromkeys(_TEXTS[:-1], pl.String), orient="row")
+    number = pl.int_range(len(rows) * len(metrics), eager=True)
 
     def numbers(of: Callable[[Block], Any], kind: type[pl.DataType] = pl.Float64) -> pl.Series:
         values = [np.broadcast_to(of(b), b.values.shape).reshape(-1) for b in blocks]
@@ -208,7 +209,8 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
         over += [None] * block.values.size if block.over is None else block.over
     averaged = [", ".join(tasks) if tasks else None for tasks in over]
     intervals = [INTERVALS[kind] for kind in numbers(lambda b: b.kinds, pl.Int8)]
-    frame = pl.DataFrame(rows, dict.fromkeys(_TEXTS, pl.String), orient="row").with_columns(
+    frame = places[number // len(metrics)].with_columns(
+        metric=pl.Series(metrics, dtype=pl.String)[number % len(metrics)],
         value=numbers(lambda b: b.values),
         low=numbers(lambda b: b.low),
         high=numbers(lambda b: b.high),

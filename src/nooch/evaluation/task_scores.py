@@ -19,7 +19,7 @@ from nooch.errors import ParameterError, some_of
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
-from nooch.metrics import Graded, Resampler, Weightings
+from nooch.metrics import Graded, Resampler
 
 __all__ = [
     "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
@@ -129,21 +129,23 @@ def with_replicates(
 ) -> dict[K, Floats]:
     """Run -> (n_subsets, n_metrics, 1 + k): values, then replicates."""
     rows: dict[K, Floats] = {}
-    resamplers: dict[K, Resampler] = {}
+    resampled = draws is not None or part.weights is not None
+    resamplers = {n: Resampler(model, part.parts) for n, model in models.items() if resampled}
     for name, model in models.items():
-        if draws is not None or part.weights is not None:
-            resamplers[name] = Resampler(model, part.parts)
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            values = resamplers[name](Weightings(part.weights[:, None]))[..., 0]
+            column = part.weights[:, None]
+            values = resamplers[name](column, column)[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
     for block, counts in () if draws is None else draws.weights(part.rows):
-        weights = counts if part.weights is None else counts * part.weights[:, None]
-        weightings = Weightings(weights)
+        floats = counts.astype(np.float64)
+        weights = counts if part.weights is None else floats
+        if part.weights is not None:
+            floats *= part.weights[:, None]
         for name, resampler in resamplers.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weightings)
+            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weights, floats)
     return rows
 
 

@@ -31,7 +31,7 @@ from nooch.challenge import (
 from nooch.challenge.suite import SetRecord, SuiteHeader
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
 from nooch.criteria.fitted_criterion import TaskThresholds
-from nooch.data import Dataset
+from nooch.data import Dataset, replaced_columns
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.files import Place, place
 
@@ -149,11 +149,10 @@ class Measures:
 
 def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
     """The images with other labels of a task; what is present now has the area 0."""
-    areas, column = images.areas.tocoo(), images.column(task)
-    kept, rows = areas.col != column, np.flatnonzero(labels)
-    at = np.append(areas.row[kept], rows), np.append(areas.col[kept], np.full(len(rows), column))
-    values = np.append(areas.data[kept], np.zeros(len(rows)))
-    return replace(images, areas=csr_array((values, at), shape=areas.shape))
+    present = csr_array(labels[:, None].astype(np.float64))
+    present.data[:] = 0
+    areas = replaced_columns(images.areas, present, np.array([images.column(task)]))
+    return replace(images, areas=areas)
 
 
 @dataclass(frozen=True)

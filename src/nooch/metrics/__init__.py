@@ -9,10 +9,9 @@ from nooch.metrics.subset_metrics import (
     Graded,
     Parts,
     Resampler,
-    Weightings,
 )
 
 __all__ = [
     "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "Graded", "Parts", "Resampler",
-    "Weightings", "Weights", "auc", "constant_nll", "nll", "stable_order",
+    "Weights", "auc", "constant_nll", "nll", "stable_order",
 ]  # fmt: skip

@@ -17,7 +17,6 @@ __all__ = ["Ranking", "SubsetAreas", "Weights", "auc", "stable_order"]
 
 Floats = NDArray[np.float64]
 Weights = NDArray[np.float64] | NDArray[np.uint16]
-_BLOCK = 16
 
 
 def auc(labels: NDArray[np.bool_], scores: Floats) -> float:
@@ -202,10 +201,12 @@ def _areas(
         which: positions of these scores.
         space: (m, k), overwritten.
     """
-    caught, below = cumulated(positive[::-1])[::-1], cumulated(negative)
+    kind = positive.dtype
+    caught = positive[::-1].cumsum(axis=0, dtype=kind)[::-1]
+    below = negative.cumsum(axis=0, dtype=kind)
     above = caught + (below[-1] - below[:-1])
     # at and above a score without weight there may be none: then it adds nothing
-    least = 1 if above.dtype.kind == "u" else np.finfo(np.float64).tiny
+    least = 1 if kind == np.uint16 else np.finfo(np.float64).tiny
     precision = np.divide(caught, np.maximum(above, least, out=above), out=space)
     area, average, half = (
         np.einsum("mk,mk->k", *pair, dtype=np.float64)
@@ -216,14 +217,3 @@ def _areas(
         both = np.array([(area + half) / (all_positive * all_negative), average / all_positive])
     both[:, (all_positive == 0) | (all_negative == 0)] = np.nan
     return both
-
-
-def cumulated(rows: Weights) -> Weights:
-    """``np.cumsum(rows, axis=0, dtype=rows.dtype)`` of (m, k), 2 to 4 times as fast."""
-    m, k = rows.shape
-    blocks = np.zeros((-(-m // _BLOCK), _BLOCK, k), dtype=rows.dtype)
-    blocks.reshape(-1, k)[:m] = rows
-    for row in range(1, _BLOCK):
-        blocks[:, row] += blocks[:, row - 1]
-    blocks[1:] += blocks[:-1, -1].cumsum(axis=0, dtype=rows.dtype)[:, None]
-    return np.asarray(blocks.reshape(-1, k)[:m])

@@ -34,7 +34,6 @@ __all__ = [
     "Graded",
     "Parts",
     "Resampler",
-    "Weightings",
 ]
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
@@ -208,22 +207,6 @@ class Graded:
         return _assembled(self.metrics, parts, outcomes, sums, areas)[..., 0]
 
 
-@dataclass(frozen=True, eq=False)
-class Weightings:
-    """Weightings of a task's images.
-
-    Attributes:
-        weights: (n, k), a column for each; float64, or uint16 with sums of columns below 65,536.
-    """
-
-    weights: Weights
-
-    @cached_property
-    def floats(self) -> Floats:
-        """The same as float64."""
-        return np.asarray(self.weights, dtype=np.float64)
-
-
 class Resampler:
     """Computes all metrics of a model on subsets of images under many weightings of these.
 
@@ -249,13 +232,18 @@ class Resampler:
         if model.ranking is not None and ranked:
             self._areas = SubsetAreas(model.ranking, [mask for _, mask in ranked])
 
-    def __call__(self, weightings: Weightings) -> Floats:
-        """Like ``Graded.scores``, (..., n_metrics, k)."""
-        parts, model, weights = self._parts, self._model, weightings.weights
+    def __call__(self, weights: Weights, floats: Floats) -> Floats:
+        """Like ``Graded.scores``, (..., n_metrics, k).
+
+        Args:
+            weights: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``.
+            floats: the same as float64: models of the same images share them.
+        """
+        parts, model = self._parts, self._model
         n_atoms, k = parts.members.shape[1], weights.shape[1]
         sums: dict[str, Floats] = {}
         if self._sums is not None:
-            values = self._sums @ weightings.floats
+            values = self._sums @ floats
             for name, (start, end) in zip(model.summed, pairwise(self._bounds), strict=True):
                 sums[name] = values[start:end].reshape(n_atoms, -1, k)
         areas = None
@@ -263,7 +251,7 @@ class Resampler:
             areas = np.full((2, len(parts.members), k), np.nan)
             if self._areas is not None:
                 areas[:, self._rows] = self._areas(weights)
-            areas = _with_mixtures(areas, model.ranking, parts, weightings.floats)
+            areas = _with_mixtures(areas, model.ranking, parts, floats)
         outcomes = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
         return _assembled(model.metrics, parts, outcomes, sums, areas)
 

@@ -17,7 +17,7 @@ from nooch.data import Dataset, ImageId, identifiers, named_splits
 from nooch.data.data_files import table_files
 from nooch.disk import sync, sync_tree
 from nooch.errors import InputError
-from nooch.files import sha256_of
+from nooch.files import RESUME, sha256_of, writing
 from nooch.plans import SplitPlan
 from nooch.readers.reader_contract import ImageListing, NumberedJob, as_given, in_range, part_edges
 from nooch.readers.resumable_jobs import JobRunner, map_for
@@ -361,11 +361,13 @@ class _DivideJob(NumberedJob):
         target = pl.PartitionBy(
             folder, key=part.alias("part"), include_key=False, approximate_bytes_per_file=None
         )
-        self.scanned.table.read(
-            lambda rows: self.scanned.numbered(rows).sink_parquet(
-                target, compression="lz4", row_group_size=_GROUP, mkdir=True, engine="streaming"
-            )
-        )
+
+        def write(rows: pl.LazyFrame) -> None:
+            options: dict[str, Any] = {"row_group_size": _GROUP, "engine": "streaming"}
+            with writing(folder, RESUME):
+                rows.sink_parquet(target, compression="lz4", mkdir=True, **options)
+
+        self.scanned.table.read(lambda rows: write(self.scanned.numbered(rows)))
         sync_tree(folder)
         return True
 

@@ -237,18 +237,9 @@ def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
 def _of_runs(runs: RunsFolder, suite: Suite, rule: str, split: str, progress: Progress) -> _Source:
     splits = [name for name in ("valid", "test") if name in suite.splits]
     check_one_of("split", split, splits, owner="runs")
-    done, scored, sees = set(runs.done()), set(), {}
-    for name in done:
-        record = runs.read_job(name)
-        if (record.id, record.data) != (name, runs.header.data):
-            raise InputError(
-                "was trained on other data than the folder says",
-                where=runs.path / "jobs" / name,
-                remedy="delete the job's folder; nooch bench makes it again",
-            )
-        sees[record.job.method] = sight(record.sees)
-        if not record.diverged:
-            scored.add(name)
+    records = [runs.read_job(name) for name in runs.done()]
+    done, scored = {r.id for r in records}, {r.id for r in records if not r.diverged}
+    sees = {record.job.method: sight(record.sees) for record in records}
     # with worst-hard as well: a rule that is undefined for all runs is left out
     rules = list(dict.fromkeys((rule, "worst-hard")))
     scores, selected, notes = collect(runs, suite, rules=rules, chosen_on=split, progress=progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import polars as pl
 from nooch.benching.bench_plan import identity_of
 from nooch.challenge import Suite
 from nooch.errors import InputError, ParameterError, UndefinedError, some_of
-from nooch.evaluation import AVERAGE, EvaluateOptions, Predictions, Scores, evaluate
+from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.score_tables import average_label, mean_sd
 from nooch.results.result_cells import sight, with_setting
 from nooch.selection import RULES, select
@@ -77,26 +77,20 @@ def collect(
     settings = pl.DataFrame([_setting(record) for record in trained], schema=_SETTING)
     usable = _usable(rules, settings, runs)
     notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
+    # differences from whatever run comes first say nothing here
+    score = partial(evaluate, suite, differences=False, ignore_unknown=True)
     splits: list[str] = [split for split in ("valid", "test") if split in suite.splits]
     if chosen_on is not None:
         needed = {RULES[rule][0] for rule in usable}.intersection(splits) or splits
-        tables = _rule_scores(runs, suite, trained, sorted(needed), progress)
+        tables = _rule_scores(runs, score, trained, sorted(needed), progress)
         chosen = select(tables, settings, usable)
         places = set(chosen.select("task", "method", "setting").rows())
         mine = [r for r in trained if (r.job.task, r.job.method, r.job.setting) in places]
         # one has scores even where no setting was chosen
         trained = mine or trained[:1]
         splits = [chosen_on]
-    scores = evaluate(
-        suite,
-        runs_predictions(runs, trained, progress=progress),
-        split=splits,
-        bootstrap=bootstrap,
-        # from whatever run comes first, they say nothing here
-        differences=False,
-        ignore_unknown=True,
-        progress=progress,
-    )
+    predictions = runs_predictions(runs, trained, progress=progress)
+    scores = score(predictions, split=splits, bootstrap=bootstrap, progress=progress)
     if chosen_on is None:
         chosen = select(scores.table, settings, usable)
     key = ["task", "method", "setting"]
@@ -110,22 +104,17 @@ def collect(
 
 def _rule_scores(
     runs: RunsFolder,
-    suite: Suite,
+    score: Callable[..., Scores],
     records: Sequence[JobRecord],
     splits: Sequence[str],
     progress: Progress,
 ) -> pl.DataFrame:
     """Scores that rules need, of some hundred jobs at a time, in the order of their runs."""
-    of_run: dict[str, list[JobRecord]] = {}
-    for record in records:
-        of_run.setdefault(record.job.run, []).append(record)
-    ordered, tables = list(chain.from_iterable(of_run.values())), []
-    options = EvaluateOptions(
-        split=splits, metrics=("auc", "nll"), differences=False, ignore_unknown=True
-    )
+    numbers = {run: n for n, run in enumerate(dict.fromkeys(r.job.run for r in records))}
+    ordered, tables = sorted(records, key=lambda record: numbers[record.job.run]), []
     for start in range(0, max(1, len(ordered)), _TOGETHER):
         predictions = runs_predictions(runs, ordered[start : start + _TOGETHER])
-        tables.append(evaluate(suite, predictions, options=options).table)
+        tables.append(score(predictions, split=splits, metrics=("auc", "nll")).table)
         progress("choosing settings", min(start + _TOGETHER, len(ordered)), len(ordered))
     return pl.concat(tables)
 

@@ -209,12 +209,16 @@ class RunsFolder:
             (partial / "done").write_bytes(sealed_header(FileRecords(files)))
 
     def read_job(self, job: str) -> JobRecord:
-        """A job's record. Raises FormatError where it cannot be read."""
+        """A job's record. Raises FormatError where it cannot be read, or is of other data."""
         file = self.path / "jobs" / job / "config.json"
         try:
-            return msgspec.json.decode(file.read_bytes(), type=JobRecord)
+            record = msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
+        if (record.id, record.data) != (job, self.header.data):
+            problem = "was trained on other data than the folder says"
+            raise FormatError(problem, where=file.parent, remedy=_AGAIN)
+        return record
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
         """Files of a job that is done, with their hashes; none of a job of an earlier version.
