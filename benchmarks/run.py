@@ -26,6 +26,7 @@ SCRIPTS = {
     "Report: 123,287 images, 171 tasks": "bench_report.py",
     "Engines: tiny jobs": "bench_engines.py",
     "Metrics: AUC of many subsets": "bench_metrics.py",
+    "Load: evaluate with 100 runs": "bench_load.py",
     "Sweep: a grid of alpha and beta": "bench_sweep.py",
     "Gist: embedding genuine captions": "bench_embedding.py",
     "Gist: embedding genuine captions in bfloat16": "bench_embedding.py --precision bf16",

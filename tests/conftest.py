@@ -20,6 +20,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from nooch.cli import main
 
+# waits for the disk would take as long as all else; cli/test_power_loss.py tests what survives,
+# in processes that do wait
+os.fsync = lambda _handle: None
+
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 # for make test-fast: fewer examples

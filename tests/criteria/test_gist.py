@@ -43,6 +43,7 @@ def test_support_is_the_cosine_with_the_mean_of_training_positives(sample):
     if "train" not in splits:
         return
     fitted = Gist("e").fit(data.select("train"), classes)
+    assert fitted.supports(data, []).shape == (len(data), 0)
     for task in classes:
         prototype = _prototype(images, splits, vectors, task)
         if prototype is None or not any(prototype):

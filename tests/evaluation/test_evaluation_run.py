@@ -114,6 +114,9 @@ def test_every_value_equals_the_metric_of_its_subset(world):
 def test_averages_and_differences_follow_from_the_rows(world):
     _, suite, _, runs = world
     scores = evaluate(suite, runs, averages=["uniform"])
+    alone = evaluate(suite, runs, averages=["uniform"], differences=False)
+    assert alone.table.equals(scores.table)
+    assert (alone.differences.height, alone.differences.schema) == (0, scores.differences.schema)
     keys = ["task", "split", "subset", "cue", "metric", "n", "n_positive"]
     one, other = (scores.table.filter(run=f"run {i}").select(*keys, "value").rows() for i in (0, 1))
     difference = scores.differences.select(*keys, "difference", "run", "baseline").rows()

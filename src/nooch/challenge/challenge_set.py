@@ -180,8 +180,8 @@ class ChallengeSet(TabularResult):
     def counts(self) -> Counts:
         """Positives, negatives, hard ones, and those without a verdict."""
         positives = int(np.count_nonzero(self.labels))
-        hard = (int(np.count_nonzero(self.subset == code)) for code in (0, 1))
-        return Counts(positives, len(self) - positives, *hard, *self.excluded)
+        hard = [int(np.count_nonzero(self.subset == code)) for code in (0, 1)]
+        return Counts(positives, len(self) - positives, hard[0], hard[1], *self.excluded)
 
     @property
     def cells(self) -> NDArray[np.intp]:

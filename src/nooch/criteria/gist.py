@@ -161,7 +161,7 @@ class FittedGist(SupportFitted):
                 f"embedding {self.criterion.embedding} has {values.shape[1]} dimensions, "
                 f"the fitted criterion {self.state.sums.shape[1]}"
             )
-        prototypes = np.array([self.prototype(task) for task in tasks]).reshape(len(tasks), -1)
+        prototypes = np.reshape([self.prototype(t) for t in tasks], (len(tasks), values.shape[1]))
         prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
         return cosines(values, prototypes)
 

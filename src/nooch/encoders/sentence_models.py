@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nooch.encoders.attention import FAMILIES, use_short_attention
-from nooch.encoders.packed_linear import use_packed_weights
 from nooch.errors import MissingExtraError, as_input_error
 
 __all__ = ["CPU_TOKENS", "is_fast", "load", "require_package"]
@@ -14,6 +14,8 @@ __all__ = ["CPU_TOKENS", "is_fast", "load", "require_package"]
 CPU_TOKENS = 1024
 """Tokens in a batch: a CPU keeps the activations in its caches."""
 
+# what torch.compile calls for a linear layer on a CPU
+_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
 # model types that need no input but token ids, checked on batches of equal length
 _FAST = FAMILIES | {"mpnet"}
 
@@ -53,7 +55,7 @@ def load(folder: Path, device: str, precision: str) -> Any:
     if precision == "bf16":
         (model[0] if fast else model).bfloat16()
     if fast and device == "cpu":
-        use_packed_weights(model[0].auto_model, CPU_TOKENS)
+        _use_packed_weights(model[0].auto_model)
     return model.eval()
 
 
@@ -71,3 +73,36 @@ def _quietly(folder: Path, device: str) -> Any:
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _use_packed_weights(transformer: Any) -> None:
+    """Pack the weights of linear layers once, by oneDNN where torch has it. In float32 vectors
+    differ by rounding alone, in bfloat16 not at all.
+    """
+    import torch
+    from transformers.activations import GELUActivation
+
+    pack, multiply = (getattr(torch.ops.mkldnn, name, None) for name in _OPERATIONS)
+    if pack is None or multiply is None:
+        return
+    activated: set[Any] = set()
+    for part in transformer.modules():
+        after = getattr(part, "intermediate_act_fn", None)
+        # not the approximations by tanh, which are other classes; in bfloat16 one rounding less
+        # would give other vectors
+        exact = type(after) is GELUActivation and after.act is torch.nn.functional.gelu
+        if exact and part.dense.weight.dtype == torch.float32:
+            activated.add(part.dense)
+            part.intermediate_act_fn = torch.nn.Identity()
+        if type(part) is torch.nn.Linear:
+            weight = pack(part.weight.detach(), CPU_TOKENS)
+            bias = None if part.bias is None else part.bias.detach()
+            activation = "gelu" if part in activated else "none"
+            product = partial(_product, multiply, weight, bias, activation)
+            part.forward = product  # type: ignore[method-assign]
+
+
+def _product(multiply: Any, weight: Any, bias: Any, activation: str, inputs: Any) -> Any:
+    """Inputs W^T + bias, float (..., d_in) -> (..., d_out), activated."""
+    # the last: GELU itself, no approximation
+    return multiply(inputs, weight, bias, activation, [], "none" if activation == "gelu" else "")

@@ -135,15 +135,13 @@ def with_replicates(
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            column = part.weights[:, None]
-            values = resamplers[name](column, column)[..., 0]
+            values = resamplers[name](part.weights[:, None], part.weights[:, None])[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
     for block, counts in () if draws is None else draws.weights(part.rows):
-        floats = counts.astype(np.float64)
-        weights = counts if part.weights is None else floats
+        weights, floats = counts, counts.astype(np.float64)
         if part.weights is not None:
-            floats *= part.weights[:, None]
+            weights = floats = floats * part.weights[:, None]
         for name, resampler in resamplers.items():
             rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weights, floats)
     return rows

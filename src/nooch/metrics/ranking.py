@@ -151,13 +151,13 @@ class SubsetAreas:
 
     Args:
         ranking: of all images.
-        masks: subsets, at least one, each as for ``Ranking.areas``.
+        masks: subsets, each as for ``Ranking.areas``.
     """
 
     def __init__(self, ranking: Ranking, masks: Sequence[NDArray[np.bool_] | None]) -> None:
-        n, rows, columns = len(ranking.order), [], []
         self._sizes: list[tuple[int, NDArray[np.intp]]] = []
-        start = 0
+        rows, columns, start = [np.empty(0, np.intp)], [np.empty(0, np.intp)], 0
+        n = len(ranking.order)
         for mask in masks:
             positions = np.arange(n) if mask is None else mask.nonzero()[0]
             cells, n_scores, tied = ranking.cells(positions)
@@ -167,9 +167,7 @@ class SubsetAreas:
             self._sizes.append((n_scores, which))
             start += 2 * n_scores + 1 + len(which)
         places = np.concatenate(rows), np.concatenate(columns)
-        # by columns: the weights are read in their own order, which is fastest
-        ones = np.ones(len(places[0]), dtype=np.uint8)
-        self._sums = coo_array((ones, places), (start, n)).tocsc()
+        self._sums = coo_array((np.ones(len(places[0]), np.uint8), places), (start, n)).tocsc()
 
     def __call__(self, weights: Weights) -> Floats:
         """AUC and average precision, float64 (2, n_masks, k); NaN where one class has no weight.
@@ -181,11 +179,12 @@ class SubsetAreas:
         sums, k = np.asarray(self._sums @ weights), weights.shape[1]
         areas, start = np.empty((2, len(self._sizes), k)), 0
         # fresh memory for each subset would take most of the time
-        space = np.empty((max(n_scores for n_scores, _ in self._sizes), k))
+        space = np.empty((max((n_scores for n_scores, _ in self._sizes), default=0), k))
         for row, (n_scores, which) in enumerate(self._sizes):
             bounds = np.cumsum([start, n_scores, n_scores + 1, len(which)])
-            cells = [sums[a:b] for a, b in pairwise(bounds)]
-            areas[:, row], start = _areas(*cells, which, space[:n_scores]), bounds[-1]
+            positive, negative, tied = (sums[a:b] for a, b in pairwise(bounds))
+            areas[:, row] = _areas(positive, negative, tied, which, space[:n_scores])
+            start = bounds[-1]
         return areas
 
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, vstack
+from scipy.sparse import csc_array
 from scipy.special import ndtri
 
 from nooch.metrics.pointwise import losses, probabilities, said_positive
@@ -134,15 +133,12 @@ class Parts:
     shares: Floats
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """Images of each atom, int64 (n_atoms,)."""
-        return np.bincount(self.atoms, minlength=self.members.shape[1])
-
-    @cached_property
     def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Images and positives of each subset, int64 (n_subsets,) each."""
-        positives = np.bincount(self.atoms[self.labels], minlength=self.members.shape[1])
-        return self.members @ self.counts, self.members @ positives
+        n_atoms = self.members.shape[1]
+        images = np.bincount(self.atoms, minlength=n_atoms)
+        positives = np.bincount(self.atoms[self.labels], minlength=n_atoms)
+        return self.members @ images, self.members @ positives
 
     def rankable(self, ranking: Ranking) -> Iterator[tuple[int, NDArray[np.bool_] | None]]:
         """Rows of the subsets that hold both classes, and their masks for the ranking."""
@@ -198,39 +194,32 @@ class Graded:
         places = parts.atoms * _N_OUTCOMES + self.outcomes
         outcomes = np.bincount(places, minlength=n_atoms * _N_OUTCOMES).reshape(n_atoms, -1, 1)
         sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self.summed.items()}
-        areas = None
+        areas = np.full((2, len(parts.members), 1), np.nan)
         if self.ranking is not None:
-            areas = np.full((2, len(parts.members), 1), np.nan)
             for row, mask in parts.rankable(self.ranking):
                 areas[:, row, 0] = self.ranking.areas(mask)
-            areas = _with_mixtures(areas, self.ranking, parts, np.ones((len(parts.atoms), 1)))
-        return _assembled(self.metrics, parts, outcomes, sums, areas)[..., 0]
+        weights = np.ones((len(parts.atoms), 1))
+        return _assembled(self, parts, weights, outcomes, sums, areas)[..., 0]
 
 
 class Resampler:
-    """Computes all metrics of a model on subsets of images under many weightings of these.
+    """All metrics of a model under many weightings of the images, from sums by sparse matrices.
 
-    What takes weights to sums is a sparse matrix, made once for all weightings; its columns are the
-    images: so the weights are read in their own order.
+    A column is an image: so the weights are read in their own order, which is fastest.
     """
 
     def __init__(self, model: Graded, parts: Parts) -> None:
-        n_atoms = parts.members.shape[1]
+        atoms, n_atoms, ranking = parts.atoms, parts.members.shape[1], model.ranking
         self._model, self._parts = model, parts
-        places = parts.atoms * _N_OUTCOMES + model.outcomes
-        ones = np.ones(len(places), dtype=np.uint8)
+        ones, places = np.ones(len(atoms), np.uint8), atoms * _N_OUTCOMES + model.outcomes
         self._outcomes = _by_image(ones, places, n_atoms * _N_OUTCOMES)
-        of_values = [
-            _by_image(one.values, one.places(parts.atoms), n_atoms * one.n_bins)
-            for one in model.summed.values()
-        ]
-        self._bounds = np.cumsum([0, *(matrix.shape[0] for matrix in of_values)])
-        self._sums = vstack(of_values, format="csc") if of_values else None
-        ranked = [] if model.ranking is None else list(parts.rankable(model.ranking))
-        self._rows = [row for row, _ in ranked]
-        self._areas: SubsetAreas | None = None
-        if model.ranking is not None and ranked:
-            self._areas = SubsetAreas(model.ranking, [mask for _, mask in ranked])
+        self._sums = {
+            name: _by_image(one.values, one.places(atoms), n_atoms * one.n_bins)
+            for name, one in model.summed.items()
+        }
+        ranked = {} if ranking is None else dict(parts.rankable(ranking))
+        self._rows = list(ranked)
+        self._areas = None if ranking is None else SubsetAreas(ranking, list(ranked.values()))
 
     def __call__(self, weights: Weights, floats: Floats) -> Floats:
         """Like ``Graded.scores``, (..., n_metrics, k).
@@ -241,19 +230,12 @@ class Resampler:
         """
         parts, model = self._parts, self._model
         n_atoms, k = parts.members.shape[1], weights.shape[1]
-        sums: dict[str, Floats] = {}
-        if self._sums is not None:
-            values = self._sums @ floats
-            for name, (start, end) in zip(model.summed, pairwise(self._bounds), strict=True):
-                sums[name] = values[start:end].reshape(n_atoms, -1, k)
-        areas = None
-        if model.ranking is not None:
-            areas = np.full((2, len(parts.members), k), np.nan)
-            if self._areas is not None:
-                areas[:, self._rows] = self._areas(weights)
-            areas = _with_mixtures(areas, model.ranking, parts, floats)
         outcomes = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
-        return _assembled(model.metrics, parts, outcomes, sums, areas)
+        sums = {n: (matrix @ floats).reshape(n_atoms, -1, k) for n, matrix in self._sums.items()}
+        areas = np.full((2, len(parts.members), k), np.nan)
+        if self._areas is not None:
+            areas[:, self._rows] = self._areas(weights)
+        return _assembled(model, parts, floats, outcomes, sums, areas)
 
 
 def _by_image(
@@ -263,35 +245,26 @@ def _by_image(
     return csc_array((values, places, np.arange(len(values) + 1)), shape=(n_rows, len(values)))
 
 
-def _with_mixtures(areas: Floats, ranking: Ranking, parts: Parts, weights: Floats) -> Floats:
-    """Areas of subsets (2, n_subsets, k), then of mixtures under weights (n, k) of the images."""
-    if not len(parts.shares):
-        return areas
-    counts = _by_image(np.ones(len(weights)), parts.atoms, parts.members.shape[1]) @ weights
-    whole, rows = SubsetAreas(ranking, [None]), [areas]
-    for mixture in range(len(parts.shares)):
-        scale = parts.scales(mixture, counts)[parts.atoms]
-        defined = ~np.isnan(scale).any(axis=0)
-        both = whole(np.where(defined, scale, 1.0) * weights)
-        rows.append(np.where(defined, both, np.nan))
-    return np.concatenate(rows, axis=1)
-
-
 def _assembled(
-    metrics: Sequence[str],
+    model: Graded,
     parts: Parts,
+    weights: Floats,
     outcomes: NDArray[Any],
     sums: Mapping[str, Floats],
-    areas: Floats | None,
+    areas: Floats,
 ) -> Floats:
     """Metrics, (n_subsets + n_mixtures, n_metrics, k).
 
-    From weights of outcomes (n_atoms, 6, k), sums by bin (n_atoms, n_bins, k), and areas
-    (2, n_subsets + n_mixtures, k).
+    From weights (n, k), those of outcomes (n_atoms, 6, k), sums by bin (n_atoms, n_bins, k), and
+    areas of subsets (2, n_subsets, k).
     """
     n_subsets, n_atoms, k = *parts.members.shape, outcomes.shape[-1]
     counts = outcomes.sum(axis=1, dtype=np.float64)
     scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
+    if scales and model.ranking is not None:
+        whole = SubsetAreas(model.ranking, [None])
+        of_mixtures = [whole(np.nan_to_num(scale)[parts.atoms] * weights) for scale in scales]
+        areas = np.concatenate([areas, *of_mixtures], axis=1)
     members = parts.members.astype(np.float64)
 
     def total(of_atoms: Floats) -> Floats:
@@ -311,12 +284,12 @@ def _assembled(
     images = np.where(subset, everything, weight)
     totals |= {"weight": weight, "images": np.where(weight > 0, images, np.nan)}
     totals["size"] = np.where(subset, weight, everything)
-    result = np.full((len(weight), len(metrics), k), np.nan)
+    result = np.full((len(weight), len(model.metrics), k), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for column, name in enumerate(metrics):
+        for column, name in enumerate(model.metrics):
             if name in _FORMULAS:
                 result[:, column] = _FORMULAS[name][1](totals)
-            elif areas is not None:
+            else:
                 result[:, column] = areas[_RANKED.index(name)]
     return result
 
