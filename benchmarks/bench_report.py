@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,7 +39,7 @@ CLICK = """async ([selector, value]) => {
   await frame();
   return performance.now() - from;
 }"""
-CLICKS: dict[str, list[tuple[str, str | None]]] = {
+CLICKS: dict[str, Sequence[tuple[str, str | None]]] = {
     "beta": [("#slide-beta", value) for value in ("0.3", "0.2", "0.5", "0.1")],
     "alpha": [("#slide-alpha", value) for value in ("0.02", "0.08", "0.03", "0.05")],
     "subset": [(f"[data-show={name}]", None) for name in ("hard_negative", "easy")] * 2,
@@ -85,7 +86,7 @@ def clicks(site: Path, tasks: list[str]) -> dict[str, tuple[float, float]]:
         page.goto(f"file://{site}/explore.html")
         page.wait_for_selector("body[data-ready]")
         found = {}
-        clicks: dict[str, list[tuple[str, str | None]]] = {
+        clicks: dict[str, Sequence[tuple[str, str | None]]] = {
             "another task": [("#task", t) for t in tasks]
         }
         for name, steps in (clicks | CLICKS).items():

@@ -85,6 +85,11 @@ def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind, width, sc
     for name in PAGES:
         open_page(page, sites[kind], name, **({"task": TASKS[1]} if name == "explore" else {}))
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        # what is far below is laid out only when it is seen
+        page.evaluate(
+            "document.querySelectorAll('.example-task').forEach((one) => {"
+            " one.style.contentVisibility = 'visible'; })"
+        )
         page.wait_for_timeout(200)
         found += [f"{name}: {problem}" for problem in page.evaluate(MEASURE)]
     page.context.close()

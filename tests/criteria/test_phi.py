@@ -120,6 +120,7 @@ def test_phi_must_be_text(value):
         ("place--1 = 0", r"comment[\s\S]*space"),
         ("place = 1 extra", r"cannot be read"),
         ("- " * 900 + "place = 1", r"nests too deeply[\s\S]*32 levels"),
+        ("y" + " % 7" * 13 + " = 1", "nests %, BETWEEN or IN too often"),
         ("place = " + "1" * 30000, r"30008 characters[\s\S]*20000"),
         ("place = 1e999", r"1\.7e308"),
     ],

@@ -22,6 +22,7 @@ from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
 from nooch.challenge.packed_suites import unpack_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, load_header, sealed_header
+from nooch.data.data_files import BROKEN_TABLE
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.errors import FormatError, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
@@ -201,7 +202,7 @@ class _SetReader:
         with _readable(self._path):
             table = self._file.read_row_group(number)
             table.validate(full=True)
-        frame = pl.from_arrow(table)
+            frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
         check_columns(frame, _SETS, self._path, _AGAIN)
         for column, name in (("criterion", criterion), ("task", task)):
@@ -215,10 +216,10 @@ class _SetReader:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise errors of pyarrow while a file is read as a FormatError."""
+    """Raise errors of pyarrow and polars while a file is read as a FormatError."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, *BROKEN_TABLE) as error:
         raise FormatError(
             f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN
         ) from error

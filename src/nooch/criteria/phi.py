@@ -67,6 +67,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     exp.Between: ("this", "low", "high"),
     exp.Null: (),
 }
+_FREE = (exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Paren)
 _REMEDIES: dict[type, str] = {
     exp.Cast: "write the value itself; a date is text, 'YYYY-MM-DD'",
     exp.Like: "list the values: name IN ('a', 'b')",
@@ -123,6 +124,7 @@ def parse(text: str) -> Phi:
         raise _error(problem, "compute a part as a column", f"up to {MAX_LENGTH}")
     tree = _parse(text)
     _check_depth(tree)
+    _check_size(tree)
     for node in tree.walk():
         _check_node(node)
     names: dict[str, None] = {}
@@ -223,6 +225,21 @@ def _check_depth(tree: Any) -> None:
             raise _too_deep()
         chain = type(node) if isinstance(node, exp.Connector) else None
         stack += [(child, depth + (type(child) is not chain)) for child in node.iter_expressions()]
+
+
+def _check_size(tree: Any) -> None:
+    """Refuse nested operations that compute an operand several times, and its operands again."""
+    sizes: dict[int, int] = {}
+    # children first
+    for node in reversed([*tree.walk()]):
+        times = {exp.Mod: 2, exp.Between: 2, exp.In: len(node.expressions)}.get(type(node), 1)
+        size = sum(sizes[id(child)] for child in node.iter_expressions())
+        size += (times - 1) * sizes[id(node.this)] if times > 1 else 0
+        sizes[id(node)] = size + (type(node) not in _FREE)
+    # more than any text without repetition can have
+    if sizes[id(tree)] > MAX_LENGTH // 3:
+        problem = "nests %, BETWEEN or IN too often: each computes its operand several times"
+        raise _error(problem, "compute a part as a column of the table")
 
 
 def _check_node(node: Any) -> None:

@@ -99,8 +99,14 @@ def _comparison(node: Node, scope: Scope) -> Term:
 
 def _arithmetic(node: Node, scope: Scope) -> Term:
     operands = [as_number(build(part, scope)) for part in node.iter_expressions()]
-    # NaN would be larger than every number; null can be caught by a guard
-    return Term(ARITHMETIC[type(node)](*operands).fill_nan(None), NUMBER, node.sql())
+    expr, outer = ARITHMETIC[type(node)](*operands), node.parent
+    while isinstance(outer, exp.Paren):
+        outer = outer.parent
+    if type(outer) not in ARITHMETIC:
+        # NaN would be larger than every number; null can be caught by a guard. At the end alone:
+        # arithmetic keeps NaN, and polars computes twice what it fills
+        expr = expr.fill_nan(None)
+    return Term(expr, NUMBER, node.sql())
 
 
 def _and_or(node: Node, scope: Scope) -> Term:

@@ -24,9 +24,9 @@ from nooch.files import RAW_CSV, Place, local_path, read_bytes
 from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 
 __all__ = [
-    "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes", "encode_header",
-    "id_column", "is_intact", "load_header", "parquet_bytes", "read_arrays", "read_table",
-    "sealed_header", "table_files", "table_of",
+    "BROKEN_TABLE", "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes",
+    "encode_header", "id_column", "is_intact", "load_header", "parquet_bytes", "read_arrays",
+    "read_table", "sealed_header", "table_files", "table_of",
 ]  # fmt: skip
 
 
@@ -112,12 +112,14 @@ def checked_read(where: object, read: Callable[[], _T]) -> _T:
         return read()
     except NoochError:
         raise
-    except _BROKEN as error:
+    except BROKEN_TABLE as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where) from error
 
 
-# polars panics on some broken Parquet files
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
+BROKEN_TABLE = (
+    pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError
+)  # fmt: skip
+"""What reading a broken table raises; polars panics on some."""
 
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
@@ -126,11 +128,22 @@ def table_of(content: bytes, where: object) -> pl.DataFrame:
 
 
 def _read_parquet(source: Path | io.BytesIO, where: object) -> pl.DataFrame:
-    lazy = pl.scan_parquet(source, glob=False)
-    rows = lazy.select(pl.len()).collect().item()
-    if rows > MOST_ROWS:
-        raise InputError(f"has {rows:,} rows", where=where, allowed=f"at most {MOST_ROWS:,}")
-    return lazy.collect()
+    # not by polars, which ends the process where a page says that it has -1 values
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source) as file:
+            if (rows := file.metadata.num_rows) > MOST_ROWS:
+                allowed = f"at most {MOST_ROWS:,}"
+                raise InputError(f"has {rows:,} rows", where=where, allowed=allowed)
+            table = file.read()
+            table.validate(full=True)
+    except pa.ArrowException as error:
+        # as an error that ``checked_read`` knows
+        raise OSError(str(error) or "no table") from error
+    frame = pl.from_arrow(table)
+    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:

@@ -58,10 +58,13 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
     ending = Path(path).suffix.lower()
     if ending == ".xlsx":
         try:
-            return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl")).to_dicts()
+            return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl").to_dicts())
         except ModuleNotFoundError as error:
             raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
-    return read_table(path).to_dicts() if ending in _TABLES else json_records(path)
+    # dates that Python does not have are found where rows are made
+    return (
+        checked_read(path, read_table(path).to_dicts) if ending in _TABLES else json_records(path)
+    )
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:

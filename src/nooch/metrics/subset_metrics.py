@@ -258,19 +258,19 @@ def _assembled(
     From weights (n, k), those of outcomes (n_atoms, 6, k), sums by bin (n_atoms, n_bins, k), and
     areas of subsets (2, n_subsets, k).
     """
-    n_subsets, n_atoms, k = *parts.members.shape, outcomes.shape[-1]
+    n_subsets, k = len(parts.members), outcomes.shape[-1]
     counts = outcomes.sum(axis=1, dtype=np.float64)
     scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
     if scales and model.ranking is not None:
         whole = SubsetAreas(model.ranking, [None])
         of_mixtures = [whole(np.nan_to_num(scale)[parts.atoms] * weights) for scale in scales]
         areas = np.concatenate([areas, *of_mixtures], axis=1)
-    members = parts.members.astype(np.float64)
 
     def total(of_atoms: Floats) -> Floats:
         result = np.empty((n_subsets + len(scales), of_atoms.shape[1], k))
-        flat = of_atoms.reshape(n_atoms, -1)
-        np.matmul(members, flat, out=result[:n_subsets].reshape(n_subsets, -1))
+        for row, member in enumerate(parts.members):
+            # no product: 0 times the infinite loss of an image outside would be NaN
+            np.sum(of_atoms[member], axis=0, out=result[row])
         for row, scale in enumerate(scales, n_subsets):
             np.einsum("ak,abk->bk", scale, of_atoms, out=result[row])
         return np.asarray(np.abs(result, out=result).sum(axis=1))

@@ -208,12 +208,17 @@ class LongTable(TableLayout):
         if self.area_column is None:
             return np.full(rows.table.height, np.nan)
         column = rows.table[self.area_column]
+        refused = InputError(
+            f"column {self.area_column} holds {column.dtype}", where=path, allowed="numbers"
+        )
+        # a structure of numbers can be cast, too
+        if column.dtype.is_nested():
+            raise refused
         try:
             numbers = column.set(pl.Series(stated), value=None) if stated.any() else column
             values = numbers.cast(pl.Float64).to_numpy()
         except pl.exceptions.PolarsError as error:
-            problem = f"column {self.area_column} holds {column.dtype}"
-            raise InputError(problem, where=path, allowed="numbers") from error
+            raise refused from error
         if len(wrong := np.flatnonzero((values < 0) | (values > MOST_AREA))):
             raise InputError(
                 f"row {rows.numbers[wrong[0]] + 1} has area {values[wrong[0]]}",
