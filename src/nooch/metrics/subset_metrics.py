@@ -183,10 +183,10 @@ class Graded:
         threshold: float = 0.5,
     ) -> None:
         self.metrics = tuple(metrics)
-        wanted = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
+        self.needed = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
         self.ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
         self.outcomes = _outcomes(labels, values, scale, threshold)
-        self.summed = _summands(labels, values, scale, wanted)
+        self.summed = _summands(labels, values, scale, self.needed)
 
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
@@ -276,8 +276,9 @@ def _assembled(
         return np.asarray(np.abs(result, out=result).sum(axis=1))
 
     totals = {name: total(of_atoms) for name, of_atoms in sums.items()}
-    for name, codes in _COUNTED.items():
-        totals[name] = total(outcomes[:, codes].sum(axis=1, dtype=np.float64)[:, None])
+    for name in _COUNTED.keys() & model.needed:
+        counted = outcomes[:, _COUNTED[name]].sum(axis=1, dtype=np.float64)
+        totals[name] = total(counted[:, None])
     weight, everything = total(counts[:, None]), np.broadcast_to(counts.sum(axis=0), (1, k))
     # a mixture is over all images
     subset = np.arange(len(weight))[:, None] < n_subsets
