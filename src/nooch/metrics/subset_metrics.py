@@ -198,7 +198,7 @@ class Graded:
         if self.ranking is not None:
             for row, mask in parts.rankable(self.ranking):
                 areas[:, row, 0] = self.ranking.areas(mask)
-        weights = np.ones((len(parts.atoms), 1))
+        weights = np.broadcast_to(np.float64(1), (len(parts.atoms), 1))
         return _assembled(self, parts, weights, outcomes, sums, areas)[..., 0]
 
 
@@ -318,10 +318,10 @@ class _Summand:
 
 def _outcomes(
     labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float
-) -> NDArray[np.intp]:
+) -> NDArray[np.uint8]:
     """Outcome of each image: 3 x label + (0 for no, 1 for yes, 2 for neither)."""
-    answers = np.where(np.isnan(values), 2, said_positive(values, scale, threshold))
-    return np.asarray(3 * labels + answers, dtype=np.intp)
+    answers = np.where(np.isnan(values), np.uint8(2), said_positive(values, scale, threshold))
+    return np.asarray(np.uint8(3) * labels + answers)
 
 
 def _summands(
