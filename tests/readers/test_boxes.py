@@ -199,7 +199,7 @@ VOC = {
     "no size": (_voc(size=""), "size/width is missing"),
     "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
     "no extent": (_voc(size="<width>0</width><height>5</height>"),
-                  "size is 0 x 5", "1 pixel and more"),
+                  "size is 0 x 5", "1 pixel to 2,147,483,647"),
     "no name": (_voc().replace("<name>cat</name>", ""), "name is missing"),
     "no edge": (_voc().replace("<xmin>1</xmin>", ""), "bndbox/xmin is missing"),
     "an edge in words": (_voc([("cat", "left", 5, 1, 5)]), "left"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,8 @@ from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 
 __all__ = [
     "BROKEN_TABLE", "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes",
-    "encode_header", "id_column", "is_intact", "load_header", "parquet_bytes", "read_arrays",
-    "read_table", "sealed_header", "table_files", "table_of",
+    "encode_header", "id_column", "is_intact", "load_header", "parquet_bytes", "parquet_rows",
+    "read_arrays", "read_table", "sealed_header", "table_files", "table_of",
 ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def table_files(path: Path) -> list[Path]:
 
 
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
-    ".parquet": lambda path, _: _read_parquet(path, path),
+    ".parquet": lambda path, _: parquet_rows([path], path),
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
@@ -124,23 +124,31 @@ BROKEN_TABLE = (
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
     """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
-    return checked_read(where, lambda: _read_parquet(io.BytesIO(content), where))
+    return checked_read(where, lambda: parquet_rows([io.BytesIO(content)], where))
 
 
-def _read_parquet(source: Path | io.BytesIO, where: object) -> pl.DataFrame:
+def parquet_rows(
+    sources: Sequence[Path | io.BytesIO], where: object, columns: list[str] | None = None
+) -> pl.DataFrame:
+    """The rows of Parquet files with the same columns, or of some of these that there are.
+
+    Raises InputError where a file has too many rows; what is broken as errors of ``BROKEN_TABLE``.
+    """
     # not by polars, which ends the process where a page says that it has -1 values
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    tables = []
     try:
-        with pq.ParquetFile(source) as file:
-            if (rows := file.metadata.num_rows) > MOST_ROWS:
-                allowed = f"at most {MOST_ROWS:,}"
-                raise InputError(f"has {rows:,} rows", where=where, allowed=allowed)
-            table = file.read()
-            table.validate(full=True)
+        for source in sources:
+            with pq.ParquetFile(source) as file:
+                if (rows := file.metadata.num_rows) > MOST_ROWS:
+                    allowed = f"at most {MOST_ROWS:,}"
+                    raise InputError(f"has {rows:,} rows", where=where, allowed=allowed)
+                tables.append(file.read(columns=columns))
+        table = pa.concat_tables(tables)
+        table.validate(full=True)
     except pa.ArrowException as error:
-        # as an error that ``checked_read`` knows
         raise OSError(str(error) or "no table") from error
     frame = pl.from_arrow(table)
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()

@@ -173,9 +173,9 @@ def is_unsafe(info: zipfile.ZipInfo) -> bool:
 
 def _is_special(info: zipfile.ZipInfo) -> bool:
     kind = stat.S_IFMT(info.external_attr >> 16)
-    return kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (
-        kind == stat.S_IFDIR and not info.is_dir()
-    )
+    # of a member without a name, is_dir fails before Python 3.12
+    is_folder = info.filename.endswith("/")
+    return kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (kind == stat.S_IFDIR and not is_folder)
 
 
 def _check_distinct(infos: list[zipfile.ZipInfo], where: object) -> None:

@@ -243,7 +243,8 @@ def class_list(path: Path) -> dict[int, str]:
         ) from error
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
-    if heads and all(len(head) == 2 and head[0].isdigit() for head in heads):
+    # superscripts are digits, too, and Python refuses numbers of thousands of digits
+    if heads and all(len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads):
         values = [int(head[0]) for head in heads]
         names = [class_name(head[1], path) for head in heads]
     else:

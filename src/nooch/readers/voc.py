@@ -52,8 +52,9 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
         ]
     except (ET.ParseError, ValueError, LookupError) as error:
         raise InputError(f"is no VOC annotation: {error}", where=where) from error
-    if width < 1 or height < 1:
-        raise InputError(f"size is {width} x {height}", where=where, allowed="1 pixel and more")
+    if min(width, height) < 1 or max(width, height) >= 1 << 31:
+        allowed = "1 pixel to 2,147,483,647"
+        raise InputError(f"size is {width} x {height}", where=where, allowed=allowed)
     for left, right, top, bottom in edges:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))

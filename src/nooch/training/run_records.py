@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
-from nooch.data.data_files import checked_read
+from nooch.data.data_files import checked_read, parquet_rows
 from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
@@ -250,7 +250,7 @@ class RunsFolder:
         columns = list(_PREDICTIONS)
         try:
             # one by one, thousands of small files take eight times as long
-            read = partial(pl.read_parquet, files, columns=columns, glob=False)
+            read = partial(parquet_rows, files, self.path, columns)
             table = check_columns(checked_read(self.path, read), _PREDICTIONS, self.path, _AGAIN)
         except InputError:
             # of different types, or broken: its error names the job
