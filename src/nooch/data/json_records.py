@@ -61,10 +61,10 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
             return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl").to_dicts())
         except ModuleNotFoundError as error:
             raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
+    if ending not in _TABLES:
+        return json_records(path)
     # dates that Python does not have are found where rows are made
-    return (
-        checked_read(path, read_table(path).to_dicts) if ending in _TABLES else json_records(path)
-    )
+    return checked_read(path, read_table(path).to_dicts)
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:

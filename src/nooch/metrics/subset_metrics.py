@@ -26,14 +26,8 @@ from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking, SubsetAreas, Weights
 
 __all__ = [
-    "ALL_METRICS",
-    "ANSWER_METRICS",
-    "METRICS",
-    "N_BINS",
-    "Graded",
-    "Parts",
-    "Resampler",
-]
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "Graded", "Parts", "Resampler"
+]  # fmt: skip
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
 """Those that are computed by default."""

@@ -17,14 +17,8 @@ from nooch.examples.task_views import UNKNOWN
 from nooch.site.data_scripts import packed, sparse
 
 __all__ = [
-    "MOST_CUES",
-    "PageCues",
-    "UnsetSupports",
-    "criterion_parts",
-    "fitted_of",
-    "page_cues",
-    "shown_criteria",
-    "unset_supports",
+    "MOST_CUES", "PageCues", "UnsetSupports", "criterion_parts", "fitted_of", "page_cues",
+    "shown_criteria", "unset_supports",
 ]  # fmt: skip
 
 T = TypeVar("T")
