@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from zipfile import BadZipFile
 
 import msgspec
@@ -124,11 +124,12 @@ BROKEN_TABLE = (
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
     """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
-    return checked_read(where, lambda: parquet_rows([io.BytesIO(content)], where))
+    source: IO[bytes] = io.BytesIO(content)
+    return checked_read(where, lambda: parquet_rows([source], where))
 
 
 def parquet_rows(
-    sources: Sequence[Path | io.BytesIO], where: object, columns: list[str] | None = None
+    sources: list[Path] | list[IO[bytes]], where: object, columns: list[str] | None = None
 ) -> pl.DataFrame:
     """The rows of Parquet files with the same columns, or of some of these that there are.
 
@@ -148,6 +149,9 @@ def parquet_rows(
                 tables.append(file.read(columns=columns))
         table = pa.concat_tables(tables)
         table.validate(full=True)
+    except pa.ArrowNotImplementedError:
+        # types that polars alone has, such as Int128
+        return pl.scan_parquet(sources, glob=False).select(columns or pl.all()).collect()
     except pa.ArrowException as error:
         raise OSError(str(error) or "no table") from error
     frame = pl.from_arrow(table)
