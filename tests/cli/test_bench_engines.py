@@ -193,7 +193,8 @@ def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, m
     if not torch.cuda.is_available():
         assert done.code == 2
         assert "there is no device 'cuda' here" in done.err
-    assert len(list((tmp_path / "runs-logs").glob("*.log"))) > 1
+    # the first job's error may end the bench before a second worker has begun
+    assert list((tmp_path / "runs-logs").glob("*.log"))
     other = bench_command(world, "other", "--engine")
     run_cli(f"{other} local --device cuda:1").refused("each job has a GPU to itself")
     run_cli(f"{other} local:3 --device cuda").refused("this process may use 2 (0, 3)")
