@@ -182,6 +182,12 @@ class Graded:
         self.outcomes = _outcomes(labels, values, scale, threshold)
         self.summed = _summands(labels, values, scale, self.needed)
 
+    @cached_property
+    def areas_of_all(self) -> SubsetAreas:
+        """Areas of all images, for mixtures; where there is a ranking."""
+        assert self.ranking is not None  # noqa: S101 - the caller looked
+        return SubsetAreas(self.ranking, [None])
+
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
         n_atoms = parts.members.shape[1]
@@ -256,8 +262,8 @@ def _assembled(
     counts = outcomes.sum(axis=1, dtype=np.float64)
     scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
     if scales and model.ranking is not None:
-        whole = SubsetAreas(model.ranking, [None])
-        of_mixtures = [whole(np.nan_to_num(scale)[parts.atoms] * weights) for scale in scales]
+        mixed = [np.nan_to_num(scale)[parts.atoms] * weights for scale in scales]
+        of_mixtures = [model.areas_of_all(one) for one in mixed]
         areas = np.concatenate([areas, *of_mixtures], axis=1)
 
     def total(of_atoms: Floats) -> Floats:

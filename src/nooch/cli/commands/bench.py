@@ -108,7 +108,7 @@ def collect_command(
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.challenge import load_suite
     from nooch.data import csv_bytes, parquet_bytes
-    from nooch.report.score_files import write_files
+    from nooch.report import write_files
     from nooch.results.score_collection import chosen_scores, collect
     from nooch.selection import RULES
     from nooch.training.run_records import RunsFolder
