@@ -70,7 +70,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 def command_line() -> str:
     """Return the reference of all commands as Markdown."""
-    root: Any = typer.main.get_command(app)
+    root: Any = app
     context = typer.Context(root, info_name="nooch")
     index, sections = [], []
     for prefix, command in _commands(root, "nooch"):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import typer
 from small_world import bench_command, make_world
 
 from nooch.cli.main import app
@@ -224,12 +223,7 @@ def _texts(module: str) -> list[str]:
     return [n.value for n in nodes if isinstance(n.value, str) and id(n) not in documented]
 
 
-FLAGS = {
-    flag
-    for command in commands_of(typer.main.get_command(app))
-    for one in command.params
-    for flag in one.opts
-}
+FLAGS = {flag for command in commands_of(app) for one in command.params for flag in one.opts}
 
 
 def test_only_the_command_line_knows_flags():

@@ -6,17 +6,15 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
 from nooch.cli.command_examples import EXAMPLES
 from nooch.cli.main import COMMANDS, app, command_name
 from nooch.cli.terminal_output import commands_of
 
 NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
-ROOT = typer.main.get_command(app)
 PATHS = {
     f"{name} {inner}".strip(): command
-    for name, group in ROOT.commands.items()
+    for name, group in app.commands.items()
     for inner, command in (getattr(group, "commands", None) or {"": group}).items()
 }
 
@@ -28,7 +26,7 @@ def narrow(monkeypatch):
 
 def test_commands_are_listed_by_what_they_are_for(run_cli):
     listed = [command_name(command) for commands in COMMANDS.values() for command in commands]
-    assert sorted(listed) == sorted(ROOT.commands)
+    assert sorted(listed) == sorted(app.commands)
     shown = run_cli("--help").ok().out
     heads = [line for line in shown.splitlines() if line.endswith(":") and line[0].isupper()]
     assert heads == ["Options:", "Data:", "Find:", "Score:", "Train:", "See:", "Share:"]
@@ -59,7 +57,7 @@ def test_each_example_is_of_a_command():
 
 
 def test_the_same_option_has_one_spelling():
-    names = {opt for c in commands_of(ROOT) for p in c.params for opt in p.opts if not p.hidden}
+    names = {opt for c in commands_of(app) for p in c.params for opt in p.opts if not p.hidden}
     assert not names & {"--splits", "--rules", "--workers"}
 
 

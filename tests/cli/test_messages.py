@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-import typer
 
 from nooch.cli.main import app
 from nooch.cli.terminal_output import note, print_json, speak_for, with_flags
@@ -12,7 +11,7 @@ from nooch.cli.terminal_output import note, print_json, speak_for, with_flags
 @pytest.fixture
 def shown(monkeypatch):
     """A message as a command shows it."""
-    speak_for(typer.main.get_command(app))
+    speak_for(app)
 
     def of(words, text):
         monkeypatch.setattr(sys, "argv", ["nooch", *words.split()])

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from commands import completed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fails
@@ -45,11 +46,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def runs(world):
     pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-    from typer.testing import CliRunner
-
-    from nooch.cli.main import app
-
-    assert not CliRunner().invoke(app, bench_command(world, world / "runs").split()).exit_code
+    completed(bench_command(world, world / "runs"))
     return world / "runs"
 
 

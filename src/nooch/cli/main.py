@@ -129,25 +129,24 @@ class _Commands(TyperGroup):
             ) from error
 
 
-app = typer.Typer(
+_typer = typer.Typer(
     cls=_Commands,
     help="Find the images whose context misleads a vision model, and measure what resists.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 for _command in chain(*COMMANDS.values()):
     _name = command_name(_command)
     if not isinstance(_command, typer.Typer):
-        app.command(_name, epilog=examples_of(_name))(_command)
+        _typer.command(_name, epilog=examples_of(_name))(_command)
         continue
-    app.add_typer(_command)
+    _typer.add_typer(_command)
     for _inner in _command.registered_commands:
         _inner.epilog = examples_of(f"{_name} {_inner.name}")
 
 
-@app.callback(invoke_without_command=True)
+@_typer.callback(invoke_without_command=True)
 def _root(
     version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
     raw_csv: bool = Option(False, "--raw-csv", help="Write text that spreadsheets run as it is."),
@@ -156,6 +155,10 @@ def _root(
     if version:
         print(__version__)  # noqa: T201 - what was asked for goes to standard output
         raise typer.Exit
+
+
+# built once: typer builds all commands again whenever its own object is called
+app = typer.main.get_command(_typer)
 
 
 def run() -> None:
