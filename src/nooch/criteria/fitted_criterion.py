@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -17,6 +17,9 @@ __all__ = [
     "Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds",
     "Thresholds", "reads_of", "require_areas",
 ]  # fmt: skip
+
+_SUPPORTS_AT_ONCE = 1 << 23
+"""Supports computed at once, 64 MiB: of 171 tasks on 24,657 images all, 34 MB."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,12 @@ class SupportFitted(Fitted):
         for values, task in zip(by_task, tasks, strict=True):
             values[:] = self.support(data, task)
         return by_task.T
+
+    def each_support(self, data: Dataset, tasks: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+        """Support for one task after another, each (n_images,); computed for many at once."""
+        n_tasks = max(1, _SUPPORTS_AT_ONCE // max(1, len(data)))
+        for start in range(0, len(tasks), n_tasks):
+            yield from self.supports(data, tasks[start : start + n_tasks]).T
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]

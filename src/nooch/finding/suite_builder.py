@@ -17,9 +17,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
 from nooch.challenge.suite import SuiteHeader
@@ -58,8 +55,6 @@ __all__ = ["find", "training_part"]
 _ReadSet = Callable[[str, str, str], ChallengeSet]
 
 _DOING = "finding this suite"
-_SUPPORTS_AT_ONCE = 1 << 23
-"""Supports computed at once, 64 MiB: of 171 tasks on 24,657 images all, 34 MB."""
 
 
 def find(
@@ -342,21 +337,16 @@ def _measure_part(data: Dataset, files: MeasureFiles, number: int) -> None:
 def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
     """Measures of images, task after task; of no image for a task that no criterion defines."""
     fitted, tasks = search.fitted, search.tasks
-    n_tasks = max(1, _SUPPORTS_AT_ONCE // max(1, len(images)))
-    for start in range(0, len(tasks), n_tasks):
-        block = {
-            task: {name: one for name, one in fitted.items() if one.undefined(task) is None}
-            for task in tasks[start : start + n_tasks]
-        }
-        supports: dict[str, dict[str, NDArray[np.float64]]] = {task: {} for task in block}
-        for name, one in fitted.items():
-            wanted = [task for task, defined in block.items() if name in defined]
-            if isinstance(one, SupportFitted) and wanted:
-                for task, values in zip(wanted, one.supports(images, wanted).T, strict=True):
-                    supports[task][name] = values
-        for task, defined in block.items():
-            measured = (images, task, defined, supports[task], search.overlay)
-            yield Measures.of(*measured) if defined else Measures()
+    each = {
+        name: one.each_support(images, [task for task in tasks if one.undefined(task) is None])
+        for name, one in fitted.items()
+        if isinstance(one, SupportFitted)
+    }
+    for task in tasks:
+        defined = {name: one for name, one in fitted.items() if one.undefined(task) is None}
+        supports = {name: next(each[name]) for name in defined if name in each}
+        measured = (images, task, defined, supports, search.overlay)
+        yield Measures.of(*measured) if defined else Measures()
 
 
 def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:

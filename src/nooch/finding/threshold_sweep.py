@@ -34,7 +34,6 @@ TAUS = tuple(round(0.02 * i, 2) for i in range(51))
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
-_TASKS = 16  # whose supports are computed at once
 
 
 @dataclass(frozen=True)
@@ -259,10 +258,9 @@ def _by_tau(
 ) -> Counts:
     """Counts of ``_SIDES`` where support does not depend on the threshold: int64 (n, n_taus, 4)."""
     counts = np.zeros((len(tasks), len(thresholds), 4), dtype=np.int64)
-    for number, task in enumerate(tasks):
-        if number % _TASKS == 0:
-            supports = fitted.supports(part, tasks[number : number + _TASKS])
-        support, labels = supports[:, number % _TASKS], part.labels(task, unknown=False)
+    supports = fitted.each_support(part, tasks)
+    for number, (task, support) in enumerate(zip(tasks, supports, strict=True)):
+        labels = part.labels(task, unknown=False)
         unknown = part.unknown_labels(task)
         known = ~np.isnan(support) if unknown is None else ~np.isnan(support) & ~unknown
         positive, negative = np.sort(support[labels & known]), np.sort(support[~labels & known])

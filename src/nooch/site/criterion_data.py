@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,8 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
-UnsetSupports = Mapping[tuple[str, str], NDArray[np.float64]]
-"""(criterion, task) -> float64 (n,)."""
+UnsetSupports = Mapping[str, NDArray[np.float64]]
+"""Criterion -> float64 (n,)."""
 
 MOST_CUES = 8
 """Classes of largest A whose areas the page gets, unless the suite's alpha takes more."""
@@ -109,8 +109,8 @@ def criterion_parts(
         else:
             skipped = [s for s in suite.header.skipped if (s.criterion, s.task) == (name, task)]
             part["reason"] = "; ".join(s.reason for s in skipped) or "it was not found"
-            if (name, task) in unset:
-                part["support"] = packed(unset[name, task], "f8")
+            if name in unset:
+                part["support"] = packed(unset[name], "f8")
         if cues is not None and images.data is not None:
             listed = zip(cues.names, cues.strengths, strict=True)
             part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]
@@ -120,22 +120,22 @@ def criterion_parts(
     return parts, areas
 
 
-def unset_supports(suite: Suite, tasks: Sequence[str], images: SplitImages) -> UnsetSupports:
-    """Gist supports of those of the tasks that have no set, because the criterion that it matches
-    has none: with another alpha it has.
+def unset_supports(suite: Suite, images: SplitImages) -> Iterator[UnsetSupports]:
+    """For each task its gist supports under criteria without a set of it, because the criterion
+    that they match has none: with another alpha it has.
     """
-    supports: dict[tuple[str, str], NDArray[np.float64]] = {}
+    unset: dict[str, list[str]] = {}
+    supports: dict[str, Iterator[NDArray[np.float64]]] = {}
     data = images.data
     for name in suite.criteria:
         fitted = fitted_of(suite, name, FittedGist)
         if fitted is None or data is None or fitted.criterion.embedding not in data.embeddings:
             continue
-        unset = [task for task in tasks if (name, task, images.split) not in suite.keys]
-        unset = [task for task in unset if fitted.undefined(task) is None]
-        keys = [(name, task) for task in unset]
-        if keys:
-            supports |= zip(keys, fitted.supports(data, unset).T, strict=True)
-    return supports
+        tasks = [task for task in suite.tasks if (name, task, images.split) not in suite.keys]
+        unset[name] = [task for task in tasks if fitted.undefined(task) is None]
+        supports[name] = fitted.each_support(data, unset[name])
+    for task in suite.tasks:
+        yield {name: next(supports[name]) for name, tasks in unset.items() if task in tasks}
 
 
 def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageCues | None:

@@ -24,7 +24,6 @@ __all__ = ["SITE_MARKER", "write_assets", "write_site"]
 
 SITE_MARKER = "report.json"
 _MOST_PROBLEMS = 5
-_TASKS = 16  # whose supports are computed at once
 
 
 def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progress) -> list[str]:
@@ -89,9 +88,8 @@ def _write_data(
         for block in range(-(-len(images) // BLOCK)):
             content = about_images(images, block, shades.get(split, {}))
             (folder / f"images-{split}-{block}.js").write_bytes(content)
-        for number, task in enumerate(suite.tasks):
-            if number % _TASKS == 0:
-                unset = unset_supports(suite, suite.tasks[number : number + _TASKS], images)
+        unset_of_tasks = zip(suite.tasks, unset_supports(suite, images), strict=True)
+        for number, (task, unset) in enumerate(unset_of_tasks):
             content = task_file(suite, task, images, unset, site.losses(task, split))
             (folder / f"task-{number}-{split}.js").write_bytes(content)
             progress(f"writing {split}, tasks", number + 1, len(suite.tasks))
