@@ -80,8 +80,8 @@ def test_embeddings(device, tmp_path):
     assert apart(SbertEncoder(folder, "bf16", device).encode(sentences), theirs) < 0.03
 
 
-SETTINGS = ProbeSettings(epochs=4, patience=9)
-DATA = shortcut(n_train=300, n_other=120)
+SETTINGS = ProbeSettings(epochs=2, patience=9)
+DATA = shortcut(n_train=200, n_other=80)
 
 
 def heads(device, *, interrupted=False):

@@ -85,7 +85,11 @@ BY_CONTEXT, BY_OBJECT = network(0, 20, -2), network(20, 0, -1)
         ("swap-background", BY_OBJECT, (None, 0, 0)),
     ],
 )
-def test_an_answer_changes_with_what_it_depends_on(world, tmp_path, edit, model, changes):
+def test_an_answer_changes_with_what_it_depends_on(
+    world, tmp_path, edit, model, changes, monkeypatch
+):
+    # examples.png takes longer than the rest
+    monkeypatch.setattr("nooch.intervening.intervention.draw_examples", lambda *_: None)
     made = run(world, model, tmp_path / "out", edit=edit)
     rates = made.table.filter(metric="yes_rate", task="car")
     of = {(*row[:2], row[2]): row[3] for row in rates.select(

@@ -148,7 +148,7 @@ VARIED = [(name, variant) for name in OBJECTIVES for variant in VARIANTS]
 
 @pytest.mark.parametrize(("name", "variant"), VARIED)
 @given(batches())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_many_heads_equal_one_head_at_a_time(name, variant, batch):
     counts = counts_of()
     values = make(name, counts, variant, **tried(name))(*batch)
@@ -162,7 +162,7 @@ def test_many_heads_equal_one_head_at_a_time(name, variant, batch):
 
 @pytest.mark.parametrize(("name", "variant"), VARIED)
 @given(batches())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_the_closed_form_is_the_derivative(name, variant, batch):
     logits, labels, environments = batch
     one, other = (make(name, counts_of(), variant, **tried(name)) for _ in range(2))
@@ -253,7 +253,7 @@ NAIVE = {
 
 @pytest.mark.parametrize("name", NAIVE)
 @given(batches())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_the_definitions(name, batch):
     counts = counts_of()
     together = make(name, counts, **tried(name))(*batch)

@@ -49,7 +49,7 @@ def annotated(folder, out, segmenter, **options):
 
 
 def test_deeplab(shared_data, msrc, tmp_path):
-    true = photographs(msrc, tmp_path / "photos", every=15)
+    true = photographs(msrc, tmp_path / "photos", every=20)
     model = tmp_path / "deeplab"
     shutil.copytree(shared_data / "models" / "deeplab-ade20k", model, copy_function=shutil.copyfile)
     model.chmod(0o755)
@@ -64,7 +64,7 @@ def test_deeplab(shared_data, msrc, tmp_path):
 
 def test_yolox(shared_data, msrc, tmp_path, monkeypatch):
     monkeypatch.setenv("YOLOX", str(shared_data / "models" / "yolox-nano" / "yolox_nano.onnx"))
-    true = photographs(msrc, tmp_path / "photos", every=6)
+    true = photographs(msrc, tmp_path / "photos", every=12)
     data = annotated(tmp_path / "photos", tmp_path / "data", "own_annotators:Yolox")
     names = {"aeroplane": "airplane", **{n: n for n in ("bicycle", "car", "cow", "sheep", "boat")}}
     for name, predicted in names.items():

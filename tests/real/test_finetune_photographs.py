@@ -1,4 +1,4 @@
-"""Fine-tuning on real photographs: msrc-v2, an ImageNet backbone, three methods on two tasks.
+"""Fine-tuning on real photographs: msrc-v2, an ImageNet backbone, two methods.
 
 As in test_probe_photographs: a random split, on both sides of which a scene can fall; cues by hand;
 area threshold 0.3 instead of 0.1, so that there are hard positives at all.
@@ -17,20 +17,20 @@ from nooch.results.score_collection import collect
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-CUES = {"car": ["road"], "bird": ["water"]}
+CUES = {"car": ["road"]}
 SIZE = 64
 
 
-def test_three_methods_on_two_tasks(shared_data, tmp_path):
+def test_two_methods(shared_data, tmp_path):
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
     data = nooch.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
     data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     pixels = build_pixels(data, tmp_path / "pixels", size=SIZE)
-    methods = {"erm": None, "environment-reweight": {"alpha": 1}, "gdro": {"K": 5}}
+    methods = {"erm": None, "gdro": {"K": 5}}
     settings = {"lr": 0.003, "batch": 16, "epochs": 3, "channels_last": True}
-    grid = {"seeds": [0], "methods": methods, "networks": 3}
+    grid = {"seeds": [0], "methods": methods, "networks": 2}
     config = read_config({**settings, **grid}, "finetune")
     backbone = shared_data / "backbones" / "mobilenet_v1_0.75_224"
     plan = plan_finetune(data, suite, pixels, backbone, config)
@@ -39,12 +39,12 @@ def test_three_methods_on_two_tasks(shared_data, tmp_path):
     # three epochs may leave a network worse than a constant; nothing is missing and nothing
     # diverged
     assert all("worse than a constant" in text for text in notes)
-    assert selected.select("task", "method").unique().height == 6
+    assert selected.select("task", "method").unique().height == 2
     known = pl.col("cue").is_null(), pl.col("task").is_in(list(CUES))
     rows = scores.table.filter(*known, metric="auc", split="test", criterion="ce", subset="all")
     assert rows["value"].null_count() == 0
     assert _mean(rows.filter(pl.col("run").str.starts_with("erm"))) > 0.85
-    # the others see few images of the rare environments: they learn, and no more is asked
+    # gdro sees few images of the rare environments: it learns, and no more is asked
     assert _mean(rows) > 0.7
 
 

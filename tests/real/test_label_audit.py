@@ -44,7 +44,7 @@ def flips(shared_data):
 
 @pytest.fixture(scope="module")
 def found(shared_data):
-    """A suite of POPE's labels on its 500 images; all others of coco-stats are for training."""
+    """A suite of POPE's labels on its 500 images; a sixth of coco-stats is for training."""
     name = "coco-stats/derived_coco_thing_labels_123287x80.npz"
     with np.load(shared_data / name, allow_pickle=False) as stats:
         ids, labels = stats["image_ids"], stats["labels"]
@@ -52,7 +52,10 @@ def found(shared_data):
     pope = [shared_data / "vlm" / "pope" / f"coco_pope_{kind}.json" for kind in FILES]
     asked = {_pair(row)[0] for path in pope for row in _lines(path)}
     assert len(asked) == 500
-    split = np.where(np.isin(ids, list(asked)), "test", "train")
+    known = np.isin(ids, list(asked))
+    some = known | (np.arange(len(ids)) % 6 == 0)
+    ids, labels, known = ids[some], labels[some], known[some]
+    split = np.where(known, "test", "train")
     images = pl.DataFrame({"image_id": ids, "split": split, "asked": split == "test"})
     data = Dataset.build(images, classes, csr_array(labels * 0.5))
     suite = find(data, {"asked": Attribute("asked")}, overlay=pope)
@@ -61,7 +64,7 @@ def found(shared_data):
 
 
 def test_flips_of_repope(shared_data, found, flips):
-    """AUC and precision at 50: .918 and .46 together; answers .862, .32; context .849, .36."""
+    """AUC and precision at 50: .918 and .46 together; answers .862, .32; context .847, .38."""
     suite, data = found
     vlm = shared_data / "vlm"
     assert flips["flipped"].sum() == 96

@@ -27,7 +27,7 @@ FAST = ProbeSettings(
 )
 
 
-DATA, SMALL = shortcut(), shortcut(n_train=200, n_other=100)
+DATA, SMALL = shortcut(), shortcut(n_train=120, n_other=60)
 
 
 def plain_head(seed, d, descent):
@@ -98,6 +98,7 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
     # slow enough for IRM with its largest weight to stay where rounding does not grow
     settings = replace(FAST, variant=variant, descent=Descent(0.002, 0.9, 1e-3))
     jobs = jobs_of(list(METHODS), tasks=("car", "bowl"), seeds=(0, 3), order=7)
+    others = {job.method: job for job in jobs if (job.task, job.seed) == ("bowl", 3)}.values()
     shared, stopped, done = {}, set(), []
     for job in jobs:
         shared.setdefault(job.shares, []).append(job)
@@ -106,7 +107,8 @@ def test_all_methods_in_one_pass_equal_one_training_after_another(variant):
     passes = [finished(SMALL, members, settings) for members in shared.values()]
     for trained, number, job in ((t, *pair) for t in passes for pair in enumerate(t.jobs)):
         done.append(job)
-        if (job.task, job.seed) not in {("car", 0), ("bowl", 3)}:
+        # every setting of one task and seed, one setting of each method of another
+        if (job.task, job.seed) != ("car", 0) and job not in others:
             continue
         value, epoch, weights = alone(SMALL, job, settings)
         assert trained.best["value"][number] == pytest.approx(value, rel=1e-4), job

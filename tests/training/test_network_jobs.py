@@ -176,7 +176,7 @@ def test_environments_recover_what_erm_loses_to_the_shortcut(made):
     """As for heads: the cue goes with the label in training, and not on hard images."""
     from nooch.metrics import auc
 
-    data = pictures(n_train=600, n_other=300)
+    data = pictures(n_train=600, n_other=150)
     settings = TuneSettings(lr=0.02, batch=32, epochs=6, patience=6)
     methods = {"erm": None, "environment-reweight": {"alpha": 1}, "gdro": {"K": 0}, "dfr": None}
     jobs = jobs_of(methods)
