@@ -21,7 +21,7 @@ COMMANDS = {
     "report suite --predictions p.csv --out {out}": 2000,
     "export suite {out} --to ids": 700,
     "export suite {out} --to table --split test --predictions p.csv": 700,
-    "figure all --suite suite --predictions p.csv --out {out}": 1000,
+    "figure fig4 --suite suite --predictions p.csv --formats svg --out {out}": 1000,
     "class-losses suite p.csv --out {out}": 1000,
     "sweep-thresholds dataset --alpha 0:0.2:3 --beta 0.1 --tasks car --out {out}": 700,
     "audit suite --predictions p.csv --out {out}": 1000,

@@ -94,7 +94,7 @@ results runs --suite suite
 statements runs --suite suite
 report suite --predictions p.csv --out site
 gallery suite --task {car} --predictions p.csv --out g.png
-figure all --suite suite --predictions p.csv --out figures
+figure all --suite suite --predictions p.csv --formats svg --out figures
 export suite ids --to ids
 export suite csv --to csv
 export suite table --to table --predictions p.csv
