@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ _RAW_VALUES = {
 }
 
 
-def alterations(file: Path) -> Iterator[tuple[str, bytes]]:
-    """What is altered, and the file's content then."""
+Content = bytes | Callable[[], bytes]
+
+
+def alterations(file: Path) -> Iterator[tuple[str, Content]]:
+    """What is altered, and the file's content then, or a function that makes it."""
     content = file.read_bytes()
     yield "empty", b""
     yield "cut", content[: len(content) // 2]
@@ -44,7 +48,7 @@ def alterations(file: Path) -> Iterator[tuple[str, bytes]]:
     yield from _OF_KIND[file.suffix](content)
 
 
-def _parquet(content: bytes) -> Iterator[tuple[str, bytes]]:
+def _parquet(content: bytes) -> Iterator[tuple[str, Content]]:
     footer = int.from_bytes(content[-8:-4], "little") + 8
     for part in range(1, 5):
         at = 4 + (len(content) - footer - 4) * part // 5
@@ -52,9 +56,7 @@ def _parquet(content: bytes) -> Iterator[tuple[str, bytes]]:
         at = len(content) - footer + footer * part // 5
         yield f"footer {part}", content[:at] + b"\xff" * 4 + content[at + 4 :]
     for name, table in _tables(pl.read_parquet(content)):
-        buffer = io.BytesIO()
-        table.write_parquet(buffer)
-        yield name, buffer.getvalue()
+        yield name, partial(_saved, _write_parquet, table)
 
 
 def _csv(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -185,6 +187,10 @@ def _archive(content: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"{name} renamed", _saved(np.savez, **others, x=array)
         for what, altered in _altered_arrays(array):
             yield f"{name} {what}", _saved(np.savez, **others, **{name: altered})
+
+
+def _write_parquet(buffer: io.BytesIO, table: pl.DataFrame) -> None:
+    table.write_parquet(buffer)
 
 
 def _saved(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
