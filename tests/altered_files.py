@@ -8,8 +8,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ _RAW_VALUES = {
 }
 
 
-def alterations(file: Path) -> Iterator[tuple[str, bytes]]:
-    """What is altered, and the file's content then."""
+Content = bytes | Callable[[], bytes]
+
+
+def alterations(file: Path) -> Iterator[tuple[str, Content]]:
+    """What is altered, and the file's content then, or a function that makes it."""
     content = file.read_bytes()
     yield "empty", b""
     yield "cut", content[: len(content) // 2]
@@ -44,7 +48,7 @@ def alterations(file: Path) -> Iterator[tuple[str, bytes]]:
     yield from _OF_KIND[file.suffix](content)
 
 
-def _parquet(content: bytes) -> Iterator[tuple[str, bytes]]:
+def _parquet(content: bytes) -> Iterator[tuple[str, Content]]:
     footer = int.from_bytes(content[-8:-4], "little") + 8
     for part in range(1, 5):
         at = 4 + (len(content) - footer - 4) * part // 5
@@ -52,9 +56,7 @@ def _parquet(content: bytes) -> Iterator[tuple[str, bytes]]:
         at = len(content) - footer + footer * part // 5
         yield f"footer {part}", content[:at] + b"\xff" * 4 + content[at + 4 :]
     for name, table in _tables(pl.read_parquet(content)):
-        buffer = io.BytesIO()
-        table.write_parquet(buffer)
-        yield name, buffer.getvalue()
+        yield name, partial(_saved, _write_parquet, table)
 
 
 def _csv(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -88,18 +90,19 @@ def _tables(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         yield f"{name} dropped", table.drop(name)
         yield f"{name} renamed", table.rename({name: "other"})
         for kind, value in _CELLS.items():
-            made = pl.Series(name, [value] * table.height)
+            made = pl.Series(name, [value]).new_from_index(0, table.height)
             yield f"{name} {kind}", table.with_columns(made)
         for kind in (pl.String, pl.Float64, pl.Int8, pl.UInt64, pl.Categorical, pl.Boolean):
             with contextlib.suppress(pl.exceptions.PolarsError):
                 made = column.cast(kind, strict=False)
                 yield f"{name} as {kind.__name__}", table.with_columns(made)
         if table.height:
-            first = pl.Series(name, [None, *column.to_list()[1:]], column.dtype)
+            rest = column.to_list()[1:]
+            first = pl.Series(name, [None, *rest], column.dtype)
             yield f"{name} first null", table.with_columns(first)
             for other in (10**9, "nobody", float("nan"), 1e308, -1.0):
                 try:
-                    first = pl.Series(name, [other, *column.to_list()[1:]], column.dtype)
+                    first = pl.Series(name, [other, *rest], column.dtype)
                 except (TypeError, pl.exceptions.PolarsError, OverflowError):
                     continue
                 yield f"{name} first {other}", table.with_columns(first)
@@ -124,15 +127,16 @@ def _json(content: Any) -> Iterator[tuple[str, bytes]]:
         yield f"{where} gone", json.dumps(_with(content, path)).encode()
 
 
-def _with(content: Any, path: tuple[Any, ...], *value: Any) -> Any:
+def _with(content: Any, path: Sequence[Any], *value: Any) -> Any:
     """A copy with another value in a place, or without what is there."""
-    altered = at = copy.deepcopy(content)
-    for key in path[:-1]:
-        at = at[key]
-    if value:
-        at[path[-1]] = value[0]
+    if not path:
+        return value[0]
+    key, *below = path
+    altered = copy.copy(content)
+    if below or value:
+        altered[key] = _with(content[key], below, *value)
     else:
-        del at[path[-1]]
+        del altered[key]
     return altered
 
 
@@ -183,6 +187,10 @@ def _archive(content: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"{name} renamed", _saved(np.savez, **others, x=array)
         for what, altered in _altered_arrays(array):
             yield f"{name} {what}", _saved(np.savez, **others, **{name: altered})
+
+
+def _write_parquet(buffer: io.BytesIO, table: pl.DataFrame) -> None:
+    table.write_parquet(buffer)
 
 
 def _saved(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:

@@ -33,6 +33,18 @@ def watched_page(browser, said, **options):
     return made
 
 
+# a script that asks for data is gone when they have arrived; a frame draws what follows from them
+_SETTLED = """async () => {
+  do await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  while ([...document.scripts].some((one) => one.async));
+}"""
+
+
+def settle(page):
+    """Wait until a page has the data that it asked for, and has drawn them."""
+    page.evaluate(_SETTLED)
+
+
 def open_page(page, site, name="explore", **where):
     """Open a page of a site, and wait until Explore has drawn its task."""
     # from nothing: a change of the address alone would keep the page

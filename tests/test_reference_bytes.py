@@ -43,7 +43,7 @@ def commands(parts: str) -> dict[str, str]:
         listed[f"maps-{parts}"] = f"{IMPORTS['maps']} --part-size {size} maps-{parts}"
     for name, options in FINDS.items():
         out = f"{name}-suite-{parts}"
-        engine = "" if parts == "1" else "--engine local:2"
+        engine = "--engine local:2" if out == "coco-suite-2" else ""
         listed[out] = f"find {name}-{parts} {options} {engine} --out {out}"
     for kind in EXPORTS:
         out = f"{kind}-export-{parts}"

@@ -16,10 +16,12 @@ def yaml_value(text: str, where: object) -> Any:
     """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""
     import yaml
 
+    # written in C, where PyYAML was built with it: ten times as fast
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        beyond = _beyond_limits(yaml.parse(text, Loader=yaml.SafeLoader))
+        beyond = _beyond_limits(yaml.parse(text, Loader=loader))
         if beyond is None:
-            return yaml.safe_load(text)
+            return yaml.load(text, Loader=loader)  # noqa: S506 - either is safe
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         # a number of thousands of digits, or a date that there is not
         reason = str(error).partition("\n")[0][:200]

@@ -11,11 +11,12 @@
     const style = getComputedStyle(e);
     return /auto|scroll/.test(style.overflowX + style.overflowY) && e.tabIndex >= 0 && e.hasAttribute("aria-label");
   };
-  const regions = (e) => {
-    const found = [];
-    for (let r = e.parentElement; r; r = r.parentElement) if (scrolls(r)) found.push(r);
-    return found;
+  const known = new Map([[null, []]]);
+  const around = (r) => {
+    if (!known.has(r)) known.set(r, scrolls(r) ? [r, ...around(r.parentElement)] : around(r.parentElement));
+    return known.get(r);
   };
+  const regions = (e) => around(e.parentElement);
   // what a region hides by scrolling is not there
   const visible = (e) => {
     let { left, right, top, bottom } = e.getBoundingClientRect();

@@ -158,7 +158,7 @@ def test_altered_files_are_refused_in_one_line_or_read(target, complete, run_cli
         if place.is_dir():
             shutil.rmtree(place)
             shutil.copytree(intact, place)
-        file.write_bytes(content)
+        file.write_bytes(content() if callable(content) else content)
         if place.is_dir():
             seal(place, file)
         ran = run_cli(command, cwd=tmp_path)

@@ -69,7 +69,7 @@ info ds
 info ds --format json
 find ds --alpha 0.01 --criterion ce --tasks {car} --out suite
 find ds --alpha 0.01 --criterion ce --tasks {car} --engine local:2 --out suite2
-sweep-thresholds ds --alpha 0:0.2:3 --beta 0.1 --tasks {car} --out sweep
+sweep-thresholds ds --alpha 0:0.2:3 --beta 0.1 --tasks {car} --split test --out sweep
 show suite
 show suite --format json
 explain suite --task {car} --image {image} --predictions p.csv
@@ -94,7 +94,7 @@ results runs --suite suite
 statements runs --suite suite
 report suite --predictions p.csv --out site
 gallery suite --task {car} --predictions p.csv --out g.png
-figure all --suite suite --predictions p.csv --out figures
+figure all --suite suite --predictions p.csv --formats svg --out figures
 export suite ids --to ids
 export suite csv --to csv
 export suite table --to table --predictions p.csv

@@ -23,6 +23,8 @@ def world(tmp_path_factory):
         suite,
         lost=lambda job: (job.task, job.method, job.seed) == ("car", "erm", 1),
     )
+    few = {"settings": {"erm": [()], "gdro": [(("K", 5.0),)]}, "seeds": (0,)}
+    made_runs(folder / "few", suite, **few)
     other = small_suite(path="elsewhere")
     save_suite(other, folder / "other")
     return folder
@@ -136,12 +138,12 @@ def test_what_is_refused(run_cli, case):
     suite = "" if case == "no suite" else "--suite suite"
     like = "" if "--like" in options else "--like 16"
     before = set(Path().iterdir())
-    run_cli(f"results runs {suite} {like} {options}").refused(message)
+    run_cli(f"results few {suite} {like} {options}").refused(message)
     assert set(Path().iterdir()) == before
 
 
 def test_two_folders_of_one_criterion_are_refused(world, run_cli):
-    command = "results runs half --suite suite --like 16"
+    command = "results few half --suite suite --like 16"
     run_cli(command).refused("both have results under ce")
 
 
@@ -168,18 +170,19 @@ def test_statements(world, run_cli):
 @pytest.fixture(scope="module")
 def rates(world):
     """Two folders that differ in their rate, and one of another patience."""
-    suite = small_suite()
+    suite, seeds = small_suite(), (0, 1)
     momentum, condition = {"momentum": 0.9}, {"condition": "standardize"}
     for name, rate in (("slow", 0.001), ("fast", 0.1)):
         training = {"descent": {"lr": rate, **momentum}, "patience": 3, **condition}
-        made_runs(world / name, suite, training=training)
-    made_runs(world / "old", suite, training={"descent": {"lr": 0.1, **momentum}, "patience": 5})
+        made_runs(world / name, suite, training=training, seeds=seeds)
+    training_then = {"descent": {"lr": 0.1, **momentum}, "patience": 5}
+    made_runs(world / "old", suite, training=training_then, seeds=seeds)
     made_runs(
         world / "other-runs",
         small_suite(path="elsewhere"),
         training=training,
         settings={"erm": [()]},
-        seeds=(0, 1),
+        seeds=(0,),
         tasks=("car",),
     )
     return world

@@ -36,21 +36,23 @@ def test_the_exact_form(dataset, run_cli, tmp_path):
     assert header["embedding"] is None
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)])
-def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path, alpha, beta):
-    run_cli("sweep-thresholds dataset --alpha 0,0.02,0.04,0.1 --beta 0.1,0.08,0.3,0.16 --out o")
+def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path):
+    run_cli("sweep-thresholds dataset --alpha 0,0.02,0.04 --beta 0.1,0.08,0.3,0.16 --out o")
     grid = pl.read_parquet(tmp_path / "o" / "grid.parquet")
     cues = pl.read_parquet(tmp_path / "o" / "cues.parquet")
-    found = run_cli(f"find dataset --alpha {alpha} --beta {beta} --tasks all --out s --format json")
-    sets = {(record["task"], record["split"]): record for record in found.json["sets"]}
-    suite = nooch.load_suite(tmp_path / "s")
-    points = grid.filter(pl.col("task") != "all tasks", alpha=alpha, beta=beta)
-    for row in points.iter_rows(named=True):
-        record = sets.get((row["task"], row["split"]), {"hard_positives": 0, "hard_negatives": 0})
-        assert all(row[side] == record[side] for side in ("hard_positives", "hard_negatives"))
-        n_cues = cues.filter(task=row["task"], alpha=alpha)["n_cues"].item()
-        assert n_cues == len(suite.header.criteria["ce"].cues.get(row["task"], []))
-    assert sets
+    for alpha, beta in [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)]:
+        words = f"--alpha {alpha} --beta {beta} --tasks all --out s --overwrite"
+        found = run_cli(f"find dataset {words} --format json")
+        sets = {(record["task"], record["split"]): record for record in found.json["sets"]}
+        suite = nooch.load_suite(tmp_path / "s")
+        points = grid.filter(pl.col("task") != "all tasks", alpha=alpha, beta=beta)
+        for row in points.iter_rows(named=True):
+            none = {"hard_positives": 0, "hard_negatives": 0}
+            record = sets.get((row["task"], row["split"]), none)
+            assert all(row[side] == record[side] for side in none)
+            n_cues = cues.filter(task=row["task"], alpha=alpha)["n_cues"].item()
+            assert n_cues == len(suite.header.criteria["ce"].cues.get(row["task"], []))
+        assert sets
 
 
 def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
@@ -83,7 +85,7 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
 
 
 def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
-    done = run_cli("sweep-thresholds dataset --alpha 0.9 --beta 0.9 --out out").ok()
+    done = run_cli("sweep-thresholds dataset --alpha 0.9 --beta 0.9 --split test --out out").ok()
     assert "no point of the grid has hard images on both sides" in done.err
 
 
@@ -122,7 +124,7 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(
 
 
 def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
-    words = "sweep-thresholds dataset --alpha 0.05 --beta 0.1"
+    words = "sweep-thresholds dataset --alpha 0.05 --beta 0.1 --split test"
     run_cli(f"{words} --out out").ok()
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     run_cli(f"{words} --out out").refused("exists already")

@@ -2,10 +2,9 @@
 
 import contextlib
 import io
-import os
 import re
-import subprocess
-import sys
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,9 @@ class Page:
     """A tutorial that is run in ``folder``: blocks of ``bash`` and ``python``."""
 
     folder: Path
-    environment: dict[str, str]
+    scenes: Path
+    run_cli: Callable
+    monkeypatch: pytest.MonkeyPatch
     names: dict
 
     def run(self, language: str, text: str) -> str:
@@ -31,11 +32,21 @@ class Page:
         if language == "python":
             return self.run_python(text)
         assert language == "bash"
-        process = {"cwd": self.folder, "env": self.environment}
-        command = ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, **process)
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        text = text.replace("\\\n", "").replace("||\n", "||")
+        return "".join(map(self.run_nooch, text.splitlines()))
+
+    def run_nooch(self, line: str) -> str:
+        """Run a command in this process: ``[PYTHONPATH=.] nooch ... [|| echo "exit code $?"]``."""
+        command, _, otherwise = line.partition("||")
+        if command.startswith("PYTHONPATH=. "):
+            self.monkeypatch.syspath_prepend(self.folder)
+        words = command.removeprefix("PYTHONPATH=. ").removeprefix("nooch ")
+        if words == SCENES:
+            shutil.copytree(self.scenes, "scenes")
+            return ""
+        ran = self.run_cli(words, env={"COLUMNS": "100"})
+        assert bool(ran.code) == bool(otherwise), f"{line}\n{ran.out}\n{ran.err}"
+        return ran.out + (f"exit code {ran.code}\n" if otherwise else "")
 
     def run_python(self, text: str) -> str:
         """Run Python in this process; names are those of the blocks before."""
@@ -46,10 +57,6 @@ class Page:
 
 
 SCENES = "scenes scenes --images 1500 --size 64"
-_NOOCH = f"""#!/bin/sh
-if [ "$*" = "{SCENES}" ]; then exec cp -r "{{scenes}}" scenes; fi
-exec "{{python}}" -m nooch "$@"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +68,9 @@ def scenes(tmp_path_factory):
 
 
 @pytest.fixture
-def page(scenes, tmp_path, monkeypatch):
-    commands = tmp_path / "commands"
-    commands.mkdir()
-    nooch = commands / "nooch"
-    nooch.write_text(_NOOCH.format(scenes=scenes, python=sys.executable))
-    nooch.chmod(0o755)
-    folder = tmp_path / "tutorial"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    search = f"{commands}{os.pathsep}{os.environ['PATH']}"
-    return Page(folder, {**os.environ, "PATH": search, "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}, {})
+def page(scenes, tmp_path, monkeypatch, run_cli):
+    monkeypatch.chdir(tmp_path)
+    return Page(tmp_path, scenes, run_cli, monkeypatch, {})
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -1,6 +1,7 @@
 """A sweep as a folder: tables, pictures, and a header, written atomically."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -17,8 +18,8 @@ from nooch.report.sweep_files import save_sweep
 ALPHAS, BETAS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.2, 0.4]
 
 
-def _ce_sweep(alpha=ALPHAS, beta=BETAS):
-    return nooch.sweep_thresholds(small_data(), alpha=alpha, beta=beta)
+def _ce_sweep(alpha=ALPHAS, beta=BETAS, splits=("test",)):
+    return nooch.sweep_thresholds(small_data(), alpha=alpha, beta=beta, splits=splits)
 
 
 def _gist_sweep():
@@ -30,11 +31,17 @@ def _gist_sweep():
 
 @pytest.fixture(scope="module")
 def sweep():
-    return _ce_sweep()
+    return _ce_sweep(splits=["valid", "test"])
 
 
-def test_what_the_folder_holds(sweep, tmp_path):
-    folder = save_sweep(sweep, tmp_path / "s", {"alpha": ALPHAS, "tasks": "all"})
+@pytest.fixture(scope="module")
+def folder(sweep, tmp_path_factory):
+    """The sweep, saved."""
+    place = tmp_path_factory.mktemp("sweep") / "s"
+    return save_sweep(sweep, place, {"alpha": ALPHAS, "tasks": "all"})
+
+
+def test_what_the_folder_holds(sweep, folder):
     names = {file.name for file in folder.iterdir()}
     pictures = {f"hard_by_alpha_and_beta_{split}.svg" for split in ("valid", "test")}
     tables = {f"{name}.parquet" for name in ("cues", "grid", "equal")}
@@ -48,8 +55,7 @@ def test_what_the_folder_holds(sweep, tmp_path):
     assert header["equal"] == sweep.equal.to_dicts()
 
 
-def test_pictures_are_xml_and_say_what_they_show(sweep, tmp_path):
-    folder = save_sweep(sweep, tmp_path / "s")
+def test_pictures_are_xml_and_say_what_they_show(folder):
     words = {
         "cues_by_alpha": "alpha",
         "hard_by_alpha_and_beta_test": "P(hard | positive), all tasks (test)",
@@ -101,6 +107,8 @@ def test_shares_that_are_undefined_are_drawn(images, tmp_path):
 
 
 def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
+    # nothing to draw
+    sweep = replace(sweep, cues=sweep.cues.clear(), grid=sweep.grid.clear())
     folder = save_sweep(sweep, tmp_path / "s")
     fails(lambda: save_sweep(sweep, folder), "exists already", kind=OutputError)
     (folder / "old").write_text("")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -126,11 +127,30 @@ def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
 
     check_one_of("figure format", format, SHEET_FORMATS)
     buffer = io.BytesIO()
-    with mpl.rc_context(_SAVING), warnings.catch_warnings():
+    with mpl.rc_context(_SAVING), warnings.catch_warnings(), _drawn_once(figure):
         # a name in letters that matplotlib's font lacks is no reason not to draw it
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA.get(format))
     return buffer.getvalue()
+
+
+@contextmanager
+def _drawn_once(figure: Figure) -> Iterator[None]:
+    """While it is saved: matplotlib draws a figure that has a layout twice, at first for the layout
+    alone; here the first time lays it out and draws nothing.
+    """
+    own = vars(figure)
+    if (engine := figure.get_layout_engine()) is not None:
+
+        def lay_out(_renderer: object) -> None:
+            del own["draw"]
+            engine.execute(figure)
+
+        own["draw"] = lay_out
+    try:
+        yield
+    finally:
+        own.pop("draw", None)
 
 
 def svg(figure: Figure) -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import CodeType
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from numpy.typing import NDArray
 
 from nooch.english import printable
@@ -29,6 +31,23 @@ MOST_TASKS = 24
 """Tasks on one page of examples: more would make a page that no browser opens at once."""
 
 
+class _CompiledTemplates(BytecodeCache):
+    """The code of templates, which takes longer to make than most pages: once per process."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if bucket.code is not None:
+            self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = _CompiledTemplates()
+
+
 def page_environment() -> Environment:
     """The templates; what comes from data is escaped."""
     environment = Environment(
@@ -37,6 +56,7 @@ def page_environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_COMPILED,
     )
     environment.filters |= {
         "count": lambda value: "–" if value is None else f"{value:,}",
