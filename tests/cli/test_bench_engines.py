@@ -35,7 +35,7 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def cluster():
-    with ray_cluster() as made:
+    with ray_cluster({"num_cpus": 2}) as made:
         yield made
 
 
