@@ -33,7 +33,7 @@ def completed(*commands: str) -> None:
 
 def forked(function: Callable[..., None], *arguments: object) -> Any:
     """A process that calls a function, soon: torch and transformers are imported already."""
-    LocalEngine.warm("scipy.sparse", "torch", "transformers")
+    LocalEngine.warm()
     process = multiprocessing.get_context("forkserver").Process(target=function, args=arguments)
     process.start()
     return process
