@@ -38,8 +38,6 @@ def slurm(tmp_path, monkeypatch):
 @pytest.fixture(params=ENGINES)
 def any_engine(request, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    monkeypatch.setattr(slurm_engine, "LOOK", 0.5)
-    monkeypatch.setattr(slurm_engine, "PATIENCE", 1.0)
     if request.param == "ray":
         return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
     if request.param == "slurm":
