@@ -22,7 +22,7 @@ methods:
   cvar: {p: 0.1}
 lr: 1e-2
 """
-N_JOBS, N_PASSES = 2 * 2 * 6, 3
+N_JOBS, N_PASSES = 2 * 2 * 6, 4
 
 
 def small_dataset(n=400):
@@ -45,7 +45,7 @@ def make_world(folder, epochs=4):
     data = small_dataset()
     save_dataset(data, folder / "dataset")
     save_suite(find(data, {"ce": CE(0.001)}, tasks=["car", "bowl"]), folder / "suite")
-    (folder / "bench.yaml").write_text(f"{GRID}heads: 8\nepochs: {epochs}\npatience: {epochs}\n")
+    (folder / "bench.yaml").write_text(f"{GRID}heads: 6\nepochs: {epochs}\npatience: {epochs}\n")
     return folder
 
 
