@@ -10,17 +10,18 @@ REAL_SLURM = "NOOCH_TEST_SLURM" in os.environ
 
 
 @contextlib.contextmanager
-def ray_cluster(nodes=2, **more):
-    """Nodes with a CPU each, on loopback addresses alone (Ray uses 127.0.0.1 itself)."""
+def ray_cluster(*nodes):
+    """Nodes with these resources, on loopback addresses alone (Ray uses 127.0.0.1 itself)."""
     ray = pytest.importorskip("ray", reason="ray is not installed")
     from ray.cluster_utils import Cluster
 
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_log_monitor": False}
-    small |= {"node_ip_address": "127.0.0.2", **more}
-    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-    for _ in range(nodes - 1):
-        cluster.add_node(**small)
+    # neither logs, scaling nor a dashboard: each is a process
+    small = {"object_store_memory": 80 << 20, "include_log_monitor": False, "no_monitor": True}
+    small |= {"node_ip_address": "127.0.0.2"}
+    cluster = Cluster()
     try:
+        for node in nodes:
+            cluster.add_node(**small, **node, include_dashboard=False)
         yield cluster
     finally:
         ray.shutdown()
@@ -31,8 +32,12 @@ def ray_cluster(nodes=2, **more):
 def slurm_everywhere(patch, **more):
     """Let ``engine("slurm")`` in this process be the real one, or without any the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
+    from nooch.engines import slurm_engine
     from nooch.engines.slurm_engine import SlurmEngine
 
+    # jobs here end sooner than those of a cluster
+    for name, seconds in (("_PAUSE", 0.05), ("LOOK", 0.5), ("PATIENCE", 1.0)):
+        patch.setattr(slurm_engine, name, seconds)
     started = []
     if REAL_SLURM:
         more = {"partition": "main", **more}

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from waiting import until
 
 from nooch.cli.main import app
+from nooch.engines import LocalEngine
 
-__all__ = ["argv", "completed", "kill_three_times"]
+__all__ = ["argv", "completed", "forked", "kill_three_times", "kill_when"]
 
 
 def argv(command: str) -> list[str]:
@@ -29,16 +31,35 @@ def completed(*commands: str) -> None:
         assert not app(shlex.split(command), standalone_mode=False)
 
 
+def forked(function: Callable[..., None], *arguments: object) -> Any:
+    """A process that calls a function, soon: torch and transformers are imported already."""
+    LocalEngine.warm()
+    process = multiprocessing.get_context("forkserver").Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def _quietly(command: str) -> None:
+    with open(os.devnull, "w") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    completed(command)
+
+
+def kill_when(command: str, ready: Callable[[], object], within: float = 0) -> bool:
+    """Kill a command that long after it is ready; False if it had ended before."""
+    process = forked(_quietly, command)
+    until(ready, while_=process.is_alive)
+    time.sleep(within)
+    process.kill()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
 def kill_three_times(command: str, ready: Callable[[], object], within: float) -> None:
     """Kill a command up to ``within`` seconds after it is ready, three times; then run it."""
     random = np.random.default_rng(5)
     for _ in range(3):
-        quiet = subprocess.DEVNULL
-        process = subprocess.Popen(argv(command), stdout=quiet, stderr=quiet)
-        until(ready, while_=lambda p=process: p.poll() is None)
-        time.sleep(float(random.uniform(0, within)))
-        if process.poll() is not None:
+        if not kill_when(command, ready, float(random.uniform(0, within))):
             break
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
     completed(command)

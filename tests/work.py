@@ -77,6 +77,15 @@ def gpu_for_a_while(folder):
     return seen
 
 
+def alone_on_its_node(folder):
+    """The node of a Ray cluster, and the visible GPUs, which no other job of the node has."""
+    import ray
+
+    node = folder / ray.get_runtime_context().get_node_id()
+    node.mkdir(exist_ok=True)
+    return node.name, gpu_for_a_while(node)
+
+
 def die_with_a_gpu(item):
     """The visible GPU; the first time that it is run, one item kills its worker."""
     number, folder = item

@@ -1,14 +1,13 @@
 """Frozen features: those of a plain forward pass, the same bytes every time, kept after a kill."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import forked
 from image_folders import image_dataset, smooth, tiny_resnet
 from refusals import fails, refused
 from waiting import HANGS
@@ -97,29 +96,21 @@ def test_half(data, backbone, pixels, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from image_folders import image_dataset
-from nooch.caches import features
-from nooch.models.backbones import load_backbone
-features.BLOCK_IMAGES = 8
-def progress(done, total):
-    if done > 8:
-        os.kill(os.getpid(), signal.SIGKILL)
-folder = Path({folder!r})
-backbone = load_backbone(str(folder / "resnet"), device="cpu")
-options = features.FeatureOptions(batch=4, codec="pil")
-data = image_dataset(folder, 23)
-features.extract_features(data, backbone, folder / "f", options, progress=progress)
-"""
+def _killed(folder):
+    def progress(done, _total):
+        if done > 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    features.BLOCK_IMAGES = 8
+    backbone = load_backbone(str(folder / "resnet"), device="cpu")
+    options, data = FeatureOptions(batch=4, codec="pil"), image_dataset(folder, N)
+    extract_features(data, backbone, folder / "f", options, progress=progress)
 
 
 def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
-    code = _KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    killed = subprocess.run([sys.executable, "-c", code], check=False, timeout=HANGS)
-    assert killed.returncode == -signal.SIGKILL
+    process = forked(_killed, tmp_path)
+    process.join(HANGS)
+    assert process.exitcode == -signal.SIGKILL
     assert (tmp_path / ".f.building").is_dir()
     sizes, original = [], features.forward
     monkeypatch.setattr(

@@ -118,7 +118,7 @@ def test_find_in_parts_embeds_first(folder, run_cli):
     )
     from_file = GIST.replace("lexical", "clip.npz")
     one = run_cli(f"find whole {from_file} --out three")
-    two = run_cli(f"find parts {from_file} --engine local:2 --out four").ok()
+    two = run_cli(f"find parts {from_file} --out four").ok()
     assert two.json["sets"] == one.json["sets"]
     assert set(open_dataset(folder / "parts").embeddings) == {"lexical-256", "file-clip"}
 

@@ -203,7 +203,7 @@ def test_an_interrupt_keeps_what_was_sent(command, server, tmp_path):
 
 def test_an_interrupt_does_not_wait_for_further_attempts(command, server):
     server.always = acts.hangs
-    process = subprocess.Popen(argv(f"{command} --concurrency 3 --timeout 5"))
+    process = subprocess.Popen(argv(f"{command} --concurrency 3 --timeout 2"))
     until(lambda: len(server.asked) == 3)
     process.send_signal(signal.SIGINT)
     assert process.wait(HANGS) == 130

@@ -24,7 +24,7 @@ from nooch.benching.bench_plan import plan_finetune
 from nooch.benching.bench_run import PlanSource, planned_for, status, train_pass, training_device
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
-from nooch.engines import ENGINES, slurm_engine
+from nooch.engines import ENGINES
 from nooch.engines import job_window as base
 from nooch.errors import OutputError
 from nooch.finding.suite_builder import find
@@ -35,19 +35,14 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def cluster():
-    with ray_cluster() as made:
+    with ray_cluster({"num_cpus": 2}) as made:
         yield made
 
 
 @pytest.fixture(params=ENGINES)
 def flag(request, monkeypatch):
     """What ``--engine`` is given."""
-    for module, name, value in (
-        (base, "WAIT", 0.01),
-        (slurm_engine, "LOOK", 0.5),
-        (slurm_engine, "PATIENCE", 1.0),
-    ):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(base, "WAIT", 0.01)
     if request.param == "ray":
         yield f"ray:{request.getfixturevalue('cluster').address}"
     elif request.param == "slurm":

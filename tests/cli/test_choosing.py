@@ -2,21 +2,17 @@
 
 import json
 import math
-import os
-import signal
-import subprocess
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from commands import argv, completed
+from commands import completed, kill_when
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import CONFIG, picture_dataset
 from refusals import fails
 from scipy.sparse import csr_array
-from waiting import until
 
 import nooch
 from nooch.data import save_dataset
@@ -395,13 +391,8 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
     for more in ("a", "b --set blcok=3", "b --tasks cra"):
         run_cli(f"{classes} {more}").refused()
     # killed, it goes on and ends with the same bytes
-    words = argv(f"{classes} c")
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until((tmp_path / ".c.training.npz").exists, while_=lambda: process.poll() is None)
-    if process.poll() is None:
-        os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    subprocess.run(words, check=True, capture_output=True)
+    assert kill_when(f"{classes} c", (tmp_path / ".c.training.npz").exists)
+    completed(f"{classes} c")
     assert not (tmp_path / ".c.training.npz").exists()
     for file in ("predictions.parquet", "metrics.jsonl", "classes.json"):
         assert (tmp_path / "c" / file).read_bytes() == (tmp_path / "a" / file).read_bytes()

@@ -14,12 +14,15 @@ from small_world import contents, make_world
 
 from nooch.integrity import fsck
 
-LOSSES = os.environ.get("NOOCH_TEST_LOSSES", "10")
-IMPORT = "import coco --things ../{} --captions ../captions.json --split 50/25/25 data"
+LOSSES = os.environ.get("NOOCH_TEST_LOSSES", "6")
+WORKERS_IMPORT = "import coco --things ../{} --captions ../captions.json --split 50/25/25 data"
+IMPORT = f"{WORKERS_IMPORT} --processes 1"
 COMMANDS = {
     # name: (what was done before, the command, what it writes, how that is replaced)
     "import": ([], IMPORT.format("a.json"), "data", "exists already"),
-    "import in parts": ([], f"{IMPORT.format('a.json')} --part-size 8", "data", "exists already"),
+    "import in parts": (
+        [], f"{WORKERS_IMPORT.format('a.json')} --part-size 8", "data", "exists already"
+    ),
     "import again": (
         [IMPORT.format("a.json")], f"{IMPORT.format('b.json')} --overwrite", "data", None
     ),

@@ -11,7 +11,7 @@ import pytest
 from clusters import ray_cluster, slurm_everywhere
 from oracles import dataset_of
 from refusals import fails
-from work import die, die_once, printing, refuse, square
+from work import alone_on_its_node, die, die_once, printing, refuse, square
 
 from nooch.challenge import save_suite
 from nooch.criteria import CE
@@ -24,7 +24,8 @@ from nooch.finding.suite_builder import find
 
 @pytest.fixture(scope="module")
 def cluster():
-    with ray_cluster() as made:
+    """Two nodes: one takes a job, the other takes two."""
+    with ray_cluster({"num_cpus": 1, "num_gpus": 1}, {"num_cpus": 2, "num_gpus": 2}) as made:
         yield made
 
 
@@ -37,8 +38,6 @@ def slurm(tmp_path, monkeypatch):
 @pytest.fixture(params=ENGINES)
 def any_engine(request, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "WAIT", 0.01)
-    monkeypatch.setattr(slurm_engine, "LOOK", 0.5)
-    monkeypatch.setattr(slurm_engine, "PATIENCE", 1.0)
     if request.param == "ray":
         return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
     if request.param == "slurm":
@@ -47,7 +46,8 @@ def any_engine(request, tmp_path, monkeypatch):
 
 
 def test_results_come_in_the_order_of_items(any_engine):
-    assert list(any_engine.map(square, range(7))) == [x * x for x in range(7)]
+    # Slurm gets an array and a single job
+    assert list(any_engine.map(square, range(4))) == [x * x for x in range(4)]
     assert list(any_engine.map(square, [])) == []
 
 
@@ -63,10 +63,10 @@ def test_an_error_arrives_whole_and_every_job_has_its_log(any_engine, tmp_path):
 
 
 def test_a_worker_that_is_killed_loses_only_its_job(any_engine, tmp_path):
-    jobs = [(number, tmp_path) for number in range(6)]
-    assert list(any_engine.map(die_once, jobs)) == [number * 10 for number in range(6)]
+    jobs = [(number, tmp_path) for number in range(4)]
+    assert list(any_engine.map(die_once, jobs)) == [number * 10 for number in range(4)]
     begun = (tmp_path / "begun").read_text().split()
-    assert sorted(begun) == ["0", "1", "2", "2", "3", "4", "5"]
+    assert sorted(begun) == ["0", "1", "2", "2", "3"]
 
 
 def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
@@ -87,6 +87,29 @@ def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
     find(parts, {"ce": CE(0.001)}, out=tmp_path / "suite", map=any_engine.map)
     files = [tmp_path / name / "challenge_sets.parquet" for name in ("whole", "suite")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_gpus_of_a_ray_cluster(cluster, tmp_path):
+    address = f"ray:{cluster.address}"
+    assert engine(address).gpus_there() == 3
+    # Ray starts a process for each job on a GPU
+    seen = list(engine(address, gpus=1).map(alone_on_its_node, [tmp_path] * 5))
+    assert len({node for node, _ in seen}) == 2
+    assert {gpu for _, gpu in seen} == {"0", "1"}
+    # the nodes have three, but none of them has: Ray would wait forever
+    parts = ("none of the cluster's 2 nodes", "2 GPUs")
+    fails(lambda: list(engine(address, gpus=3).map(abs, [1])), *parts, kind=NoochError)
+
+
+def test_a_ray_cluster_without_a_cpu_for_a_job(cluster, monkeypatch):
+    made = engine(f"ray:{cluster.address}")
+    made.gpus_there()
+    nodes = made._ray.nodes()
+    for node in nodes:
+        # as Ray lists nodes that were started with --num-cpus=0
+        del node["Resources"]["CPU"]
+    monkeypatch.setattr("ray.nodes", lambda: nodes)
+    fails(lambda: made.map(abs, [1]), "none of the cluster's 2 nodes has a CPU", kind=NoochError)
 
 
 def test_a_node_that_is_lost_loses_only_its_jobs(cluster, tmp_path, monkeypatch):
@@ -155,6 +178,6 @@ def test_cpus_of_a_job_and_the_name_that_they_had(tmp_path):
 
 
 def test_submitit_leaves_logs_alone(slurm, tmp_path):
-    assert list(slurm.map(refuse, [0, 0, 0, 0])) == [0] * 4
+    assert list(slurm.map(refuse, [0, 0])) == [0] * 2
     left = {path.suffix for path in Path(tmp_path / "submitit").rglob("*") if path.is_file()}
     assert ".pkl" not in left

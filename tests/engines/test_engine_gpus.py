@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from clusters import ray_cluster
 from refusals import fails
 from work import die_with_a_gpu, gpu_for_a_while
 
@@ -90,25 +89,6 @@ def test_gpus_that_are_not_there(monkeypatch):
         if name == "ray":
             pytest.importorskip("ray", reason="ray is not installed")
         fails(lambda name=name: engine(name, gpus=-1), "-1 GPUs a job", kind=ParameterError)
-
-
-def test_gpus_of_a_ray_cluster(tmp_path):
-    with ray_cluster(2, num_gpus=2, num_cpus=2) as cluster:
-        address = f"ray:{cluster.address}"
-        assert engine(address).gpus_there() == 4
-        seen = list(engine(address, gpus=1).map(_alone_on_its_node, [tmp_path] * 8))
-        assert {gpu for _, gpu in seen} == {"0", "1"}
-        # none of the nodes has three: Ray would wait forever
-        parts = ("none of the cluster's 2 nodes", "2 GPUs")
-        fails(lambda: list(engine(address, gpus=3).map(abs, [1])), *parts, kind=NoochError)
-
-
-def _alone_on_its_node(folder):
-    import ray
-
-    node = folder / ray.get_runtime_context().get_node_id()
-    node.mkdir(exist_ok=True)
-    return node.name, gpu_for_a_while(node)
 
 
 SCONTROL = "Configuration data\nMaxArraySize            = {most}\nMaxJobCount = 10000"

@@ -142,7 +142,8 @@ def test_workers_that_cannot_start_are_an_error(tmp_path):
     # without the guard of multiprocessing, each worker would start workers
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from nooch.engines import LocalEngine\nlist(LocalEngine(2).map(abs, [1, 2]))"
+        "from nooch.engines import LocalEngine, job_window\njob_window.WAIT = 0.01\n"
+        "list(LocalEngine(2).map(abs, [1, 2]))"
     )
     command = [sys.executable, script]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=HANGS)
@@ -150,7 +151,8 @@ def test_workers_that_cannot_start_are_an_error(tmp_path):
     assert "was lost 4 times" in done.stderr
 
 
-def test_a_worker_that_is_killed_gives_an_error_with_a_remedy():
+def test_a_worker_that_is_killed_gives_an_error_with_a_remedy(monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.01)
     with pytest.raises(NoochError, match=r"killed[\s\S]*`processes`"):
         list(LocalEngine(2).map(die, range(2)))
 

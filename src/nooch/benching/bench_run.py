@@ -161,14 +161,19 @@ def training_device(device: str, engine: str | None) -> str:
             allowed="auto, cpu, or cuda: each job has a GPU to itself",
         )
     require_packages()
+    if device == "auto":
+        # workers have the same packages; the kind of device is in the records of all jobs
+        device = "cuda" if engine_of(engine).gpus_there() and _has_cuda() else "cpu"
+    engine_of(engine, gpus=int(device == "cuda"))
+    return device
+
+
+def _has_cuda() -> bool:
+    # imported where there are GPUs alone: it takes seconds, and only workers train
     import torch
 
     built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
-    if device == "auto":
-        # workers have the same packages; the kind of device is in the records of all jobs
-        device = "cuda" if built and engine_of(engine).gpus_there() else "cpu"
-    engine_of(engine, gpus=int(device == "cuda"))
-    return device
+    return built
 
 
 def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str) -> Plan:

@@ -20,7 +20,8 @@ __all__ = ["LocalEngine"]
 T = TypeVar("T")
 R = TypeVar("R")
 # imported before workers are forked, if the driver has them; none starts threads, as polars does
-_SLOW = ("scipy.sparse", "torch", "transformers")
+# (transformers itself imports next to nothing until a model is made)
+_SLOW = ("scipy.sparse", "torch", "transformers.modeling_utils")
 
 
 class LocalEngine:
@@ -98,7 +99,7 @@ class LocalEngine:
         # a single item, too, must see its own GPUs alone
         from nooch.engines.worker_processes import Workers
 
-        self.warm(*(name for name in _SLOW if name in sys.modules))
+        self.warm(*(name for name in _SLOW if name.partition(".")[0] in sys.modules))
         return ordered(Workers(logged, self.places[: len(first)]), rest)
 
 

@@ -204,7 +204,11 @@ class _RayJobs(Jobs):
 
     def close(self, handles: Sequence[Any]) -> None:
         """Cancel tasks."""
-        for _, reference in handles:
+        references = [reference for _, reference in handles]
+        with contextlib.suppress(Exception):
+            # one that has just ended is left alone: to cancel it can crash Ray, and this process
+            _, references = self._ray.wait(references, num_returns=len(references), timeout=0)
+        for reference in references:
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference)
 

@@ -13,6 +13,7 @@ from nooch.cli import option_parsing as shared
 from nooch.cli.number_words import duration, human_size
 from nooch.cli.progress_log import Status, logs_of, read_status
 from nooch.cli.terminal_output import hint, note, print_json, print_table, progress, say
+from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
@@ -60,6 +61,9 @@ def bench_command(
         raise ParameterError(
             "--backbone is for fine-tuning", remedy="give --pixels, or leave it out"
         )
+    if pixels is None and (engine or "").partition(":")[0] == "local":
+        # workers get ready meanwhile; the plan of heads itself needs no torch
+        LocalEngine.warm("scipy.sparse", "torch")
     device = training_device(device, engine)
     chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
     source = PlanSource(
