@@ -147,7 +147,7 @@ def select_tasks(out: Path, images: int) -> None:
 def fine_tuning(out: Path, *, full: bool) -> None:
     """Whole networks, side by side on the same batches."""
     say("Fine-tuning whole networks")
-    tasks, seeds, epochs, methods = "[cow]", "[0]", 4, "{erm: , gdro: {K: 5}}"
+    tasks, seeds, epochs, methods = "[cow]", "[0]", 2, "{erm: , gdro: {K: 5}}"
     if full:
         tasks, seeds, epochs = f"[{TASKS}]", "[0, 1, 2]", 8
         methods = "{erm: , environment-reweight: {alpha: [1, 2]}, gdro: {K: [5, 30]}}"
