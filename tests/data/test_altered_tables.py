@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from functools import partial
 from types import SimpleNamespace
 
@@ -43,10 +44,21 @@ def _data():
     return Dataset.build(images, ["boat", "sea", "car"], areas, captions, **rest)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The dataset in one part and in two, and its suite: never written to."""
+    folder = tmp_path_factory.mktemp("made")
+    for n_parts in (1, 2):
+        save_dataset(divide(_data(), n_parts), folder / f"{n_parts}")
+    suite = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
+    save_suite(suite, folder / "suite")
+    return folder
+
+
 @pytest.fixture(params=[1, 2], ids=["one part", "two parts"])
-def stored(request, tmp_path):
+def stored(request, made, tmp_path):
     """A dataset folder of one part or two, and the name of the last file of each table."""
-    save_dataset(divide(_data(), request.param), tmp_path / "data")
+    shutil.copytree(made / f"{request.param}", tmp_path / "data")
     name = "{}.{}" if request.param == 1 else "{}/part-0000001.{}"
     return SimpleNamespace(
         folder=tmp_path / "data",
@@ -248,10 +260,9 @@ def test_kinds_of_what_is_no_class_are_refused(stored, kinds):
 
 
 @pytest.fixture
-def suite(tmp_path):
+def suite(made, tmp_path):
     """A suite folder."""
-    suite = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
-    return save_suite(suite, tmp_path / "suite")
+    return shutil.copytree(made / "suite", tmp_path / "suite")
 
 
 def _alter_suite(folder, content):

@@ -75,7 +75,7 @@ def _same(one, other):
     assert none[0] or (one.exceptions != other.exceptions).nnz == 0
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(datasets(), st.integers(1, 3))
 def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts):
     folder = tmp_path_factory.mktemp("parts") / "data"

@@ -20,7 +20,7 @@ __all__ = ["LocalEngine"]
 T = TypeVar("T")
 R = TypeVar("R")
 # imported before workers are forked, if the driver has them; none starts threads, as polars does
-_SLOW = ("scipy.sparse", "torch", "transformers")
+_SLOW = ("scipy.sparse", "scipy.special", "sqlglot", "torch", "transformers")
 
 
 class LocalEngine:
