@@ -173,6 +173,8 @@ ALTERED = {
         (lambda t: t.reverse(), UNSORTED),
     ],
 }
+# what commands are asked, too: they read as is tested here, whatever was altered
+TYPED = {changes[0][1] for changes in ALTERED.values()} | {"cannot be read", "expected"}
 CASES = [(kind, change, word) for kind, changes in ALTERED.items() for change, word in changes]
 
 
@@ -190,7 +192,7 @@ def _refused(stored, kind, word, run_cli, tmp_path):
     for read in _reads(stored, kind):
         text = fails(read, str(stored.folder), word, kind=FormatError)
         assert kind.partition("/")[0] in text
-    if not stored.last:
+    if not stored.last or word not in TYPED:
         # a command reads a dataset of one part as one of two
         return
     gist = "--criterion gist --encoder e --tau 0.5" if "/" in kind else ""
@@ -301,6 +303,8 @@ def test_an_altered_table_of_a_suite_is_refused(suite, change, word, run_cli, tm
     _alter_suite(suite, buffer.getvalue())
     words = ("challenge_sets.parquet", word)
     fails(lambda: load_suite(suite).set("ce", "boat", "test"), *words, kind=FormatError)
+    if word not in {SETS[0][1], COUNTS}:
+        return
     done = run_cli(f"export {suite} {tmp_path / 'out'} --to npy")
     assert done.code == 2, done.err
     assert "challenge_sets.parquet" in done.err.replace("\n", "")
