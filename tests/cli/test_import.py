@@ -121,9 +121,8 @@ def test_as_typed_in_a_shell(files, run_cli, tmp_path):
     assert data.provenance["split"]["source"] == "in/split.csv"
 
 
-@pytest.mark.parametrize("processes", ["", "--processes 3"])
-def test_the_number_of_processes_has_no_effect(run_cli, files, processes):
-    done = run_cli(f"{COCO} data --format json {processes}")
+def test_the_number_of_processes_has_no_effect(run_cli, files):
+    done = run_cli(f"{COCO} data --format json --processes 3")
     alone = run_cli(f"{COCO} again --format json --processes 1")
     assert done.json["fingerprint"] == alone.json["fingerprint"]
 
@@ -410,10 +409,14 @@ def paused(files, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("where", ["reading", "writing"])
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
+    ("where", "number", "code"),
+    [
+        ("reading", signal.SIGTERM, 143),
+        ("reading", signal.SIGKILL, -signal.SIGKILL),
+        ("writing", signal.SIGINT, 130),
+        ("writing", signal.SIGKILL, -signal.SIGKILL),
+    ],
 )
 def test_an_interruption_leaves_no_dataset_and_the_next_import_resumes(
     paused, run_cli, files, tmp_path, where, number, code

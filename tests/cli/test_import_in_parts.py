@@ -56,25 +56,20 @@ def test_it_prints_and_holds_what_an_import_as_one_part_does(run_cli, files, tmp
 
 
 def test_it_is_found_in_and_shown_as_any_other(run_cli, files, tmp_path):
-    run_cli(coco(files, "data", "--part-size 30 --engine local:2")).ok()
+    run_cli(coco(files, "data", "--part-size 30")).ok()
     assert "Classes: 7" in run_cli("info data").out
     words = "find data --criterion ce --cues person=road --tasks person"
-    for name, engine in (("a", ""), ("b", "--engine local:2")):
-        run_cli(f"{words} --out {name} {engine}").ok()
-    one, two = ((tmp_path / name / "challenge_sets.parquet").read_bytes() for name in "ab")
-    assert one == two
+    run_cli(f"{words} --out suite").ok()
 
 
 @pytest.mark.parametrize("name", ["a [*] b", "[red]x[/red]", "end[/x]", "-é"])
 def test_a_folder_may_have_any_name(run_cli, files, name):
     """What is printed next can be typed, whatever brackets and spaces the name has."""
-    done = run_cli(coco(files, "--", "--part-size 30 --engine local:2"), name).ok()
+    done = run_cli(coco(files, "--", "--part-size 30"), name).ok()
     assert done.out.startswith(f"{name}: 90 images")
     line = next(line for line in done.out.splitlines() if line.startswith("next: nooch find"))
     assert shlex.split(line)[3] == name
-    find = (
-        f"find --cues person=road --tasks person --engine local:2 --out {shlex.quote(f's{name}')}"
-    )
+    find = f"find --cues person=road --tasks person --out {shlex.quote(f's{name}')}"
     found = run_cli(f"{find} --", name).ok()
     assert shlex.split(found.out.splitlines()[-1])[-1] == f"s{name}"
 
@@ -83,7 +78,7 @@ def test_coco_stuff_is_found_and_imported_in_parts(run_cli, files, tmp_path):
     (files / "captions_val2017.json").unlink()
     whole = run_cli(f"import coco-stuff {files.parent} whole --format json")
     words = f"import coco-stuff {files.parent} parts --part-size 50 --format json"
-    done = run_cli(f"{words} --engine local:2").ok()
+    done = run_cli(words).ok()
     assert done.json == whole.json | {"dataset": "parts"}
     assert done.json["notes"][0] == "captions_val2017.json is not there"
     assert load_dataset(tmp_path / "parts").image_root == str(files.parent / "images")
@@ -98,12 +93,11 @@ def test_every_reader_takes_an_engine_and_parts(run_cli, tmp_path):
         ("boxes", "yolo --boxes yolo --classes names.txt"),
         ("table", "rows.csv --id id --label road"),
     ):
-        for more, n_parts in (("", 1), ("--part-size 2", 2)):
-            out = tmp_path / f"{kind}-{n_parts}"
-            run_cli(f"import {kind} {words} {out} --engine local:2 {more}").ok()
-            assert (tmp_path / f"{out.name}-logs").is_dir()
-            assert open_dataset(out).n_parts == n_parts
-            assert len(load_dataset(out)) == 3
+        out = tmp_path / kind
+        run_cli(f"import {kind} {words} {out} --engine local:2 --part-size 2").ok()
+        assert (tmp_path / f"{kind}-logs").is_dir()
+        assert open_dataset(out).n_parts == 2
+        assert len(load_dataset(out)) == 3
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_pixel_maps_are_counted_in_parts(run_cli, files, tmp_path):
             size = image(i)["width"], image(i)["height"]
             Image.new("L", size, 148 if i % 2 else 255).save(folder / f"{i:012d}.png")
     prints = []
-    for out, more in (("one", ""), ("parts", "--part-size 25 --engine local:2")):
+    for out, more in (("one", ""), ("parts", "--part-size 25")):
         done = run_cli(f"import coco-stuff {files.parent} {out} --format json {more}").ok()
         prints.append(done.json["fingerprint"])
     assert prints[0] == prints[1]

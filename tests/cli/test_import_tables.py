@@ -28,11 +28,16 @@ def tables(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("source", "words"), [("long", LONG), ("wide.parquet", WIDE)])
-def test_parts_and_engines_do_not_change_what_is_printed_and_held(run_cli, tables, source, words):
+@pytest.mark.parametrize(
+    ("source", "words", "engine"),
+    [("long", LONG, "--engine local:2"), ("wide.parquet", WIDE, "")],
+)
+def test_parts_and_engines_do_not_change_what_is_printed_and_held(
+    run_cli, tables, source, words, engine
+):
     command = f"import table {source} {words} --split 60/20/20 --group place"
     one = run_cli(f"{command} --format json whole")
-    two = run_cli(f"{command} --format json parts --part-size 20 --engine local:2").ok()
+    two = run_cli(f"{command} --format json parts --part-size 20 {engine}").ok()
     assert two.json == one.json | {"dataset": "parts"}
     assert two.err == one.err
     assert one.json["attributes"] == ["place"]

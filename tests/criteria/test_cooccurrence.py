@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cues
 
@@ -234,6 +234,7 @@ def test_json_that_does_not_fit_is_refused(change):
 
 
 @given(collections(splits=True), ALPHAS, st.sampled_from([0.0, 0.05, 0.1, 0.3]))
+@settings(max_examples=20)
 def test_each_bit_is_the_criterion_with_that_cue_alone(collection, alpha, beta):
     images, classes, splits = collection
     if "train" not in splits or "test" not in splits:

@@ -60,7 +60,7 @@ def test_several_parts_give_the_suite_of_one(folder, run_cli):
     # the same, fitted elsewhere
     fitted = f"--fitted {folder / 'one'}"
     assert _find(run_cli, folder, "whole", "three", fitted) == whole
-    assert _find(run_cli, folder, "parts", "four", f"{fitted} --engine local:1") == whole
+    assert _find(run_cli, folder, "parts", "four", fitted) == whole
 
 
 def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypatch):

@@ -440,7 +440,7 @@ def check(tree, table):
 
 
 @given(conditions(3), st.lists(rows(), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=160)
 def test_phi_agrees_with_a_naive_evaluator(tree, table):
     check(tree, table)
 
@@ -449,6 +449,6 @@ COMPARISONS = st.tuples(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1)
 
 
 @given(COMPARISONS, st.lists(rows(), min_size=3, max_size=6))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=160)
 def test_arithmetic_agrees_with_a_naive_evaluator(tree, table):
     check(tree, table)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from functools import partial
 from types import SimpleNamespace
 
@@ -43,10 +44,21 @@ def _data():
     return Dataset.build(images, ["boat", "sea", "car"], areas, captions, **rest)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The dataset in one part and in two, and its suite: never written to."""
+    folder = tmp_path_factory.mktemp("made")
+    for n_parts in (1, 2):
+        save_dataset(divide(_data(), n_parts), folder / f"{n_parts}")
+    suite = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
+    save_suite(suite, folder / "suite")
+    return folder
+
+
 @pytest.fixture(params=[1, 2], ids=["one part", "two parts"])
-def stored(request, tmp_path):
+def stored(request, made, tmp_path):
     """A dataset folder of one part or two, and the name of the last file of each table."""
-    save_dataset(divide(_data(), request.param), tmp_path / "data")
+    shutil.copytree(made / f"{request.param}", tmp_path / "data")
     name = "{}.{}" if request.param == 1 else "{}/part-0000001.{}"
     return SimpleNamespace(
         folder=tmp_path / "data",
@@ -161,6 +173,8 @@ ALTERED = {
         (lambda t: t.reverse(), UNSORTED),
     ],
 }
+# what commands are asked, too: they read as is tested here, whatever was altered
+TYPED = {changes[0][1] for changes in ALTERED.values()} | {"cannot be read", "expected"}
 CASES = [(kind, change, word) for kind, changes in ALTERED.items() for change, word in changes]
 
 
@@ -178,7 +192,7 @@ def _refused(stored, kind, word, run_cli, tmp_path):
     for read in _reads(stored, kind):
         text = fails(read, str(stored.folder), word, kind=FormatError)
         assert kind.partition("/")[0] in text
-    if not stored.last:
+    if not stored.last or word not in TYPED:
         # a command reads a dataset of one part as one of two
         return
     gist = "--criterion gist --encoder e --tau 0.5" if "/" in kind else ""
@@ -248,10 +262,9 @@ def test_kinds_of_what_is_no_class_are_refused(stored, kinds):
 
 
 @pytest.fixture
-def suite(tmp_path):
+def suite(made, tmp_path):
     """A suite folder."""
-    suite = find(_data(), {"ce": CE(0.01, 0.1)}, tasks="boat", allow_unannotated=True)
-    return save_suite(suite, tmp_path / "suite")
+    return shutil.copytree(made / "suite", tmp_path / "suite")
 
 
 def _alter_suite(folder, content):
@@ -290,6 +303,8 @@ def test_an_altered_table_of_a_suite_is_refused(suite, change, word, run_cli, tm
     _alter_suite(suite, buffer.getvalue())
     words = ("challenge_sets.parquet", word)
     fails(lambda: load_suite(suite).set("ce", "boat", "test"), *words, kind=FormatError)
+    if word not in {SETS[0][1], COUNTS}:
+        return
     done = run_cli(f"export {suite} {tmp_path / 'out'} --to npy")
     assert done.code == 2, done.err
     assert "challenge_sets.parquet" in done.err.replace("\n", "")

@@ -75,7 +75,7 @@ def _same(one, other):
     assert none[0] or (one.exceptions != other.exceptions).nnz == 0
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(datasets(), st.integers(1, 3))
 def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts):
     folder = tmp_path_factory.mktemp("parts") / "data"
@@ -310,7 +310,7 @@ def _write(job):
     return write_part(list(divide(load_dataset(source), parts))[number], folder, number, parts)
 
 
-@pytest.mark.parametrize("parts", [1, 3, 13])
+@pytest.mark.parametrize("parts", [1, 13])
 def test_parts_by_any_process_make_the_folder_of_one(tmp_path, parts):
     data = _captioned()
     save_dataset(divide(data, parts), tmp_path / "one")

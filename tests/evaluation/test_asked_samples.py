@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fails, refused
 from scipy.stats import norm
@@ -74,6 +74,7 @@ def _values(scores, run=None):
 
 
 @given(worlds())
+@settings(max_examples=20)
 def test_weights_count_images_several_times(world):
     ids, labels, hard, values, weights = world
     weights[0] = 1
@@ -91,6 +92,7 @@ def test_weights_count_images_several_times(world):
 
 
 @given(worlds())
+@settings(max_examples=20)
 def test_metrics_are_counted_from_answers(world):
     ids, labels, hard, values, _ = world
     scores = evaluate(_suite(ids, labels, hard), answers_as_predictions(_said(ids, values)))

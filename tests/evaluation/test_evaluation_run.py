@@ -75,6 +75,7 @@ def inside(subset, names, labels):
 
 
 @given(worlds())
+@settings(max_examples=20)
 def test_every_value_equals_the_metric_of_its_subset(world):
     images, suite, (values,), runs = world
     table = evaluate(suite, runs, metrics=ALL_METRICS).table
@@ -110,7 +111,7 @@ def test_every_value_equals_the_metric_of_its_subset(world):
 
 
 @given(worlds(n_runs=2))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_averages_and_differences_follow_from_the_rows(world):
     _, suite, _, runs = world
     scores = evaluate(suite, runs, averages=["uniform"])
@@ -151,10 +152,10 @@ def test_averages_and_differences_follow_from_the_rows(world):
 
 
 @given(worlds(n_runs=2), st.integers(0, 3))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     images, suite, values, runs = world
-    k, n = 21, len(images)
+    k, n = 15, len(images)
     scores = evaluate(
         suite, runs, bootstrap=k, seed=seed, averages=["uniform"], metrics=ALL_METRICS
     )
@@ -215,6 +216,7 @@ def check_interval(row, value, replicates, k):
 
 
 @given(worlds(), st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=4, max_size=4).filter(any))
+@settings(max_examples=20)
 def test_an_average_gives_each_part_its_share(world, parts):
     images, suite, (values,), runs = world
     shares = {cell: part / sum(parts) for cell, part in zip(CELLS, parts, strict=True)}

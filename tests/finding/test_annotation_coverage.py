@@ -46,7 +46,7 @@ def partly_annotated(draw):
 
 
 @given(partly_annotated(), st.sampled_from(ALPHAS), st.sampled_from(BETAS))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
     images, classes, splits, coverage, data = sample
     train = [i for i, split in enumerate(splits) if split == "train"]
@@ -83,9 +83,9 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
             assert challenge.excluded == (positives, len(out) - positives, unlabeled)
 
 
-@given(sample=partly_annotated(), parts=st.integers(1, 20))
+@given(sample=partly_annotated(), parts=st.integers(1, 4))
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=10
 )
 def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_factory):
     *_, data = sample
@@ -122,7 +122,7 @@ def test_any_division_gives_the_bytes_of_one_piece(sample, parts, tmp_path_facto
 
 
 @given(partly_annotated())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=12)
 def test_every_point_of_a_sweep_equals_finding_there(sample):
     _, classes, _, _, data = sample
     searched = [s for s in ("valid", "test") if s in data.splits]

@@ -65,8 +65,9 @@ def _loaded(folder):
     return [opened.part(number) for number in range(opened.n_parts)]
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("make_map", [None, lambda: LocalEngine(2).map])
+@pytest.mark.parametrize(
+    ("parts", "make_map"), [(1, None), (3, None), (3, lambda: LocalEngine(2).map)]
+)
 def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
     folder = _parts(tmp_path, parts)
     progress = []

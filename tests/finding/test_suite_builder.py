@@ -133,7 +133,7 @@ def _subsets(challenge):
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
 )
 @given(sample=datasets(), mapping=st.sampled_from([map, elsewhere]))
 def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(
@@ -182,7 +182,7 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
     assert isinstance(criterion, Summable)
 
     @settings(
-        suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=15
+        suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=8
     )
     @given(sample=datasets(), draw=st.data())
     def holds(sample, draw):

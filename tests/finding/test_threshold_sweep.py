@@ -26,7 +26,7 @@ SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
     st.lists(st.sampled_from(ALPHAS), min_size=1),
     st.lists(st.sampled_from(BETAS), min_size=1),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_every_point_equals_finding_there(collection, alphas, betas):
     images, classes, splits = collection
     searched = [s for s in ("valid", "test") if s in splits]
@@ -63,7 +63,7 @@ def test_every_point_equals_finding_there(collection, alphas, betas):
 
 
 @given(collections(splits=True))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_the_most_equal_point_is_the_one_that_looking_through_all_gives(collection):
     images, classes, splits = collection
     if "train" not in splits or "test" not in splits:

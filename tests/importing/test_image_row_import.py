@@ -71,7 +71,7 @@ PLANS = st.sampled_from([None, SplitPlan("50/25/25", 1)])
 IGNORED = [HealthCheck.function_scoped_fixture]
 
 
-@settings(suppress_health_check=IGNORED, deadline=None, max_examples=30)
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=15)
 @given(names=NAMES, part=st.none() | st.integers(1, 9), plan=PLANS)
 def test_any_cut_gives_the_same_bytes(names, part, plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("maps")
@@ -172,7 +172,7 @@ BOX = st.tuples(
 )
 BOXES = st.dictionaries(
     st.integers(0, 10**6) | st.sampled_from(["a", "b c", "007"]),
-    st.lists(BOX, max_size=40),
+    st.lists(BOX, max_size=12),
     min_size=1,
 )
 
@@ -213,7 +213,7 @@ def _openimages(folder, boxes):
 
 
 @pytest.mark.parametrize("kind", [_yolo, _voc, _openimages])
-@settings(suppress_health_check=IGNORED, deadline=None, max_examples=15)
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=8)
 @given(boxes=BOXES, part=st.none() | st.integers(1, 4), bare=st.sets(st.integers(0, 9), max_size=3))
 def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxes")

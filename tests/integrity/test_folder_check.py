@@ -82,7 +82,7 @@ def test_any_change_is_noticed(kind, world, request):
     files = [file for file in every if file.name != "timings.jsonl"]
 
     @given(st.data())
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     def change(drawn):
         file = drawn.draw(st.sampled_from(files))
         size = file.stat().st_size

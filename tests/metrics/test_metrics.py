@@ -5,7 +5,7 @@ from itertools import pairwise
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from oracles import naive_ece, naive_metric
 from refusals import fails
 from scipy.special import expit
@@ -95,6 +95,7 @@ def by_scikit_learn(name, labels, logits, weights):
 
 
 @given(outputs())
+@settings(max_examples=20)
 def test_metrics_equal_scikit_learn(case):
     labels, logits = case
     weights = np.random.default_rng(len(labels)).random(len(labels)) + 0.1
@@ -266,6 +267,7 @@ def test_all_subsets_at_once_equal_one_after_another(case, threshold):
 
 
 @given(divided(), st.integers(0, 100), THRESHOLDS)
+@settings(max_examples=20)
 def test_resampling_equals_one_resample_after_another(case, seed, threshold):
     labels, values, parts = case
     weights = np.random.default_rng(seed).integers(0, 3, (len(labels), 5))

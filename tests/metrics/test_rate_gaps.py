@@ -117,7 +117,7 @@ def test_many_errors_are_tested_by_chi_squared(monkeypatch):
     assert approximate == pytest.approx(rate_gap(*images(*strata)).p, rel=0.1)
 
 
-@pytest.mark.parametrize("rates", [(0.3, 0.3), (0.05, 0.2), (0.0, 0.0)])
+@pytest.mark.parametrize("rates", [(0.3, 0.3), (0.05, 0.2)])
 def test_intervals_cover(rates):
     """Of 95 % intervals in 2,000 seeded samples of two strata, at least 93 % hold the truth."""
     random = np.random.default_rng(3)

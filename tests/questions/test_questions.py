@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fails, refused
 from scipy.sparse import csr_array
@@ -66,6 +66,7 @@ def suites(draw):
 
 
 @given(suites(), DRAWS)
+@settings(max_examples=20)
 def test_every_stratum_is_drawn_and_weighted_to_its_size(suite, options):
     drawn = draw_questions(suite, list(suite.keys), options).frame
     assert drawn.select("image_id", "task").is_duplicated().any() is False
@@ -94,6 +95,7 @@ def test_every_stratum_is_drawn_and_weighted_to_its_size(suite, options):
 
 
 @given(suites(), DRAWS)
+@settings(max_examples=20)
 def test_a_task_draws_alone_and_the_same_images_every_time(suite, options):
     every = draw_questions(suite, list(suite.keys), options).frame
     again = draw_questions(suite, list(suite.keys), options).frame

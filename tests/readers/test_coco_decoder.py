@@ -98,7 +98,7 @@ def _whole(text):
     return {"images": images, "annotations": annotations, "categories": whole.categories}
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(documents(), st.integers(1, 90))
 def test_every_element_is_found_once_wherever_arrays_are_cut(text, size):
     found = _walked(text, size)
@@ -121,7 +121,7 @@ DAMAGE = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(documents(), st.integers(1, 90), st.data())
 def test_a_damaged_document_is_refused_in_the_words_for_the_whole(text, size, data):
     start = data.draw(st.integers(0, len(text)))
@@ -243,7 +243,7 @@ def sources(draw):
     return contents, texts
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(sources(), st.integers(1, 400))
 def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
     contents, texts = sample
@@ -267,7 +267,7 @@ def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
         assert data.captions.rows() == sorted(said, key=lambda row: row[0])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(sources(), st.data())
 @example(
     ({}, {"things": ['{"images":[{"id":1}],"annotations":[{"image_id":1,"category_id":true}]}']}),
@@ -319,7 +319,8 @@ def test_records_are_counted_over_the_whole_array(tmp_path, case):
     document = {"images": images, "annotations": annotations, "categories": categories}
     change(document)
     path = write(tmp_path / "instances.json", document)
-    for size in (300, 1 << 20):
-        for map_ in (map, LocalEngine(2).map):
-            act = partial(read, CocoReading([path], slice_size=size), map=map_)
-            fails(act, *parts, helps=case != "an image twice")
+    # workers report what they find in a slice, and this process what it finds in all
+    by_workers = case in ("no image", "another image")
+    for size, map_ in ((3000, LocalEngine(2).map if by_workers else map), (1 << 20, map)):
+        act = partial(read, CocoReading([path], slice_size=size), map=map_)
+        fails(act, *parts, helps=case != "an image twice")

@@ -106,15 +106,19 @@ def test_an_eps_called_jpg_starts_nothing(read, tmp_path, started):
     assert started == []
 
 
-@pytest.mark.parametrize("side", [12_000, 15_000])
-@pytest.mark.parametrize("read", READS)
-def test_a_bomb_is_refused_where_pillow_would_only_warn(read, tmp_path, side):
-    # 144 and 225 million pixels; up to 179 million Pillow decodes with a warning
-    path = tmp_path / "image.png"
-    Image.new("1", (side, side)).save(path)
+@pytest.fixture(scope="module", params=[12_000, 15_000])
+def bomb(request, tmp_path_factory):
+    """144 and 225 million pixels; up to 179 million Pillow decodes with a warning."""
+    path = tmp_path_factory.mktemp("bomb") / "image.png"
+    Image.new("1", (request.param, request.param)).save(path)
     assert path.stat().st_size < 100_000
+    return path
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_bomb_is_refused_where_pillow_would_only_warn(read, bomb):
     with pytest.raises((InputError, *UNREADABLE), match="pixels"):
-        READS[read](path)
+        READS[read](bomb)
 
 
 def test_a_limit_that_the_user_sets_is_the_limit(tmp_path, monkeypatch):

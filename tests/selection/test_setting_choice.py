@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import polars as pl
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from refusals import fails
 
 from nooch.errors import InputError, ParameterError
@@ -69,6 +70,7 @@ def naive(scores, settings, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 @given(results())
+@examples(max_examples=15)
 def test_the_chosen_setting_has_the_smallest_mean(rule, case):
     scores, settings = case
     chosen = select(scores, settings, [rule])

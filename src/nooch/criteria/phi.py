@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -122,6 +123,12 @@ def parse(text: str) -> Phi:
     if len(text) > MAX_LENGTH:
         problem = f"has {len(text)} characters"
         raise _error(problem, "compute a part as a column", f"up to {MAX_LENGTH}")
+    return _checked(text)
+
+
+# every part and task asks for the same few again
+@lru_cache(maxsize=32)
+def _checked(text: str) -> Phi:
     tree = _parse(text)
     _check_depth(tree)
     _check_size(tree)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 # imported before workers are forked, if the driver has them; none starts threads, as polars does
 # (transformers itself imports next to nothing until a model is made)
-_SLOW = ("scipy.sparse", "torch", "transformers.modeling_utils")
+_SLOW = ("scipy.sparse", "scipy.special", "sqlglot", "torch", "transformers.modeling_utils")
 
 
 class LocalEngine:

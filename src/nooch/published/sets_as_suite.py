@@ -122,7 +122,8 @@ def unlabeled(published: Published, labels: Labels) -> dict[str, int]:
     too few labels leave the sets mostly hard.
     """
     return {
-        split: len(np.setdiff1d(ids, labels.image_ids)) for split, ids in published.splits.items()
+        split: len(np.setdiff1d(ids, labels.image_ids, assume_unique=True))
+        for split, ids in published.splits.items()
     }
 
 
@@ -162,7 +163,8 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
     for name in published.splits or splits:
         listed = [one.image_ids.to_numpy() for key, one in sets.items() if key[2] == name]
         if labels is not None:
-            listed.append(np.intersect1d(published.splits[name], labels.image_ids))
+            split_ids = published.splits[name]
+            listed.append(np.intersect1d(split_ids, labels.image_ids, assume_unique=True))
         counts[name] = len(np.unique(np.concatenate(listed))) if listed else 0
     fingerprint, total = _fingerprint(sets.values()), sum(counts.values())
     return Suite.of(
@@ -201,19 +203,21 @@ def _set(
     if published.splits and split not in published.splits:
         known = some_of(f"{name}_ids" for name in published.splits)
         raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=known)
+    # the ids of a side, a split and of labels are unique each; NumPy would look again
     hard_ids = np.concatenate(list(sides.values()))
     # without labels the file of splits may be missing: then the split is what the files say
-    universe = published.splits.get(split, hard_ids)
+    universe = published.splits[split] if published.splits else np.unique(hard_ids)
     ids, present = np.empty(0, np.int64), np.empty(0, np.bool_)
     if labels is not None:
-        inside = np.isin(labels.image_ids, universe)
+        inside = np.isin(labels.image_ids, universe, assume_unique=True)
         ids, present = labels.image_ids[inside], labels.present[inside, labels.classes.index(task)]
     for side, hard in sides.items():
-        stray = hard[~np.isin(hard, universe)]
+        stray = np.setdiff1d(hard, universe, assume_unique=True)
         if len(stray):
             problem = f"hard {side}s are not in the split: {some_of(stray)}"
             raise InputError(problem, where=where, allowed="images of the split")
-        wrong = np.intersect1d(hard, ids[present != (side == "positive")])
+        of_other_label = ids[present != (side == "positive")]
+        wrong = np.intersect1d(hard, of_other_label, assume_unique=True)
         if len(wrong):
             raise InputError(
                 f"{len(wrong)} hard {side}s have the other label: {some_of(wrong)}",
@@ -221,13 +225,14 @@ def _set(
                 allowed="labels that agree with the published sets",
                 remedy="give the labels of COCO 2017 (train2017 and val2017 together)",
             )
-    both = np.intersect1d(sides["positive"], sides["negative"])
+    both = np.intersect1d(sides["positive"], sides["negative"], assume_unique=True)
     if len(both):
         problem = f"images are on both sides: {some_of(both)}"
         raise InputError(problem, where=where, allowed="one side for each image")
     every = np.union1d(ids, hard_ids)
-    y = np.isin(every, sides["positive"])
+    y = np.isin(every, sides["positive"], assume_unique=True)
     y[np.searchsorted(every, ids)] = present
     sided = np.where(y, SUBSETS.index("hard_positive"), SUBSETS.index("hard_negative"))
-    subset = np.where(np.isin(every, hard_ids), sided, SUBSETS.index("easy")).astype(np.uint8)
+    is_hard = np.isin(every, hard_ids, assume_unique=True)
+    subset = np.where(is_hard, sided, SUBSETS.index("easy")).astype(np.uint8)
     return ChallengeSet(criterion, task, split, pl.Series("image_id", every), y, subset)

@@ -92,12 +92,13 @@ def _compare(
         raise InputError("the suite's image ids are text, the published ones are integers")
     ids, labels = challenge.image_ids.to_numpy(), challenge.labels
     if theirs.split in splits:
-        shared = np.isin(ids, splits[theirs.split])
+        shared = np.isin(ids, splits[theirs.split], assume_unique=True)
         ids, labels = ids[shared], labels[shared]
-    covered = theirs.ids[np.isin(theirs.ids, ids)]
+    covered = np.intersect1d(theirs.ids, ids, assume_unique=True)
     wrong = labels[np.searchsorted(ids, covered)] != (theirs.side == "positive")
-    ours = np.intersect1d(challenge.ids(f"hard_{theirs.side}"), ids).astype(np.int64)
-    both = len(np.intersect1d(covered, ours))
+    hard = challenge.ids(f"hard_{theirs.side}")
+    ours = np.intersect1d(hard, ids, assume_unique=True).astype(np.int64)
+    both = len(np.intersect1d(covered, ours, assume_unique=True))
     union = len(covered) + len(ours) - both
     return SetAgreement(
         *head,
@@ -106,7 +107,7 @@ def _compare(
         found=len(ours),
         both=both,
         jaccard=both / union if union else None,
-        only_published=np.setdiff1d(covered, ours).tolist(),
-        only_found=np.setdiff1d(ours, covered).tolist(),
+        only_published=np.setdiff1d(covered, ours, assume_unique=True).tolist(),
+        only_found=np.setdiff1d(ours, covered, assume_unique=True).tolist(),
         images=len(ids),
     )
