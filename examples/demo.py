@@ -1,6 +1,6 @@
 """The main workflow on generated scenes, from images to the report, without a download of data.
 
-    python examples/demo.py [--out demo-out] [--images 6000] [--full]
+    python examples/demo.py [--out demo-out] [--images 5000] [--full]
 
 With ``--full`` more scenes, and ERM, environment reweighting and GDRO fine-tuned on all tasks with
 three seeds (about an hour on 2 cores).
@@ -54,7 +54,7 @@ def main() -> None:
         shutil.rmtree(out)
     os.environ.setdefault("COLUMNS", "160")
     started = time.monotonic()
-    images = arguments.images or (20_000 if arguments.full else 6_000)
+    images = arguments.images or (20_000 if arguments.full else 5_000)
     challenge_sets(out, images)
     heads(out, images)
     fine_tuning(out, full=arguments.full)

@@ -41,7 +41,7 @@ LocalEngine.warm = staticmethod(_warm_for_all)
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 # for make test-fast: fewer examples
-settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
+settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=10)
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
