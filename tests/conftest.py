@@ -21,22 +21,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from nooch.cli import main
-from nooch.engines.local_engine import _SLOW, LocalEngine
 
 # waits for the disk would take as long as all else; cli/test_power_loss.py tests what survives,
 # in processes that do wait
 os.fsync = lambda _handle: None
-
-# the first test that starts workers decides what they are forked with: with all that is slow
-_warm = LocalEngine.warm
-
-
-def _warm_for_all(*modules: str) -> None:
-    slow = [name for name in _SLOW if name.partition(".")[0] in sys.modules]
-    _warm(*modules, *slow)
-
-
-LocalEngine.warm = staticmethod(_warm_for_all)
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)

@@ -70,7 +70,8 @@ class LocalEngine:
 
     @staticmethod
     def warm(*modules: str) -> None:
-        """Start the process that workers are forked from: it imports ``modules`` meanwhile.
+        """Start the process that workers are forked from: it imports ``modules`` meanwhile, and
+        what is slow and this process has imported.
 
         No effect if it is running already, or if there is no such process (Windows).
         """
@@ -80,7 +81,8 @@ class LocalEngine:
 
         # BLAS must not start threads there: a process with threads is not safely forked
         with environment(dict.fromkeys(THREAD_VARIABLES, "1")):
-            multiprocessing.set_forkserver_preload([*modules])
+            slow = [name for name in _SLOW if name.partition(".")[0] in sys.modules]
+            multiprocessing.set_forkserver_preload([*modules, *slow])
             forkserver.ensure_running()
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -99,7 +101,7 @@ class LocalEngine:
         # a single item, too, must see its own GPUs alone
         from nooch.engines.worker_processes import Workers
 
-        self.warm(*(name for name in _SLOW if name.partition(".")[0] in sys.modules))
+        self.warm()
         return ordered(Workers(logged, self.places[: len(first)]), rest)
 
 

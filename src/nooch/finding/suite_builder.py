@@ -337,13 +337,16 @@ def _measure_part(data: Dataset, files: MeasureFiles, number: int) -> None:
 def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
     """Measures of images, task after task; of no image for a task that no criterion defines."""
     fitted, tasks = search.fitted, search.tasks
+    by_task = {
+        task: {name: one for name, one in fitted.items() if one.undefined(task) is None}
+        for task in tasks
+    }
     each = {
-        name: one.each_support(images, [task for task in tasks if one.undefined(task) is None])
+        name: one.each_support(images, [task for task in tasks if name in by_task[task]])
         for name, one in fitted.items()
         if isinstance(one, SupportFitted)
     }
-    for task in tasks:
-        defined = {name: one for name, one in fitted.items() if one.undefined(task) is None}
+    for task, defined in by_task.items():
         supports = {name: next(each[name]) for name in defined if name in each}
         measured = (images, task, defined, supports, search.overlay)
         yield Measures.of(*measured) if defined else Measures()
