@@ -169,41 +169,43 @@ def run() -> None:
     # 20 microseconds, as between two layers, or small networks are faster with a single thread
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    signal.signal(signal.SIGTERM, _terminate)
-    interrupts: list[int] = []
+    received: list[int] = []
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        # noted, too: modules that are being imported turn KeyboardInterrupt into errors of theirs
-        interrupts.append(number)
-        signal.default_int_handler(number, frame)
+    def stop(number: int, frame: FrameType | None) -> None:
+        # as an exception, so that temporary folders are removed on the way out; noted, too, since
+        # polars, and modules that are being imported, turn such exceptions into errors of theirs
+        received.append(number)
+        if number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        raise SystemExit(128 + number)
 
+    signal.signal(signal.SIGTERM, stop)
     # not where it is ignored, as in the background
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
-    code = _exit_code(interrupts)
-    sys.exit(130 if interrupts else code)
+        signal.signal(signal.SIGINT, stop)
+    code = _exit_code(received)
+    sys.exit(128 + received[0] if received else code)
 
 
-def _exit_code(interrupts: list[int]) -> int | str | None:
+def _exit_code(received: list[int]) -> int | str | None:
     try:
         app()
     except SystemExit as stop:
         return stop.code
-    except NoochError as error:
-        return fail(str(error))
-    except MemoryError:
-        remedy = "use fewer tasks or splits at once, or a machine with more memory"
-        return fail(f"out of memory\n  remedy: {remedy}")
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return 130
     except BaseException as error:  # noqa: BLE001 - panics of polars, too: the report has the traceback
-        return 130 if interrupts else report_failure(error)
+        return None if received else _failure(error)
     return 0
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    # as an exception, so that temporary folders are removed on the way out
-    raise SystemExit(143)
+def _failure(error: BaseException) -> int:
+    if isinstance(error, NoochError):
+        return fail(str(error))
+    if isinstance(error, MemoryError):
+        remedy = "use fewer tasks or splits at once, or a machine with more memory"
+        return fail(f"out of memory\n  remedy: {remedy}")
+    return report_failure(error)
