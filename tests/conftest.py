@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -34,16 +34,23 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 
+TESTS = Path(__file__).parent
+SLOW = frozenset((TESTS / "slow.txt").read_text(encoding="utf-8").split())
+"""Folders, files and tests that ``make test-fast`` leaves out."""
 
-SLOW = (Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").split()
-"""Files and tests that ``make test-fast`` leaves out."""
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where slow tests are left out, files that are slow as a whole are not even imported."""
+    name = collection_path.relative_to(TESTS).as_posix()
+    return True if config.option.markexpr == "not slow" and name in SLOW else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests: a whole folder or file, or a test with all its parameters."""
     for item in items:
         name = item.nodeid.partition("[")[0].removeprefix("tests/")
-        if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
+        file = name.partition("::")[0]
+        if not SLOW.isdisjoint((name, file, *map(str, PurePosixPath(file).parents))):
             item.add_marker("slow")
 
 

@@ -12,7 +12,7 @@ from conftest import SLOW
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", sorted(SLOW))
 def test_what_is_called_slow_is_there(name):
     file, _, test = name.partition("::")
     assert (ROOT / "tests" / file).exists()
