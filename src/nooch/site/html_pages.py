@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import CodeType
+from functools import cache
 
 import numpy as np
-from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from nooch.english import printable
@@ -31,32 +30,15 @@ MOST_TASKS = 24
 """Tasks on one page of examples: more would make a page that no browser opens at once."""
 
 
-class _CompiledTemplates(BytecodeCache):
-    """The code of templates, which takes longer to make than most pages: once per process."""
-
-    def __init__(self) -> None:
-        self._codes: dict[tuple[str, str], CodeType] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        bucket.code = self._codes.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        if bucket.code is not None:
-            self._codes[bucket.key, bucket.checksum] = bucket.code
-
-
-_COMPILED = _CompiledTemplates()
-
-
+@cache
 def page_environment() -> Environment:
-    """The templates; what comes from data is escaped."""
+    """The templates, compiled once per process; what comes from data is escaped."""
     environment = Environment(
         loader=PackageLoader("nooch.site"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_COMPILED,
     )
     environment.filters |= {
         "count": lambda value: "–" if value is None else f"{value:,}",
@@ -65,7 +47,12 @@ def page_environment() -> Environment:
         # hard_positive is hard positive
         "words": lambda name: printable(name.replace("_", " ")),
     }
-    environment.globals["version"] = __version__
+    environment.globals |= {
+        "version": __version__,
+        "pages": PAGES,
+        "is_best": lambda text: text.startswith(BEST),
+        "without_mark": lambda text: text.removeprefix(BEST),
+    }
     return environment
 
 
@@ -76,12 +63,6 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
     def picture(card: Card) -> str | None:
         return picture_name(card.split, card.row) if pictures[card.split][card.row] else None
 
-    environment.globals |= {
-        "pages": PAGES,
-        "is_best": lambda text: text.startswith(BEST),
-        "without_mark": lambda text: text.removeprefix(BEST),
-        "picture": picture,
-    }
     tasks = list(enumerate(site.suite.tasks))
     task_pages = {
         f"examples-{number + 1}.html" if number else "examples.html": tasks[start:][:MOST_TASKS]
@@ -90,6 +71,7 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
     rendered: dict[str, str] = {}
     for page in PAGES:
         shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing[page]}
+        shared["picture"] = picture
         template = environment.get_template(f"{page}.html")
         if page == "examples":
             rendered |= {
