@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from conftest import SLOW
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", sorted(SLOW))
