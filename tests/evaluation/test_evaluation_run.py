@@ -1,5 +1,6 @@
 """Scores of whole suites against loops over subsets, tasks and resamples."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 
@@ -517,3 +518,24 @@ def test_tasks_that_the_suite_does_not_have_are_left_out_where_asked():
     fails(lambda: evaluate(suite, more), "'unicorn'", "`ignore_unknown`")
     plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
     assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)
+
+
+def test_memory_does_not_grow_with_the_replicates_of_all_tasks():
+    tasks = [f"t{number}" for number in range(16)]
+    random = np.random.default_rng(0)
+    images = [{name: 0.2 for name in [*tasks, "A"] if random.random() < 0.5} for _ in range(40)]
+    data = dataset_of(images, [*tasks, "A"], ["test"] * 40)
+    suite = find(data, {"ce": CE(beta=0.1, cues={task: ["A"] for task in tasks})}, tasks=tasks)
+    run = Predictions.of(
+        random.normal(size=(40, 16)), data.images["image_id"], tasks, scale="logit"
+    )
+
+    def peak(n):
+        tracemalloc.start()
+        evaluate(suite, run, tasks=tasks[:n], bootstrap=2000, threads=1)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(2)
+    assert peak(16) < 2 * peak(4)

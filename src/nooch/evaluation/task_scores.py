@@ -163,7 +163,8 @@ def block_of(
     where these all agree or most of them are undefined, they have Wilson's interval. Differences
     apart, no interval has width 0.
     """
-    point, replicates = rows[..., 0], rows[..., 1:]
+    # a view would keep all replicates for as long as the block
+    point, replicates = rows[..., 0].copy(), rows[..., 1:]
     low = high = np.full(point.shape, np.nan)
     defined = np.zeros(point.shape, dtype=np.int64)
     if replicates.shape[-1]:
@@ -298,7 +299,8 @@ class _Mean:
         self.sums = self.sums + np.where(known, rows, 0.0)
         self.counts = self.counts + known
         self.scopes.append(scope)
-        self.known.append(known[..., 0])
+        # a view would keep those of all replicates
+        self.known.append(known[..., 0].copy())
 
     def values(self, strict: bool) -> Floats:
         """Means of the defined values; ``strict``: NaN where a task's value is undefined."""
