@@ -74,6 +74,7 @@ TABLE_ENDINGS = tuple(_READ)
 """Endings of the files that are tables."""
 
 
+_CSV_ROWS = 200_000  # written at a time, so that a large table is not in memory as text as well
 # what a spreadsheet runs, but no number; and what would be taken for such text that is quoted
 _FORMULA = r"('*(?:[=@\t\r\n]|[+-][0-9.]*[^0-9.]|[+-]$))"
 
@@ -84,11 +85,15 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
     A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
     apostrophe in front, which ``read_table`` removes; not where ``RAW_CSV`` is set.
     """
-    if not RAW_CSV.get():
-        texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
-        table = table.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
-        table = table.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
-    return table.write_csv(include_header=header).encode()
+    content = io.BytesIO()
+    for start in range(0, max(table.height, 1), _CSV_ROWS):
+        part = table.slice(start, _CSV_ROWS)
+        if not RAW_CSV.get():
+            texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
+            part = part.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
+            part = part.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
+        part.write_csv(content, include_header=header and start == 0)
+    return content.getvalue()
 
 
 def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
