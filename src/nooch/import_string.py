@@ -27,3 +27,8 @@ def imported(target: str, what: str) -> Any:
         raise ParameterError(
             f"{what} cannot be imported: {error}", allowed="package.module:Name"
         ) from error
+    except SyntaxError as error:
+        place = f"{error.filename}:{error.lineno}"
+        raise ParameterError(
+            f"{what} cannot be imported: {error.msg}", where=place, remedy="correct that line"
+        ) from error

@@ -127,6 +127,20 @@ def row_of(**values):
                 " (54 % [47, 61] against 17 %; 1 image; +35 points for objects of the same size)"
             ),
         ),
+        (
+            {"by_size": True, "rate_usual": 0.7},
+            (
+                "Without a road, cars of the same size are missed 35 points more often (of all"
+                " sizes 54 % [47, 61] against 70 %; 312 images)"
+            ),
+        ),
+        (
+            {"by_size": True, "effect": -0.2},
+            (
+                "Without a road, cars of the same size are missed 20 points less often (of all"
+                " sizes 54 % [47, 61] against 17 %; 312 images)"
+            ),
+        ),
     ],
 )
 def test_sentences(values, expected):
@@ -145,6 +159,10 @@ def test_several_runs_are_named_and_shown(data, suite):
     found = cue_findings(suite, runs, data=data)
     assert len(found) == 4
     assert {text.partition(":")[0] for text in found.sentences()} == {"a", "<b>"}
+    # named where only one of them errs, too
+    runs["a"] = planted_predictions(data, missed=0.2, claimed=0.2, usual=0.2)
+    of_one = cue_findings(suite, runs, data=data).sentences()
+    assert [text.partition(":")[0] for text in of_one] == ["<b>", "<b>"]
     assert repr(found).startswith("Findings(4 worse, 0 better, 0 no difference shown")
     assert "&lt;b&gt;" in found._repr_html_()
 

@@ -338,6 +338,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--out a.parquet", "exists already"),
         ("--out a.parquet/out.csv", "cannot make the folder"),
         ("--fail-if 'auc@hard<1' --junit a.parquet", "exists already"),
+        ("--out a.parquet --overwrite", "a.parquet: is a file of predictions"),
         ("--fail-if 'auc@hard<1' --junit dataset", "is a folder"),
     ],
 )

@@ -5,7 +5,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -90,27 +93,55 @@ def test_names_that_no_file_can_have_are_refused(world, run_cli, command):
     assert "name too long" in _refused(run_cli(command.format("s" * 300))).lower()
 
 
-def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cli):
+def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cli, monkeypatch):
+    failing = Mock(side_effect=ZeroDivisionError("secret 4711"))
+    monkeypatch.setattr("nooch.data.load_dataset", failing)
+    monkeypatch.setattr(tempfile, "tempdir", str(world))
+    monkeypatch.setattr(sys, "argv", ["nooch", "info", "ds", "--format=json"])
+    ran = run_cli("info ds --format=json")
+    assert ran.code == 70
+    assert "Traceback" not in ran.err
+    assert "internal error, ZeroDivisionError: secret 4711" in ran.err
+    report = Path(re.search(r"\S*nooch-error-\S+\.txt", ran.err)[0]).read_text()
+    assert re.search(r"cli/commands/info\.py:\d+ in info_command", report)
+    assert "ZeroDivisionError" in report
+    assert "options: --format\n" in report
+    assert "4711" not in report
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("raise ZeroDivisionError('no car')", "ZeroDivisionError: no car"),
+        ("np.zeros(2) + np.zeros(3)", "ValueError: operands could not be broadcast"),
+        ("pl.DataFrame({'a': [1]})['b']", "ColumnNotFoundError: "),
+    ],
+)
+def test_an_error_in_the_code_of_a_user_names_its_line(world, run_cli, line, expected):
     lines = (
+        "import numpy as np, polars as pl",
         "from dataclasses import dataclass",
         "from nooch.criteria import CE",
         "@dataclass(frozen=True)",
         "class Broken(CE):",
         "    def finish(self, *args, **named):",
-        "        raise ZeroDivisionError('secret 4711')",
+        f"        {line}",
     )
     Path("custom.py").write_text("\n".join(lines))
     ran = run_cli("find ds --criterion custom:Broken --tasks car --out out", separate=True,
-                  cwd=world, env={"TMPDIR": str(world), "PYTHONPATH": str(world)})  # fmt: skip
-    assert ran.code == 70
+                  cwd=world, env={"PYTHONPATH": str(world)})  # fmt: skip
+    assert ran.code == 2
+    assert f"{world / 'custom.py'}:7, in finish: {expected}" in ran.err
     assert "Traceback" not in ran.err
-    assert "internal error, ZeroDivisionError: secret 4711" in ran.err
-    report = Path(re.search(r"\S*nooch-error-\S+\.txt", ran.err)[0]).read_text()
-    assert re.search(r"custom\.py:6 in finish", report)
-    assert "ZeroDivisionError" in report
-    assert "options: --criterion --tasks --out\n" in report
-    assert "4711" not in report
     assert not Path("out").exists()
+
+
+def test_code_of_a_user_that_is_no_python_names_its_line(world, run_cli):
+    Path("custom.py").write_text("import nooch\nclass Broken(:")
+    ran = run_cli("find ds --criterion custom:Broken --tasks car --out out", separate=True,
+                  cwd=world, env={"PYTHONPATH": str(world)})  # fmt: skip
+    assert ran.code == 2
+    assert f"{world / 'custom.py'}:2: " in ran.err
 
 
 @pytest.mark.parametrize(
@@ -149,9 +180,7 @@ def test_a_signal_gives_its_code_whatever_is_made_of_its_exception(world, number
 
 
 def test_a_panic_is_an_internal_error_too(world, run_cli, monkeypatch):
-    def panics(*_, **__):
-        raise pl.exceptions.PanicException("index out of bounds")
-
+    panics = Mock(side_effect=pl.exceptions.PanicException("index out of bounds"))
     monkeypatch.setattr("nooch.data.load_dataset", panics)
     ran = run_cli("info ds")
     assert ran.code == 70

@@ -84,7 +84,8 @@ def test_each_image_is_the_best_of_all_that_are_left(seed, budget):
         before, counts = effective(counts), added(counts, sides)
         assert gain == pytest.approx(sum(effective(counts).values()) - sum(before.values()))
         marked.remove(sides)
-    assert found.tasks["new_effective"].to_list() == pytest.approx([*effective(counts).values()])
+    exact = [4 / (1 / a + 1 / b) if a and b else 0 for a, b in counts.values()]
+    assert found.tasks["new_effective"].to_list() == pytest.approx(exact)
 
 
 def test_what_is_said_of_an_image():
@@ -111,6 +112,17 @@ def test_near_duplicates_of_any_known_image_and_of_chosen_ones_are_left_out():
     assert len(nooch.collect_next(SUITE, POOL, budget=3, **same).table) == 1
     loose = nooch.collect_next(SUITE, POOL, budget=3, similarity=1.0, **same)
     assert len(loose.table) >= 1
+
+
+def test_images_that_the_dataset_has_are_left_out():
+    """Those with the same id and file name; an id alone says nothing about another collection."""
+    pool = images(200, 1, first=201)
+    named = [replace(data, images=data.images.with_columns(file_name=pl.lit("a.jpg")))
+             for data in (DATA, pool)]  # fmt: skip
+    found = nooch.collect_next(suite_of(named[0]), named[1], budget=200)
+    assert found.table["image_id"].min() > 300
+    assert "100 images left out that the suite's dataset has (same id and file name)" in found.notes
+    assert nooch.collect_next(SUITE, pool).table["image_id"].min() <= 300
 
 
 def test_a_criterion_of_marks(tmp_path):

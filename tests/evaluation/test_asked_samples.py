@@ -14,7 +14,7 @@ from nooch.evaluation import evaluate
 from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.files import sha256_of
-from nooch.metrics import ANSWER_METRICS
+from nooch.metrics import ANSWER_METRICS, Graded, Parts, Resampler
 from nooch.report import tables_of
 
 TASKS = ("car", "tie")
@@ -118,6 +118,60 @@ def test_metrics_are_counted_from_answers(world):
         for metric, value in expected.items():
             assert got["car", subset, metric] == (None if value is None else pytest.approx(value))
         assert unknown + right <= len(y)
+
+
+@given(worlds(), st.booleans())
+@settings(max_examples=20)
+def test_dprime_is_corrected_for_the_images_that_were_asked_about(world, resampled):
+    """Whatever they weigh."""
+    ids, labels, hard, values, weights = world
+    weights = np.maximum(weights, 0.01)
+    some = answers_as_predictions(_said(ids, values, weights))
+    got = _values(evaluate(_suite(ids, labels, hard), some, bootstrap=3 * resampled))
+    masks = {"all": np.full(len(ids), True), "hard": hard[:, 0], "easy": ~hard[:, 0]}
+    for subset, mask in masks.items():
+        y, yes, weight = labels[mask, 0], values[mask, 0] == 1, weights[mask, 0]
+        expected = [None, None]
+        if 0 < y.sum() < len(y):
+            z = []
+            for side in (y, ~y):
+                n, rate = side.sum(), weight[side & yes].sum() / weight[side].sum()
+                z.append(norm.ppf((rate * n + 0.5) / (n + 1)))
+            expected = [z[0] - z[1], -(z[0] + z[1]) / 2]
+        for metric, value in zip(("dprime", "response_criterion"), expected, strict=True):
+            assert got["car", subset, metric] == (None if value is None else pytest.approx(value))
+
+
+@given(worlds())
+@settings(max_examples=10)
+def test_dprime_of_a_resample_is_that_of_its_images(world):
+    """Each as often as it was drawn, at its weight."""
+    ids, labels, hard, values, weights = world
+    drawn = np.random.default_rng(len(ids)).integers(0, 3, len(ids))
+    weight, outputs = np.maximum(weights[:, 0], 0.01), np.nan_to_num(values[:, 0])
+    copies, got = np.repeat(np.arange(len(ids)), drawn), []
+    for rows, times in ((np.arange(len(ids)), drawn), (copies, np.ones(len(copies)))):
+        y, atoms = labels[rows, 0], hard[rows, 0].astype(np.intp)
+        parts = Parts(y, atoms, np.array([[True, True], [False, True]]), np.arange(2), np.eye(2))
+        resampler = Resampler(Graded(y, outputs[rows], "probability", ("dprime",)), parts)
+        weighted = (weight[rows] * times)[:, None]
+        got.append(resampler(weighted, weighted, times[:, None].astype(float)))
+    assert got[0] == pytest.approx(got[1], nan_ok=True)
+
+
+def test_the_headline_has_the_threshold_of_the_answers():
+    ids, labels = np.arange(200), np.zeros((200, 2), dtype=bool)
+    hard = np.repeat([[True, True], [False, False]], 100, axis=0)
+    chances = np.random.default_rng(0).random((200, 2))
+    frame = _said(ids, chances).frame.with_columns(probability=pl.Series(chances.ravel()))
+    some = answers_as_predictions(Answers("model", frame, "word"))
+    for threshold in (0.5, 0.2):
+        scores = evaluate(_suite(ids, labels, hard), some, threshold=threshold)
+        rates = scores.contexts["model", "ce"].estimates
+        for subset, rows in (("hard_negative", slice(0, 100)), ("easy_negative", slice(100, 200))):
+            assert rates["rate", subset].value == pytest.approx((chances[rows] > threshold).mean())
+        shown = f"absent object: {100 * rates['rate', 'hard_negative'].value:.1f} %"
+        assert any(shown in note for note in scores.notes)
 
 
 def test_a_sample_of_everything_is_everything():

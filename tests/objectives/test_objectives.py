@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from refusals import refused
 
-from nooch.objectives import OBJECTIVES, VARIANTS, TrainingCounts
+from nooch.objectives import (
+    OBJECTIVES,
+    VARIANTS,
+    Objective,
+    TrainingCounts,
+    check_objective,
+    losses,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -290,3 +297,29 @@ def test_what_is_refused():
     refused(lambda: make("focal", gama=1, gamma=1), "gama", "gamma")
     parts = "published", "paper, released"
     refused(lambda: make("erm", variant="published"), *parts)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_objectives_keep_heads_apart(name):
+    kind = OBJECTIVES[name]
+    check_objective(kind, {parameter: low for parameter, (low, _) in kind.ranges.items()})
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        (lambda of: of.mean(), "a Tensor of shape () for two heads"),
+        (lambda of: of, "a Tensor of shape (12, 2)"),
+        (lambda of: of.mean(dim=0).tolist(), "a list of shape ()"),
+        (lambda of: of.mean(dim=0).detach(), "detached"),
+        (lambda of: of.mean(dim=0) / of.sum(), "depends on the outputs of another head"),
+    ],
+)
+def test_objectives_that_cannot_train_many_heads_are_refused(values, part):
+    class Own(Objective):
+        name = "own"
+
+        def __call__(self, logits, labels, _environments):
+            return values(losses(logits, labels))
+
+    refused(lambda: check_objective(Own, {}), "objective own", part, "(H,)")

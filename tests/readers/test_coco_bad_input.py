@@ -222,6 +222,8 @@ def test_arguments_that_exclude_each_other(tmp_path):
     refused(lambda: read_coco(captions=[a]), "no annotation file was given")
     both = partial(read_coco, [a], [a], stuff_maps=tmp_path)
     refused(both, "`stuff_maps` exclude each other", helps=False)
+    # its areas would count twice
+    refused(lambda: read_coco([a], [a]), "a.json: is both things and stuff")
     misspelled = partial(read_coco, [a], stuff_maps=tmp_path, stuff_map_values="pixelmap")
     parts = "'pixelmap' is no kind of pixel map", "did you mean pixelmaps"
     refused(misspelled, *parts)
@@ -283,6 +285,16 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
     # a name that says which one is meant does
     things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg")]))
     assert read_coco([things], images=pictures).images["file_name"].item() == "b/x.jpg"
+    # also by its last folders, or with folders before them, but never in another folder
+    for name, path in (("data/b/x.jpg", "b/x.jpg"), ("c/x.jpg", "c/x.jpg")):
+        things = write(tmp_path / "a.json", document([image(1, file_name=name)]))
+        assert read_coco([things], images=pictures).images["file_name"].item() == path
+    things = write(tmp_path / "a.json", document([image(1, file_name="b/x.jpg"),
+                                                  image(2, file_name="c/x.jpg")]))  # fmt: skip
+    found = read_coco([things], images=pictures)
+    assert found.images["file_name"].to_list() == ["b/x.jpg", "c/x.jpg"]
+    fails(lambda: read_coco([things], images=pictures / "a"),
+          "x.jpg: is the only file called both b/x.jpg and c/x.jpg")  # fmt: skip
 
     scandir = os.scandir
 
@@ -301,6 +313,7 @@ def test_links_that_leave_the_folder_of_images_are_not_followed(tmp_path):
     inside = write(tmp_path / "pictures" / "000000000002.jpg", "").parent
     (inside / "far").symlink_to(tmp_path / "outside")
     (inside / "round").symlink_to(inside)
+    (inside / "itself").symlink_to("itself")
     (inside / "000000000001.jpg").symlink_to(tmp_path / "outside" / "000000000001.jpg")
     things = write(tmp_path / "a.json", document([image(1), image(2)]))
     data = read_coco([things], images=inside)

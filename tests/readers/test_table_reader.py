@@ -238,6 +238,15 @@ def test_parts_must_have_the_same_columns(tmp_path):
 # a row for each image and class
 
 
+def test_areas_in_percent_are_refused(tmp_path):
+    rows = [f"{n},road,{area}" for n, area in enumerate([0.4, 0, 1, 20, 35, 45, 5, 50, 7, 80])]
+    text = "\n".join(["id,class,area", *rows])
+    parts = "most areas are above 1, up to 80: they look like percent", "divide column area by 100"
+    fails(partial(_long, tmp_path, text), "table.csv", *parts)
+    few = "id,class,area\n1,road,1.2\n2,road,1.5\n"
+    assert _long(tmp_path, few).area("road").tolist() == [1.2, 1.5]
+
+
 def test_long_tables_add_up(tmp_path):
     text = "id,class,area,place\n2,fire hydrant,0.25,sea\n1,cat,0,land\n"
     text += "2, fire_hydrant,0.5,sea\n2,cat,1.5,sea\n3,,,sea\n"

@@ -96,7 +96,8 @@ class AnnotationReading:
         """Raises InputError and ParameterError for images, labels and models that do not fit."""
         del plan
         if not self.listed.height:
-            raise InputError("holds no images", where=self.images)
+            allowed = "image files; links that lead out of the folder are not followed"
+            raise InputError("holds no images", where=self.images, allowed=allowed)
         maps = Path(self.maps or "")
         listed = maps / _MAP_CLASSES
         ours = listed.is_file() and listed.read_bytes() == self._map_classes

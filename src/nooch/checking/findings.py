@@ -94,17 +94,18 @@ class Findings(TabularResult):
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
-        """The worst findings in words, each run's name before them where there are several."""
-        return with_runs(self.table.filter(verdict=VERDICTS[0]), sentence, most)
+        """The worst findings in words, each run's name before them where several were checked."""
+        worse = self.table.filter(verdict=VERDICTS[0])
+        return with_runs(worse.head(most), sentence, self.table["run"])
 
 
 def with_runs(
-    table: pl.DataFrame, words: Callable[[Mapping[str, Any]], str], most: int
+    rows: pl.DataFrame, words: Callable[[Mapping[str, Any]], str], runs: pl.Series
 ) -> list[str]:
-    """The first rows in words, each run's name before them where there are several."""
-    several = table["run"].n_unique() > 1
-    rows = table.head(most).iter_rows(named=True)
-    return [(f"{row['run']}: " if several else "") + words(row) for row in rows]
+    """Rows in words, each run's name before them where ``runs`` has several."""
+    several = runs.n_unique() > 1
+    named = rows.iter_rows(named=True)
+    return [(f"{row['run']}: " if several else "") + words(row) for row in named]
 
 
 def some_images(ids: pl.Series, where: NDArray[np.bool_]) -> list[str]:
@@ -121,12 +122,16 @@ def sentence(row: Mapping[str, Any]) -> str:
     interval = f"[{100 * row['rate_low']:.0f}, {100 * row['rate_high']:.0f}]"
     rates = f"{_percent(misleading)} {interval} against {_percent(usual)}"
     images = counted(row["n_misleading"], "image")
-    by_size = (
-        f"; {100 * row['effect']:+.0f} points for objects of the same size"
-        if row["by_size"]
-        else ""
-    )
-    often = f"are {verb} {misleading / usual:.1f} times as often" if usual else f"are {verb}"
+    points, by_size, often = 100 * (row["effect"] or 0), "", f"are {verb}"
+    if row["by_size"]:
+        by_size = f"; {points:+.0f} points for objects of the same size"
+    if row["by_size"] and points * (misleading - usual) < 0:
+        # sizes differ so much between the contexts that the rates of all sizes say the opposite
+        more = "more" if points > 0 else "less"
+        often = f"of the same size are {verb} {abs(points):.0f} points {more} often"
+        by_size, rates = "", f"of all sizes {rates}"
+    elif usual:
+        often = f"are {verb} {misleading / usual:.1f} times as often"
     return f"{_condition(row)}, {task} {often} ({rates}; {images}{by_size})"
 
 

@@ -119,7 +119,7 @@ class Slices(TabularResult):
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them where there are several."""
-        return with_runs(self.table, _sentence, most)
+        return with_runs(self.table.head(most), _sentence, self.table["run"])
 
     def as_bytes(self, ending: str) -> bytes:
         """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""

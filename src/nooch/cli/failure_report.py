@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import sysconfig
 import tempfile
 import traceback
+from pathlib import Path
 
 from nooch.cli.terminal_output import fail
 from nooch.version import __version__
@@ -16,19 +18,30 @@ __all__ = ["INTERNAL_ERROR", "LONGEST", "report_failure"]
 INTERNAL_ERROR = 70
 """Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
 LONGEST = 300
+_NOOCH = Path(__file__).parents[1]
+_INSTALLED = [
+    Path(sysconfig.get_path(name))
+    for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+]
 
 
 def report_failure(error: BaseException) -> int:
     """Print one line about an unexpected error, write the report file, and return the exit code.
+    An error in a criterion, method or model that the user wrote names the line, and is no internal
+    error.
 
     The file holds the versions, the command without its arguments' values, and the places in the
     code that led to the error. It holds no message, since messages quote data; the terminal shows
     the message, shortened.
     """
-    places = [
-        f"{frame.filename}:{frame.lineno} in {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
+    message = " ".join(str(error).split())[:LONGEST]
+    last = next((frame for frame in reversed(frames) if not _is_installed(frame.filename)), None)
+    if last is not None and not Path(last.filename).is_relative_to(_NOOCH):
+        where = f"{last.filename}:{last.lineno}, in {last.name}"
+        remedy = "correct that code, which is not nooch's"
+        return fail(f"{where}: {type(error).__name__}: {message}\n  remedy: {remedy}")
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     kinds: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
@@ -41,9 +54,16 @@ def report_failure(error: BaseException) -> int:
         f"error: {', raised by '.join(kinds)}",
         *places,
     ]
-    message = " ".join(str(error).split())[:LONGEST]
     fail(f"internal error, {type(error).__name__}: {message}\n  remedy: {_written(lines)}")
     return INTERNAL_ERROR
+
+
+def _is_installed(file: str) -> bool:
+    """Whether code is Python's own or an installed package's, but not nooch's."""
+    path = Path(file).absolute()
+    return not path.is_relative_to(_NOOCH) and (
+        not path.is_file() or any(path.is_relative_to(folder) for folder in _INSTALLED)
+    )
 
 
 def _written(lines: list[str]) -> str:

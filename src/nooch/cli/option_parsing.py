@@ -142,7 +142,7 @@ StrictOption: Any = Option(
     help="No average of a value undefined for a task; else such tasks are left out, with a note.",
 )
 OverwriteOption: Any = Option(
-    False, "--overwrite", help="Replace an earlier output; nothing else is replaced."
+    False, "--overwrite", help="Replace the file of that name, or a folder that nooch wrote."
 )
 EngineOption: Any = Option(
     None,

@@ -59,10 +59,12 @@ class NextImages(TabularResult):
     Attributes:
         table: a row for each image: ``image_id, file_name, task, subset`` (``hard_positive`` or
             ``hard_negative`` of the task that it adds most to), ``reason`` (every task that it is
-            hard for) and ``gain``, the growth of the effective numbers, summed over tasks.
+            hard for) and ``gain``, the growth of the effective numbers, summed over tasks, for
+            which a side without images counts as half an image.
         tasks: a row for each task: ``task``, hard ``positives`` and ``negatives`` of training and
-            their ``effective`` number 4 / (1 / positives + 1 / negatives); of the chosen images
-            ``new_positives`` and ``new_negatives``, and the ``new_effective`` number with them.
+            their ``effective`` number 4 / (1 / positives + 1 / negatives), 0 without either; of the
+            chosen images ``new_positives`` and ``new_negatives``, and the ``new_effective`` number
+            with them.
         notes: what was left out.
     """
 
@@ -126,13 +128,17 @@ def collect_next(
         problem = f"the suite has no statistics of {name}"
         raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
     training = _hard_marks(data, ["train"], fitted, tasks)
-    marks = _hard_marks(pool, [*pool.splits], fitted, tasks)
+    known = _known(pool, data)
+    marks = csr_array(_hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~known[:, None]))
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
     chosen, duplicates = _chosen(marks, before, tasks, asked, vectors)
     if not chosen:
         problem = "no image of the pool is hard for a task, and new"
         raise UndefinedError(problem, remedy="give a larger pool, or other tasks")
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
+    if known.any():
+        theirs = counted(int(known.sum()), "image")
+        notes.append(f"{theirs} left out that the suite's dataset has (same id and file name)")
     if len(chosen) < asked.budget:
         notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
     frame = pl.DataFrame(chosen)
@@ -142,8 +148,19 @@ def collect_next(
     columns: dict[str, Any] = {"task": tasks}
     for prefix, of, counts in (("", before, before), ("new_", added, before + added)):
         columns |= {f"{prefix}positives": of[:, 0], f"{prefix}negatives": of[:, 1]}
-        columns[f"{prefix}effective"] = _effective(counts)
+        columns[f"{prefix}effective"] = _effective(counts) * (counts > 0).all(axis=1)
     return NextImages(table, pl.DataFrame(columns), notes)
+
+
+def _known(pool: Dataset, data: Dataset) -> NDArray[np.bool_]:
+    """Which images of the pool the dataset has, by id and file name; without names, none."""
+    theirs, ours = (one.images.select("image_id", "file_name") for one in (pool, data))
+    if theirs.schema != ours.schema:
+        return np.zeros(len(pool), dtype=bool)
+    both = theirs.join(
+        ours.with_columns(known=True), on=ours.columns, how="left", maintain_order="left"
+    )
+    return both["known"].fill_null(value=False).to_numpy()
 
 
 def _hard_marks(

@@ -13,8 +13,8 @@ from nooch.evaluation.score_conditions import (
 )
 from nooch.evaluation.scores import Scores
 from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribution
+from nooch.evaluation.task_averages import AVERAGE
 from nooch.evaluation.task_losses import PARTS, class_losses
-from nooch.evaluation.task_scores import AVERAGE
 
 __all__ = [
     "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",

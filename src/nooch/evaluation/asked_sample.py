@@ -71,7 +71,12 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
 
 
 def rates_of_answers(
-    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key], bootstrap: int, seed: int
+    runs: Sequence[Predictions],
+    suite: Suite,
+    keys: Sequence[Key],
+    thresholds: Mapping[str, Mapping[str, float]],
+    bootstrap: int,
+    seed: int,
 ) -> dict[tuple[str, str], ContextRates]:
     """(run, criterion) -> how often the run says yes, by context.
 
@@ -79,17 +84,21 @@ def rates_of_answers(
         runs: those with ``said`` count.
         suite: the suite, with the images that were asked about alone.
         keys: (criterion, task, split) of its sets that are scored.
+        thresholds: run -> task -> probability above which the answer is yes; 0.5 by default.
         bootstrap: resamples for the intervals; 0 for Wilson's.
         seed: of the resamples.
     """
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
-    yes = (pl.col("value") > 0.5).fill_null(value=False)
     cells = {
         criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
         for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
     }
     for run, said in answered:
+        limits = pl.col("task").replace_strict(
+            thresholds.get(run, {}), default=0.5, return_dtype=pl.Float64
+        )
+        yes = (pl.col("value") > limits).fill_null(value=False)
         for criterion, frame in cells.items():
             ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
             rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])

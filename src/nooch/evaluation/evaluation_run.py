@@ -44,14 +44,8 @@ from nooch.evaluation.subsets import (
     groups_of,
     parse_distribution,
 )
-from nooch.evaluation.task_scores import (
-    Averages,
-    Block,
-    Floats,
-    averaged_tasks,
-    left_out,
-    score_task,
-)
+from nooch.evaluation.task_averages import Averages, averaged_tasks, left_out
+from nooch.evaluation.task_scores import Block, ScoredTask, score_task
 from nooch.metrics import ANSWER_METRICS, METRICS
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress, options_from
@@ -59,7 +53,7 @@ from nooch.shared_types import Progress, no_progress, options_from
 __all__ = ["EvaluateOptions", "evaluate"]
 
 _Key = tuple[str, str, str]
-_Scored = tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]
+_Scored = tuple[list[Block], list[ScoredTask]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,17 +156,20 @@ def evaluate(
     wanted = suite.select_keys(asked.criteria or (), tasks)
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    contexts = rates_of_answers(runs, sample.suite, wanted_sets, asked.bootstrap, asked.seed)
-    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
-    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
-    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
     for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
+    stated: list[str] = []
     if str(asked.threshold) != "0.5":
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
         thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
-        notes += stated
+    contexts = rates_of_answers(
+        runs, sample.suite, wanted_sets, thresholds, asked.bootstrap, asked.seed
+    )
+    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
+    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
+    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
+    notes += stated
     blocks: list[Block] = []
     for split in splits:
         keys = [key for key in wanted_sets if key[2] == split]
@@ -272,10 +269,10 @@ class _SplitScores:
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, (of_task, rows) in enumerate(self._results(tasks), 1):
             blocks += of_task
-            for run, scope, values in rows:
-                averages.add(run, scope, values)
+            for scored in rows:
+                averages.add(*scored)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.options.metrics, self.baseline)
+        return blocks + averages.blocks(self.options.metrics)
 
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""

@@ -16,17 +16,8 @@ from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
-from nooch.evaluation.task_scores import (
-    AVERAGE,
-    Averages,
-    Block,
-    Floats,
-    averaged_tasks,
-    block_of,
-    graded,
-    left_out,
-    with_replicates,
-)
+from nooch.evaluation.task_averages import AVERAGE, Averages, averaged_tasks, left_out
+from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
 from nooch.metrics import METRICS
 from nooch.shared_types import Progress, no_progress, options_from
 
@@ -113,20 +104,14 @@ def paired(
             if key[1] in methods[m][0].tasks
         }
         for method, values in rows.items():
-            averages.add(method, part.scope, values[part.scope.common])
+            averages.add(method, None, part.scope, values[part.scope.common])
             blocks.append(block_of(method, part.scope, metrics, values))
         for method, baseline in _pairs(rows, baselines):
             gap = rows[method] - rows[baseline]
+            averages.add(method, baseline, part.scope, gap[part.scope.common])
             blocks.append(block_of(method, part.scope, metrics, gap, baseline=baseline))
         progress("comparing methods, tasks", done, len(keys))
-    pairs = set(_pairs(methods, baselines))
-    for number, baseline in enumerate(baselines):
-        # means once, with the first baseline
-        blocks += [
-            block
-            for block in averages.blocks(metrics, baseline)
-            if (block.run, block.baseline) in pairs or (block.baseline is None and number == 0)
-        ]
+    blocks += averages.blocks(metrics)
     settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
     return Scores(
         _plain(scores_table(blocks, metrics, {m: (m, None) for m in methods}, bootstrap)),

@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.challenge import Suite
 from nooch.errors import ParameterError, check_one_of
-from nooch.evaluation.task_scores import AVERAGE
+from nooch.evaluation.task_averages import AVERAGE
 from nooch.metrics import ALL_METRICS
 
 __all__ = ["Condition", "ConditionVerdict", "check_names", "judge", "parse_condition"]

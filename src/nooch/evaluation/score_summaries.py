@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nooch.evaluation.task_scores import AVERAGE, comparable
+from nooch.evaluation.task_averages import AVERAGE, comparable
 
 __all__ = [
     "LARGER_IS_BETTER", "WORST_HARD", "over_seeds", "over_tasks", "with_best", "with_worst_hard",

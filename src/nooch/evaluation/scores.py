@@ -15,7 +15,8 @@ from nooch.errors import ParameterError, check_one_of
 from nooch.evaluation.bootstrap import MOST_RESAMPLES
 from nooch.evaluation.context_rates import ContextRates
 from nooch.evaluation.score_conditions import ConditionVerdict
-from nooch.evaluation.task_scores import AVERAGE, INTERVALS, Block
+from nooch.evaluation.task_averages import AVERAGE
+from nooch.evaluation.task_scores import INTERVALS, Block
 from nooch.metrics import ALL_METRICS
 
 __all__ = [
@@ -237,7 +238,11 @@ def _reason(resamples: int) -> pl.Expr:
     mostly = (
         f"no interval: undefined in most of {resamples} resamples, which hold one class or no {{}}"
     )
-    partly = f"interval from {{}} of {resamples} resamples; the others hold one class or no {{}}"
+    partly = (
+        f"interval from {{}} of {resamples} resamples{{}}; the others hold one class or no {{}}"
+    )
+    of = pl.when(average).then(pl.lit(" of a task")).otherwise(pl.lit(""))
+    same = f"no interval: each resample that defines it ({{}} of {resamples}) gives this value"
     unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
     return (
         pl.when(average & (pl.col("n_tasks") == 0))
@@ -249,9 +254,9 @@ def _reason(resamples: int) -> pl.Expr:
         .when(unbounded & (2 * pl.col("defined") < resamples))
         .then(pl.format(mostly, rest))
         .when(unbounded)
-        .then(pl.lit(f"no interval: {resamples} resamples all give this value"))
+        .then(pl.format(same, "defined"))
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
-        .then(pl.format(partly, "defined", rest))
+        .then(pl.format(partly, "defined", of, rest))
         .when(pl.col("value").is_not_null())
         .then(None)
         .when(pl.col("n") == 0)

@@ -1,33 +1,23 @@
-"""One task of a split: every run on every subset of its sets, with intervals and differences; and
-the averages over tasks, over the same tasks where averages are next to each other.
-"""
+"""One task of a split: every run on every subset of its sets, with intervals and differences."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet, Suite
-from nooch.errors import ParameterError, some_of
+from nooch.challenge import ChallengeSet
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
 from nooch.evaluation.predictions import Aligned
-from nooch.evaluation.subsets import CELLS, SCORED, DividedSet, ScoreScope
+from nooch.evaluation.subsets import SCORED, DividedSet, ScoreScope
 from nooch.metrics import Graded, Resampler
 
 __all__ = [
-    "AVERAGE", "INTERVALS", "Averages", "Block", "averaged_tasks", "block_of", "comparable",
-    "graded", "left_out", "named_tasks", "score_task", "with_replicates",
+    "INTERVALS", "Block", "ScoredTask", "block_of", "graded", "score_task", "with_replicates"
 ]  # fmt: skip
-
-AVERAGE = "average"
-"""The task that stands for the unweighted mean over tasks."""
 
 INTERVALS = (None, "bootstrap", "wilson")
 """Kinds of 95 % intervals, by their number in ``Block.kinds``."""
@@ -36,9 +26,6 @@ _ROUNDING = 1e-12
 
 Floats = NDArray[np.float64]
 K = TypeVar("K")
-T = TypeVar("T", bound=Hashable)
-_MOST = 12
-"""Tasks that a note names."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +54,11 @@ class Block:
     baseline: str | None = None
 
 
+ScoredTask = tuple[str, str | None, ScoreScope, Floats]
+"""A run, the baseline that is subtracted, what of, and (n_common, n_metrics, 1 + k): values, then
+replicates."""
+
+
 def score_task(
     parts: Sequence[DividedSet],
     runs: Mapping[str, tuple[Aligned, str]],
@@ -74,7 +66,7 @@ def score_task(
     draws: BootstrapDraws | None,
     baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
-) -> tuple[list[Block], list[tuple[str, ScoreScope, Floats]]]:
+) -> tuple[list[Block], list[ScoredTask]]:
     """Score one task of a split.
 
     Args:
@@ -86,10 +78,10 @@ def score_task(
         thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
 
     Returns:
-        Blocks by criterion: all runs, then differences; (run, scope, values) for ``Averages``.
+        Blocks by criterion: all runs, then differences; what ``Averages`` adds.
     """
     blocks: list[Block] = []
-    scored: list[tuple[str, ScoreScope, Floats]] = []
+    scored: list[ScoredTask] = []
     models: dict[str, Graded] = {}
     before: ChallengeSet | None = None
     for part in parts:
@@ -100,11 +92,12 @@ def score_task(
         before = part.challenge
         rows = with_replicates(models, part, draws)
         for name, values in rows.items():
-            scored.append((name, scope, values[scope.common]))
+            scored.append((name, None, scope, values[scope.common]))
             blocks.append(block_of(name, scope, metrics, values))
         for name in rows:
             if baseline in rows and name != baseline:
                 gap = rows[name] - rows[baseline]
+                scored.append((name, baseline, scope, gap[scope.common]))
                 blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
     return blocks, scored
 
@@ -135,15 +128,17 @@ def with_replicates(
         if part.weights is None:
             values = model.scores(part.parts)
         else:
-            values = resamplers[name](part.weights[:, None], part.weights[:, None])[..., 0]
+            own = part.weights[:, None]
+            values = resamplers[name](own, own, np.ones_like(own))[..., 0]
         rows[name] = np.empty((*values.shape, 1 + (0 if draws is None else draws.resamples)))
         rows[name][..., 0] = values
     for block, counts in () if draws is None else draws.weights(part.rows):
-        weights, floats = counts, counts.astype(np.float64)
+        weights, floats, drawn = counts, counts.astype(np.float64), None
         if part.weights is not None:
             weights = floats = floats * part.weights[:, None]
+            drawn = counts
         for name, resampler in resamplers.items():
-            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weights, floats)
+            rows[name][..., 1 + block.start : 1 + block.stop] = resampler(weights, floats, drawn)
     return rows
 
 
@@ -192,195 +187,3 @@ def _trials(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.float64]:
     n, n_positive, n_negative = sizes * plain
     of = {"error": n, "accuracy": n, "yes_rate": n, "recall": n_positive, "fpr": n_negative}
     return np.stack([of.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
-
-
-def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
-    """Tasks that have everything that any task has; all tasks where no task has.
-
-    Args:
-        defined: task -> cells that have images, or (metric, subset) pairs that have a value.
-    """
-    needed: set[T] = set().union(*defined.values())
-    return [task for task, has in defined.items() if has >= needed] or list(defined)
-
-
-def averaged_tasks(
-    suite: Suite,
-    keys: Sequence[tuple[str, str, str]],
-    predicted: Sequence[Collection[str]],
-    min_hard: int = 0,
-) -> dict[str, list[str]]:
-    """The tasks that averages are over: those with images in each cell that any task has images in.
-
-    A task without hard positives, say, would count in the AUC on easy images but not on hard ones.
-
-    Args:
-        suite: the suite.
-        keys: (criterion, task, split) of the sets that are scored, of one split.
-        predicted: tasks of each run; averages are over their common tasks, if two or more.
-        min_hard: hard images that a task needs on either side.
-
-    Returns:
-        Criterion -> tasks.
-
-    Raises:
-        ParameterError: no task has ``min_hard`` hard images on either side.
-    """
-    over = {}
-    for criterion in dict.fromkeys(key[0] for key in keys):
-        enough = [key for key in keys if key[0] == criterion and _hard(suite, key) >= min_hard]
-        if not enough:
-            raise ParameterError(
-                f"no task has {min_hard} hard images on either side under {criterion}",
-                remedy="give a lower `min_hard`",
-            )
-        cells = {key[1]: _cells(suite, key) for key in enough}
-        common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}
-        over[criterion] = comparable(common if len(common) > 1 else cells)
-    return over
-
-
-def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
-    """Those of the tasks that a value of the column ``averaged_tasks`` names."""
-    # a task's name may have a comma in it
-    return [task for task in tasks if f", {task}, " in f", {averaged}, "]
-
-
-def left_out(
-    suite: Suite,
-    keys: Sequence[tuple[str, str, str]],
-    over: Mapping[str, Collection[str]],
-    min_hard: int = 0,
-) -> list[str]:
-    """A note for each criterion whose averages leave out tasks: which ones, and why."""
-    notes = []
-    for criterion, averaged in over.items():
-        cells = {key: _cells(suite, key) for key in keys if key[0] == criterion}
-        lacking = {key: set(CELLS) - has for key, has in cells.items() if key[1] not in averaged}
-        if not lacking:
-            continue
-        why = []
-        for key, empty in lacking.items():
-            names = [cell.replace("_", " ") for cell in CELLS if cell in empty]
-            reason = f"no {' and no '.join(names)}" if empty else "not predicted by every run"
-            if not empty and _hard(suite, key) < min_hard:
-                reason = f"fewer than {min_hard} hard images of a side"
-            why.append(f"{key[1]} ({reason})")
-        (split,) = {key[2] for key in cells}
-        notes.append(
-            f"averages on {criterion} ({split}) are over {len(averaged)} of {len(cells)} tasks:"
-            f" {some_of(averaged, _MOST)}; left out: {some_of(why, _MOST)}"
-        )
-    return notes
-
-
-def _hard(suite: Suite, key: tuple[str, str, str]) -> int:
-    record = suite.record(*key)
-    return min(record.hard_positives, record.hard_negatives)
-
-
-def _cells(suite: Suite, key: tuple[str, str, str]) -> set[str]:
-    """Cells of a set that have images."""
-    return {cell for cell, count in zip(CELLS, suite.record(*key).cells, strict=True) if count}
-
-
-@dataclass
-class _Mean:
-    """The mean over tasks of one run and criterion, with replicates of its own."""
-
-    scopes: list[ScoreScope] = field(default_factory=list)
-    known: list[NDArray[np.bool_]] = field(default_factory=list)
-    sums: Floats = field(default_factory=lambda: np.zeros(()))
-    counts: Floats = field(default_factory=lambda: np.zeros(()))
-
-    def add(self, scope: ScoreScope, rows: Floats) -> None:
-        """Add a task's values and replicates, as for ``Averages.add``."""
-        known = ~np.isnan(rows) & ~np.isnan(rows[..., :1])
-        self.sums = self.sums + np.where(known, rows, 0.0)
-        self.counts = self.counts + known
-        self.scopes.append(scope)
-        # a view would keep those of all replicates
-        self.known.append(known[..., 0].copy())
-
-    def values(self, strict: bool) -> Floats:
-        """Means of the defined values; ``strict``: NaN where a task's value is undefined."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.asarray(self.sums / self.counts)
-        if strict:
-            means[self.counts[..., 0] < len(self.scopes)] = np.nan
-        return means
-
-    @property
-    def tasks(self) -> list[str]:
-        return [scope.task for scope in self.scopes]
-
-    @property
-    def over(self) -> list[tuple[str, ...]]:
-        """Names of the tasks in which each value is defined, for each (subset, metric)."""
-        masks = np.array(self.known).reshape(len(self.known), -1).T
-        # most values share few lists
-        seen: dict[bytes, tuple[str, ...]] = {}
-        return [
-            seen.setdefault(mask.tobytes(), tuple(compress(self.tasks, mask))) for mask in masks
-        ]
-
-    @property
-    def scope(self) -> ScoreScope:
-        """The subsets that all tasks have, with the sums of their sizes."""
-        first = self.scopes[0]
-        n, n_positive = (
-            np.sum([getattr(scope, size)[scope.common] for scope in self.scopes], axis=0)
-            for size in ("n", "n_positive")
-        )
-        return replace(
-            first,
-            task=AVERAGE,
-            subsets=[first.subsets[row] for row in first.common],
-            n=n,
-            n_positive=n_positive,
-            tasks=len(self.scopes),
-            effective=None,
-        )
-
-
-@dataclass
-class Averages:
-    """Means over the tasks of (run, criterion), with replicates of their own.
-
-    Attributes:
-        over: criterion -> the tasks that its averages are over; of another criterion, all.
-        strict: whether a value that is undefined for one of these tasks has no average. Else the
-            task is left out of that average.
-    """
-
-    over: Mapping[str, Collection[str]] = field(default_factory=dict)
-    strict: bool = False
-    _means: dict[tuple[str, str], _Mean] = field(default_factory=dict)
-    _scored: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(self, run: str, scope: ScoreScope, rows: Floats) -> None:
-        """Add a task's (n_common, n_metrics, 1 + k): its values, then its replicates."""
-        key = run, scope.criterion
-        self._scored[key] += 1
-        if scope.task in self.over.get(scope.criterion, [scope.task]):
-            self._means.setdefault(key, _Mean()).add(scope, rows)
-
-    def blocks(self, metrics: Sequence[str], baseline: str | None) -> list[Block]:
-        """Means of each run with two or more tasks, and differences over the baseline's tasks."""
-        blocks: list[Block] = []
-        for criterion in dict.fromkeys(criterion for _, criterion in self._means):
-            means = {
-                key[0]: mean
-                for key, mean in self._means.items()
-                if key[1] == criterion and self._scored[key] > 1
-            }
-            rows = {run: mean.values(self.strict) for run, mean in means.items()}
-            for run, mean in means.items():
-                blocks.append(block_of(run, mean.scope, metrics, rows[run], over=mean.over))
-            for run, mean in means.items():
-                if run != baseline and baseline in rows and mean.tasks == means[baseline].tasks:
-                    gap = rows[run] - rows[baseline]
-                    blocks.append(
-                        block_of(run, mean.scope, metrics, gap, baseline=baseline, over=mean.over)
-                    )
-        return blocks

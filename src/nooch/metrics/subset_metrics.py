@@ -50,13 +50,15 @@ def _balanced(sums: Mapping[str, Floats]) -> Floats:
 
 
 def _z_scores(sums: Mapping[str, Floats]) -> tuple[Floats, Floats]:
-    """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995), so that rates of 0
-    and 1 have one, too; NaN without positives or negatives.
+    """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995) for the number of
+    images, whatever they weigh, so that rates of 0 and 1 have one, too; NaN without positives or
+    negatives.
     """
-    unit = sums["size"] / sums["weight"]
-    hits = _of_both(sums, (sums["hit"] * unit + 0.5) / (sums["positive"] * unit + 1))
-    claims = _of_both(sums, (sums["false"] * unit + 0.5) / (sums["negative"] * unit + 1))
-    return ndtri(hits), ndtri(claims)
+    rates = []
+    for said, size in (("hit", "n_positive"), ("false", "n_negative")):
+        n, weight = sums[size], sums[_SIZES[size]]
+        rates.append(_of_both(sums, (sums[said] * (n / weight) + 0.5) / (n + 1)))
+    return ndtri(rates[0]), ndtri(rates[1])
 
 
 def _dprime(sums: Mapping[str, Floats]) -> Floats:
@@ -75,6 +77,8 @@ _COUNTED = {
 """Sums that count images -> the outcomes counted, see ``_outcomes``."""
 _N_OUTCOMES = 6
 _CONFUSION = ("positive", "negative", "hit", "false")
+_SIZES = {"n_positive": "positive", "n_negative": "negative"}
+"""Numbers of images -> the sums that they are without weights."""
 _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
     "error": (("error",), lambda s: s["error"] / s["weight"]),
     "nll": (("nll",), lambda s: s["nll"] / s["weight"]),
@@ -92,12 +96,12 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
     ),
     "brier": (("brier",), lambda s: s["brier"] / s["weight"]),
     "yes_rate": (("hit", "false"), lambda s: (s["hit"] + s["false"]) / s["weight"]),
-    "dprime": (_CONFUSION, _dprime),
-    "response_criterion": (_CONFUSION, _response_criterion),
+    "dprime": ((*_CONFUSION, *_SIZES), _dprime),
+    "response_criterion": ((*_CONFUSION, *_SIZES), _response_criterion),
 }
 """Metric -> the sums over images that it is made of, and its value from them: from those, from
-``weight``, the weight of the subset, ``images``, that of the whole set, and ``size``, the images
-of the subset or mixture. 0 / 0 is undefined.
+``weight``, the weight of the subset, ``images``, that of the whole set, and ``n_positive`` and
+``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is undefined.
 """
 ALL_METRICS = (*_RANKED, *_FORMULAS)
 """Names of all metrics."""
@@ -199,7 +203,7 @@ class Graded:
             for row, mask in parts.rankable(self.ranking):
                 areas[:, row, 0] = self.ranking.areas(mask)
         weights = np.broadcast_to(np.float64(1), (len(parts.atoms), 1))
-        return _assembled(self, parts, weights, outcomes, sums, areas)[..., 0]
+        return _assembled(self, parts, weights, outcomes, outcomes, sums, areas)[..., 0]
 
 
 class Resampler:
@@ -221,21 +225,24 @@ class Resampler:
         self._rows = list(ranked)
         self._areas = None if ranking is None else SubsetAreas(ranking, list(ranked.values()))
 
-    def __call__(self, weights: Weights, floats: Floats) -> Floats:
+    def __call__(self, weights: Weights, floats: Floats, drawn: Weights | None = None) -> Floats:
         """Like ``Graded.scores``, (..., n_metrics, k).
 
         Args:
             weights: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``.
             floats: the same as float64: models of the same images share them.
+            drawn: (n, k), how often each image is there, where that is not its weight.
         """
         parts, model = self._parts, self._model
         n_atoms, k = parts.members.shape[1], weights.shape[1]
-        outcomes = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
+        outcomes = counted = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
+        if drawn is not None:
+            counted = (self._outcomes @ drawn).reshape(n_atoms, _N_OUTCOMES, k)
         sums = {n: (matrix @ floats).reshape(n_atoms, -1, k) for n, matrix in self._sums.items()}
         areas = np.full((2, len(parts.members), k), np.nan)
         if self._areas is not None:
             areas[:, self._rows] = self._areas(weights)
-        return _assembled(model, parts, floats, outcomes, sums, areas)
+        return _assembled(model, parts, floats, outcomes, counted, sums, areas)
 
 
 def _by_image(
@@ -250,13 +257,14 @@ def _assembled(
     parts: Parts,
     weights: Floats,
     outcomes: NDArray[Any],
+    counted: NDArray[Any],
     sums: Mapping[str, Floats],
     areas: Floats,
 ) -> Floats:
     """Metrics, (n_subsets + n_mixtures, n_metrics, k).
 
-    From weights (n, k), those of outcomes (n_atoms, 6, k), sums by bin (n_atoms, n_bins, k), and
-    areas of subsets (2, n_subsets, k).
+    From weights (n, k), those of outcomes (n_atoms, 6, k) and their images, sums by bin (n_atoms,
+    n_bins, k), and areas of subsets (2, n_subsets, k).
     """
     n_subsets, k = len(parts.members), outcomes.shape[-1]
     counts = outcomes.sum(axis=1, dtype=np.float64)
@@ -277,22 +285,29 @@ def _assembled(
 
     totals = {name: total(of_atoms) for name, of_atoms in sums.items()}
     for name in _COUNTED.keys() & model.needed:
-        counted = outcomes[:, _COUNTED[name]].sum(axis=1, dtype=np.float64)
-        totals[name] = total(counted[:, None])
+        totals[name] = total(_count(outcomes, name))
     weight, everything = total(counts[:, None]), np.broadcast_to(counts.sum(axis=0), (1, k))
     # a mixture is over all images
     subset = np.arange(len(weight))[:, None] < n_subsets
     images = np.where(subset, everything, weight)
     totals |= {"weight": weight, "images": np.where(weight > 0, images, np.nan)}
-    totals["size"] = np.where(subset, weight, everything)
     result = np.full((len(weight), len(model.metrics), k), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
+        for name in _SIZES.keys() & model.needed:
+            of_mixture = totals[_SIZES[name]] / weight * counted.sum(axis=(0, 1))
+            of_subset = total(_count(counted, _SIZES[name]))
+            totals[name] = np.where(subset, of_subset, of_mixture)
         for column, name in enumerate(model.metrics):
             if name in _FORMULAS:
                 result[:, column] = _FORMULAS[name][1](totals)
             else:
                 result[:, column] = areas[_RANKED.index(name)]
     return result
+
+
+def _count(outcomes: NDArray[Any], name: str) -> Floats:
+    """Weight of the outcomes that are counted as ``name``, float64 (n_atoms, 1, k)."""
+    return np.asarray(outcomes[:, _COUNTED[name]].sum(axis=1, dtype=np.float64)[:, None])
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from nooch.objectives.objective_contract import (
     Objective,
     Ranges,
     TrainingCounts,
+    check_objective,
     indicators,
     losses,
     residuals,
@@ -39,5 +40,5 @@ OBJECTIVES: dict[str, type[Objective]] = {
 __all__ = [
     "ERM", "GDRO", "IRM", "OBJECTIVES", "VARIANTS", "BalancedSoftmax", "BatchTerms", "CVaR",
     "EnvironmentReweight", "Focal", "LabelReweight", "Objective", "OnlineGDRO", "Ranges",
-    "TrainingCounts", "VREx", "indicators", "losses", "residuals",
+    "TrainingCounts", "VREx", "check_objective", "indicators", "losses", "residuals",
 ]  # fmt: skip

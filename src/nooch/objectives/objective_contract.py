@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "VARIANTS", "BatchTerms", "Objective", "Ranges", "TrainingCounts", "indicators", "losses",
-    "residuals",
+    "VARIANTS", "BatchTerms", "Objective", "Ranges", "TrainingCounts", "check_objective",
+    "indicators", "losses", "residuals",
 ]  # fmt: skip
 
 VARIANTS = ("paper", "released")
@@ -185,6 +185,32 @@ class Objective(ABC):
         n = len(self.counts.environments)
         inside = indicators(environments, n, logits) if self.needs_environments else None
         return BatchTerms.of(logits, labels, environments, inside)
+
+
+def check_objective(kind: type[Objective], parameters: Mapping[str, float]) -> None:
+    """Try an objective on 12 made-up rows of two heads. Raises ParameterError unless it gives each
+    head a loss of its own, which torch can differentiate.
+    """
+    import torch
+
+    classes, environments = torch.full((2, 2), 20.0), torch.full((4, 2), 10.0)
+    rows = torch.arange(12)[:, None].expand(12, 2)
+    logits = torch.sin(torch.arange(24.0)).reshape(12, 2).requires_grad_()
+    with torch.enable_grad():
+        objective = kind(TrainingCounts(classes, environments), **dict[str, Any](parameters))
+        found = objective(logits, (rows % 2).float(), rows % 4)
+    problem = ""
+    if not isinstance(found, torch.Tensor) or found.shape != (2,):
+        shape = tuple(getattr(found, "shape", ()))
+        problem = f"gives a {type(found).__name__} of shape {shape} for two heads"
+    elif not found.requires_grad:
+        problem = "gives a loss that does not depend on the logits, or is detached from them"
+    elif torch.autograd.grad(found[0], logits)[0][:, 1].any():
+        problem = "gives a head a loss that depends on the outputs of another head"
+    if problem:
+        where = f"objective {getattr(kind, 'name', kind.__name__)}"
+        allowed = "a tensor (H,): the loss of each head, of its own column of the logits"
+        raise ParameterError(problem, where=where, allowed=allowed)
 
 
 def losses(logits: Tensor, labels: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import polars as pl
 
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.task_scores import named_tasks
+from nooch.evaluation.task_averages import named_tasks
 from nooch.published.published_results import paper_results
 
 __all__ = ["next_to_paper"]

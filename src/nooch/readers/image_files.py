@@ -81,10 +81,29 @@ class ImageIndex:
         return [self.root / str(name) for name in names]
 
     def by_file_name(self, name: str) -> str | None:
-        """Relative path of a file of this name: as given, or in the one folder that has it."""
+        """Relative path of a file of this name: as given, below another folder, or without the
+        first folders of the name; never one in another folder than the name says.
+        """
         if name in self.paths:
             return name
-        return _only(self._by_name.get(name.rsplit("/", 1)[-1], []), name)
+        paths = self._by_name.get(name.rsplit("/", 1)[-1], [])
+        pairs = ((path, sorted((f"/{path}", f"/{name}"), key=len)) for path in paths)
+        return _only([path for path, (short, long) in pairs if long.endswith(short)], name)
+
+    def by_file_names(self, names: Sequence[str | None]) -> list[str | None]:
+        """Of each name the path by ``by_file_name``. Raises InputError where two names that differ
+        have one file.
+        """
+        paths = [None if name is None else self.by_file_name(name) for name in names]
+        names_of: dict[str | None, str | None] = {}
+        for path, name in zip(paths, names, strict=True):
+            if path is not None and names_of.setdefault(path, name) != name:
+                raise InputError(
+                    f"is the only file called both {names_of[path]} and {name}",
+                    where=self.root / path,
+                    remedy="give the folder that these names are relative to",
+                )
+        return paths
 
     def by_stem(self, stem: str) -> str | None:
         """Relative path of the image with this name, whatever its ending."""
@@ -142,7 +161,7 @@ def _walk(root: Path, below: str) -> Iterator[str]:
     with os.scandir(root / below) as entries:
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
+            if entry.is_symlink() and not _leads_into(root, entry.path):
                 continue
             if entry.is_dir():
                 # a link to a folder above would be walked for ever
@@ -150,6 +169,14 @@ def _walk(root: Path, below: str) -> Iterator[str]:
                     yield from _walk(root, path)
             elif entry.name.lower().endswith(IMAGE_ENDINGS):
                 yield path
+
+
+def _leads_into(root: Path, link: str) -> bool:
+    try:
+        return Path(link).resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        # a link to itself
+        return False
 
 
 def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:

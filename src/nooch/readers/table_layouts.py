@@ -226,9 +226,18 @@ class LongTable(TableLayout):
                 allowed=f"fractions of the image, from 0 to {MOST_AREA:.0f}; empty where present"
                 " with unknown area; unknown where not annotated",
             )
+        if len(values) >= _ENOUGH and (values > 1).sum() > np.isfinite(values).sum() / 2:
+            raise InputError(
+                f"most areas are above 1, up to {np.nanmax(values):g}: they look like percent",
+                where=path,
+                allowed="fractions of the image",
+                remedy=f"divide column {self.area_column} by 100",
+            )
         return values
 
 
+_ENOUGH = 10
+"""Rows from which on areas tell whether they are percent."""
 _UNKNOWN = "unknown"
 """As an area: nobody looked for the class in this image, or not for all of it."""
 

@@ -220,7 +220,7 @@ def _located(frame: pl.DataFrame, index: ImageIndex) -> tuple[pl.Series, int]:
     """Where the image files are, and how many are missing."""
     if "file_name" in frame.columns:
         names = frame["file_name"].to_list()
-        paths = [None if name is None else index.by_file_name(name) for name in names]
+        paths = index.by_file_names(names)
         listed = [path or name for path, name in zip(paths, names, strict=True)]
     else:
         paths = listed = [index.by_id(image_id) for image_id in frame["image_id"].to_list()]

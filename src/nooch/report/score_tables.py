@@ -11,7 +11,7 @@ import polars as pl
 from nooch.display import DisplayTable
 from nooch.english import printable
 from nooch.evaluation import AVERAGE, Scores
-from nooch.evaluation.task_scores import named_tasks
+from nooch.evaluation.task_averages import named_tasks
 
 __all__ = [
     "average_label", "is_average", "latex", "markdown", "mean_sd", "printable_table", "tables_of",

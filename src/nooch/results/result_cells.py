@@ -10,7 +10,7 @@ import polars as pl
 from nooch.errors import InputError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.score_summaries import over_seeds, over_tasks, with_worst_hard
-from nooch.evaluation.task_scores import named_tasks
+from nooch.evaluation.task_averages import named_tasks
 from nooch.published.published_results import PAPER_NAMES
 from nooch.training.methods import METHODS
 

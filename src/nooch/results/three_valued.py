@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.score_summaries import LARGER_IS_BETTER
-from nooch.evaluation.task_scores import named_tasks
+from nooch.evaluation.task_averages import named_tasks
 from nooch.report.score_tables import mean_sd
 from nooch.results.result_cells import with_averages
 

@@ -59,8 +59,8 @@ _ONE_CRITERION = (
 _NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
 _NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
 _NO_IMAGES = (
-    "No folder of images was given (`images`), and the dataset records none: images are shown by id"
-    " and in words."
+    "No folder of images was given (`images`), and the dataset records none, or one that is not"
+    " there: images are shown by id and in words."
 )
 _NO_CAPTIONS = "The dataset has no captions."
 

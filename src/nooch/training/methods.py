@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError, check_one_of
 from nooch.import_string import imported
-from nooch.objectives import OBJECTIVES, Objective, Ranges
+from nooch.objectives import OBJECTIVES, Objective, Ranges, check_objective
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
 from nooch.training.samplers import (
     Balance,
@@ -189,11 +189,16 @@ PAPER_METHODS = tuple(method.name for method in _LISTED if method.source == "pap
 
 def add_method(name: str) -> Method:
     """Register a custom method in this process under its whole name, ``package.module:Name``.
-    Raises ParameterError: there is no such method, or it is none.
+    Raises ParameterError: there is no such method, it is none, or its objective is not one.
     """
     method = imported(name, "a method")
     if not isinstance(method, Method):
         raise ParameterError(f"{name} is a {type(method).__name__}", allowed="a nooch.Method")
+    kind = method.objective_class
+    if kind not in OBJECTIVES.values():
+        first = {parameter: values[0] for parameter, values in method.parameters}
+        values = {**first, **dict(method.fixed)}
+        check_objective(kind, {n: value for n, value in values.items() if n in kind.ranges})
     METHODS[name] = method
     return method
 

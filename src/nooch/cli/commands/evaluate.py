@@ -69,7 +69,7 @@ def evaluate_command(
     reading: Any = None,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
-    _check_files(junit, out, fail_if, overwrite=overwrite)
+    _check_files(junit, out, fail_if, predictions, overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
@@ -119,11 +119,20 @@ def evaluate_command(
 
 
 def _check_files(
-    junit: Path | None, out: Path | None, fail_if: list[str], *, overwrite: bool
+    junit: Path | None,
+    out: Path | None,
+    fail_if: list[str],
+    predictions: list[Path],
+    *,
+    overwrite: bool,
 ) -> None:
     for path in (out, junit):
-        if path is not None:
-            check_output_file(path, overwrite=overwrite)
+        if path is None:
+            continue
+        check_output_file(path, overwrite=overwrite)
+        if path.absolute() in {read.absolute() for read in predictions}:
+            problem = "is a file of predictions"
+            raise ParameterError(problem, where=path, remedy="name another file")
     if out is not None:
         from nooch.report import SCORE_FILES
 

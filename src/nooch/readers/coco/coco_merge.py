@@ -265,7 +265,7 @@ def _locate(merged: _MergedFiles, index: ImageIndex | None) -> list[str | None]:
     if index is None:
         return merged.file_names
     names = merged.file_names
-    paths = [None if name is None else index.by_file_name(name) for name in names]
+    paths = index.by_file_names(names)
     merged.counts["files"] = paths.count(None)
     return [path or name for path, name in zip(paths, names, strict=True)]
 

@@ -104,6 +104,11 @@ class CocoReading:
             raise ParameterError(
                 "`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff"
             )
+        stuff = {Path(path).absolute() for path in self.stuff}
+        for path in self.things:
+            if Path(path).absolute() in stuff:
+                remedy = "name it once: as things, if it has both"
+                raise ParameterError("is both things and stuff", where=path, remedy=remedy)
         map_values(self.stuff_map_values)
         if plan is not None and plan.group is not None:
             import polars as pl
