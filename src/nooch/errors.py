@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 __all__ = [
@@ -127,7 +128,11 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
 
 
 def check_fraction(name: str, value: float, where: str) -> None:
-    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say."""
+    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say, and
+    a WrongTypeError where it is no number.
+    """
+    if not isinstance(value, Real):
+        raise wrong_type(name, value, "a fraction of the image, 0 to 1", f"{name}=0.1")
     if not 0 <= value <= 1:
         raise ParameterError(
             f"{name} is {value:g}",

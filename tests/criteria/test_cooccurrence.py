@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cues
+from refusals import fails
 
 from nooch.challenge import SUBSETS
 from nooch.criteria import CE, FittedCE
-from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, WrongTypeError
 from nooch.finding.suite_builder import find
 
 ALPHAS = st.sampled_from([0.0, 0.05, 0.1, 0.3])
@@ -190,6 +191,10 @@ def test_a_task_without_cues_is_listed_with_the_reason():
 def test_percentages_are_no_fractions(named, message):
     with pytest.raises(ParameterError, match=message):
         CE(**named)
+
+
+def test_text_is_no_fraction():
+    fails(lambda: CE(alpha="0.1"), "`alpha`: is '0.1', of type str", kind=WrongTypeError)
 
 
 def test_unknown_areas_are_refused():

@@ -138,6 +138,34 @@ def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_pa
     until(lambda: all_have("left"))
 
 
+WARMING = """
+import sys, time
+from nooch.engines import LocalEngine
+try:
+    LocalEngine.warm("slow_to_import")
+    time.sleep(300)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_an_interrupt_while_the_fork_server_imports_is_silent(tmp_path):
+    """Ctrl-C reaches all processes of the terminal."""
+    ready = tmp_path / "ready"
+    lines = "import pathlib, time", f"pathlib.Path({str(ready)!r}).touch()", "time.sleep(2)"
+    (tmp_path / "slow_to_import.py").write_text("\n".join(lines))
+    process = subprocess.Popen(
+        [sys.executable, "-c", WARMING],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    until(ready.is_file, while_=lambda: process.poll() is None)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=HANGS)
+    assert (process.returncode, said) == (130, b"")
+
+
 def test_workers_that_cannot_start_are_an_error(tmp_path):
     # without the guard of multiprocessing, each worker would start workers
     script = tmp_path / "unguarded.py"

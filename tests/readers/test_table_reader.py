@@ -174,6 +174,8 @@ WIDE = {
         "columns split have a name that nooch uses", "`split_column`"),
     "a column called image_id": ("id,y,image_id\n1,1,7\n", {},
         "columns image_id have a name that nooch uses"),
+    "semicolons": ("id;y\n1;1\n", {}, "its columns are separated by semicolons", "commas"),
+    "tabs": ("id\ty\n1\t1\n", {}, "its columns are separated by tabs", "call it .tsv"),
     "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "file names lead out",
         "relative paths"),
     "a size in words": ("id,y,width,height\n1,1,wide,4\n", {},

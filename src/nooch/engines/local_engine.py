@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -77,13 +78,20 @@ class LocalEngine:
         """
         if "forkserver" not in multiprocessing.get_all_start_methods():
             return
-        from multiprocessing import forkserver
+        from multiprocessing import forkserver, resource_tracker
 
+        # it would unblock the signal
+        resource_tracker.ensure_running()
         # BLAS must not start threads there: a process with threads is not safely forked
         with environment(dict.fromkeys(THREAD_VARIABLES, "1")):
             slow = [name for name in _SLOW if name.partition(".")[0] in sys.modules]
             multiprocessing.set_forkserver_preload([*modules, *slow])
-            forkserver.ensure_running()
+            # Ctrl-C is for this process: one that imports would print where it was
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                forkserver.ensure_running()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of items. Work starts at once, before a result is asked for.

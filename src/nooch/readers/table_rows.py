@@ -63,6 +63,14 @@ class Columns:
 
     def check(self, schema: Mapping[str, pl.DataType], path: Path) -> None:
         """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
+        for sign, words in ((";", "semicolons"), ("\t", "tabs")):
+            if len(schema) == 1 and sign in next(iter(schema)):
+                raise InputError(
+                    f"its columns are separated by {words}",
+                    where=path,
+                    allowed="commas in .csv, tabs in .tsv",
+                    remedy="write it with commas, or call it .tsv if it has tabs",
+                )
         for name in (self.id, self.file_name, self.split, *(self.attributes or ())):
             if name is not None:
                 check_one_of("column", name, schema, owner=str(path))
