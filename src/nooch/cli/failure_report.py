@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import sysconfig
 import tempfile
 import traceback
 from pathlib import Path
@@ -19,10 +18,6 @@ INTERNAL_ERROR = 70
 """Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
 LONGEST = 300
 _NOOCH = Path(__file__).parents[1]
-_INSTALLED = [
-    Path(sysconfig.get_path(name))
-    for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
-]
 
 
 def report_failure(error: BaseException) -> int:
@@ -60,9 +55,13 @@ def report_failure(error: BaseException) -> int:
 
 def _is_installed(file: str) -> bool:
     """Whether code is Python's own or an installed package's, but not nooch's."""
+    # takes milliseconds, which every command would wait for
+    import sysconfig
+
     path = Path(file).absolute()
+    names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
     return not path.is_relative_to(_NOOCH) and (
-        not path.is_file() or any(path.is_relative_to(folder) for folder in _INSTALLED)
+        not path.is_file() or any(path.is_relative_to(sysconfig.get_path(name)) for name in names)
     )
 
 

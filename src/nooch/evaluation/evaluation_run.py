@@ -168,8 +168,8 @@ def evaluate(
     )
     lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
     notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
-    notes += [*sample.notes, *(f"{run.run}: {text}" for run in runs for text in run.notes)]
-    notes += stated
+    of_runs = (f"{run.run}: {text}" for run in runs for text in run.notes)
+    notes += [*sample.notes, *of_runs, *stated]
     blocks: list[Block] = []
     for split in splits:
         keys = [key for key in wanted_sets if key[2] == split]

@@ -87,8 +87,8 @@ class ImageIndex:
         if name in self.paths:
             return name
         paths = self._by_name.get(name.rsplit("/", 1)[-1], [])
-        pairs = ((path, sorted((f"/{path}", f"/{name}"), key=len)) for path in paths)
-        return _only([path for path, (short, long) in pairs if long.endswith(short)], name)
+        alike = [p for p in paths if f"/{p}".endswith(f"/{name}") or f"/{name}".endswith(f"/{p}")]
+        return _only(alike, name)
 
     def by_file_names(self, names: Sequence[str | None]) -> list[str | None]:
         """Of each name the path by ``by_file_name``. Raises InputError where two names that differ
@@ -132,7 +132,8 @@ def files_of(
         raise ParameterError("where are the images?", allowed=allowed)
     known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
     index, known = ImageIndex(root), known | dict(names)
-    found = [index.by_file_name(known.get(i) or "") or index.by_id(i) for i in ids]
+    named = index.by_file_names([known.get(i) for i in ids])
+    found = [path or index.by_id(i) for path, i in zip(named, ids, strict=True)]
     wanted = [path or known.get(i) for path, i in zip(found, ids, strict=True)]
     return index.all_of(ids, wanted, "`images`")
 
