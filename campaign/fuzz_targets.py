@@ -97,16 +97,19 @@ def table_of(data: bytes, like: pl.DataFrame | None = None) -> pl.DataFrame:
 def _written(frame: pl.DataFrame, path: Path) -> Path:
     """A Parquet file; that of a suite has a row group for each criterion and task."""
     keys = ["criterion", "task"]
+    # in memory: where polars refuses a table, a thread of it may still empty the file afterwards
+    content = io.BytesIO()
     try:
         if path.name != "challenge_sets.parquet" or not {*keys} <= {*frame.columns}:
-            frame.write_parquet(path)
-            return path
-        groups = frame.partition_by(keys, maintain_order=True)
-        with pq.ParquetWriter(path, frame.to_arrow().schema) as writer:
-            for group in groups:
-                writer.write_table(group.to_arrow(), row_group_size=max(1, len(group)))
+            frame.write_parquet(content)
+        else:
+            groups = frame.partition_by(keys, maintain_order=True)
+            with pq.ParquetWriter(content, frame.to_arrow().schema) as writer:
+                for group in groups:
+                    writer.write_table(group.to_arrow(), row_group_size=max(1, len(group)))
     except OTHERS as error:
         raise Uninteresting from error
+    path.write_bytes(content.getvalue())
     return path
 
 

@@ -172,6 +172,8 @@ def test_a_lost_job_alone_is_made_again(undisturbed, bench, tmp_path, run_cli):
     lost = sorted((out / "jobs").iterdir())[3]
     shutil.rmtree(lost)
     times = {f.name: f.stat().st_mtime_ns for f in (out / "jobs").iterdir()}
+    # left where a process was killed just after it had written a job
+    (out / "jobs" / f".{min(times)}.lock").touch()
     assert run_cli(f"status {out} --format json").json["done"] == N_JOBS - 1
     run_cli(bench(out, "")).ok()
     assert contents(out) == contents(undisturbed)

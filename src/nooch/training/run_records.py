@@ -322,7 +322,13 @@ class RunsFolder:
         for names in self.header.passes:
             self.drop_checkpoint(names)
         (self.path / "passes" / SCALING).unlink(missing_ok=True)
-        for left in ("passes/*.lock", "passes/.*.partial-*", f".{RUNS_MARKER}.partial-*"):
+        # also those of processes that were killed
+        for left in (
+            "jobs/.*.lock",
+            "passes/*.lock",
+            "passes/.*.partial-*",
+            f".{RUNS_MARKER}.partial-*",
+        ):
             for file in self.path.glob(left):
                 file.unlink(missing_ok=True)
 
