@@ -1,6 +1,7 @@
 """check, in Python and as a command: what it writes, says and refuses, and its baselines."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -228,10 +229,29 @@ def test_baselines_know_the_prior_and_the_context(data):
     np.testing.assert_allclose(context.values[0], expected)
 
 
+def test_baselines_are_fitted_where_the_label_is_known(data):
+    unknown = np.zeros((len(data), len(data.classes)), bool)
+    unknown[::3, data.classes.index("car")] = True
+    partly = nooch.Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
+    known = data.select(rows=~partly.unknown_labels("car"))
+    criteria = {"ce": nooch.CE(cues={"car": ["road"]}, alpha=1)}
+    for split in ("test", "all"):
+        of = [one if split == "test" else _without_splits(one) for one in (partly, known)]
+        (_, *got), (_, *expected) = (
+            baselines(nooch.find(one, criteria, tasks=["car"], splits=[split]), one, ["car"], split)
+            for one in of
+        )
+        same = np.isin(got[0].image_ids, expected[0].image_ids)
+        for mine, other in zip(got, expected, strict=True):
+            np.testing.assert_allclose(mine.values[:, same], other.values)
+
+
+def _without_splits(data):
+    return replace(data, images=data.images.with_columns(split=pl.lit("all")))
+
+
 def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
-    whole = nooch.Dataset.build(
-        data.images.with_columns(split=pl.lit("all")), data.classes, data.areas
-    )
+    whole = _without_splits(data)
     suite = nooch.find(whole, {"ce": nooch.CE()}, tasks=["car"])
     context = baselines(suite, whole, ["car"], "all")[2]
     assert len(np.unique(context.values)) > 2

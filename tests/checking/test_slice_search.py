@@ -14,7 +14,7 @@ import nooch
 from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import size_strata
 from nooch.checking.slice_conditions import SliceConditions
-from nooch.checking.slice_search import find_slices
+from nooch.checking.slice_search import _row, _Tested, find_slices
 from nooch.criteria import Attribute
 from nooch.data import Dataset
 from nooch.errors import ParameterError
@@ -81,6 +81,18 @@ def test_noise_is_rarely_confirmed(data):
     found = [find_slices(data, answers, min_drop=0.02) for answers in noisy.values()]
     assert sum(len(slices) for slices in found) > 40
     assert sum(slices.table["confirmed"].any() for slices in found) <= 2
+
+
+def test_one_error_in_one_image_is_no_confirmation():
+    """The interval of so few images may exclude 0 where the exact test does not reject."""
+    inside, ids = np.arange(51) == 0, pl.Series(np.arange(51))
+    everywhere = np.ones(51, bool)
+    one = _Tested("m", "car", "positive", (), inside, inside, ~inside, everywhere, ids, None)
+    row = _row(one, "test", 111)
+    assert row["low"] > 0
+    assert row["p_adjusted"] == 1
+    assert not row["confirmed"]
+    assert _row(one, "test", 1)["confirmed"]
 
 
 def test_every_slice_keeps_the_limits_and_counts_of_a_plain_loop(data):

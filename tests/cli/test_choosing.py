@@ -160,6 +160,21 @@ def test_losses_as_table_and_picture(found, run_cli, tmp_path):
     run_cli(f"class-losses {folder / 'suite'} nothing.parquet").refused()
 
 
+def test_means_over_different_runs_are_noted(found, run_cli):
+    folder, _, long = found
+    valid = long.filter(pl.col("image_id") % 3 == 1)
+    runs = (
+        valid.with_columns(run=pl.lit("a")),
+        valid.filter(pl.col("task") != "car").with_columns(pl.col("logit") / 2, run=pl.lit("b")),
+    )
+    pl.concat(runs).write_csv("both.csv")
+    said = "note: losses are means over 2 runs, but over fewer for car: "
+    for more in ("class-losses", "select-tasks --min-hard 1 --out chosen"):
+        command, _, options = more.partition(" ")
+        done = run_cli(f"{command} {folder / 'suite'} both.csv --split valid {options}").ok()
+        assert said in " ".join(done.err.split())
+
+
 STRENGTHS = st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 1), max_size=4)
 
 
@@ -390,6 +405,15 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
     run_cli(f"class-losses {small / 'suite'} a/predictions.parquet --format json").ok()
     for more in ("a", "b --set blcok=3", "b --tasks cra"):
         run_cli(f"{classes} {more}").refused()
+    data = nooch.load_dataset(small / "dataset")
+    unknown = np.zeros((len(data), len(data.classes)), bool)
+    unknown[0, data.classes.index("car")] = True
+    partly = nooch.Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
+    save_dataset(partly, tmp_path / "partly")
+    less = f"classes {tmp_path / 'partly'} {network.partition(' ')[2]} --set epochs=1 --out"
+    done = run_cli(f"{less} d").ok()
+    assert "the same: 1 class: car" in " ".join(done.err.split())
+    run_cli(f"{less} e --tasks car").refused("labels are unknown for 1 of 1 class")
     # killed, it goes on and ends with the same bytes
     assert kill_when(f"{classes} c", (tmp_path / ".c.training.npz").exists)
     completed(f"{classes} c")

@@ -123,6 +123,9 @@ def test_images_that_the_dataset_has_are_left_out():
     assert found.table["image_id"].min() > 300
     assert "100 images left out that the suite's dataset has (same id and file name)" in found.notes
     assert nooch.collect_next(SUITE, pool).table["image_id"].min() <= 300
+    same = named[1].select(rows=np.arange(100))
+    said = "100 images left out", "give them other ids or file names"
+    refused(lambda: nooch.collect_next(suite_of(named[0]), same), *said, kind=UndefinedError)
 
 
 def test_a_criterion_of_marks(tmp_path):

@@ -1,5 +1,7 @@
 """Images edited and predicted again: what is edited, and that effects are those of new images."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -111,7 +113,8 @@ def test_sentences_and_files(world, tmp_path):
     assert "12 easy positives that the model got right, 0 are still" in made.sentences[1]
     files = {file.name for file in (tmp_path / "out").iterdir()}
     runs = ("before.parquet", "edit.parquet", "control.parquet")
-    assert files == {*runs, "edited.parquet", "changes.parquet", "examples.png"}
+    others = {"edited.parquet", "changes.parquet", "thresholds.csv", "examples.png"}
+    assert files == {*runs, *others}
     scores = evaluate(suite, [tmp_path / "out" / name for name in runs])
     # what is not edited is as before
     errors = {name: scores.value("error", "hard_positive", run=name, task="car") for name in
@@ -183,6 +186,11 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
         run(world, BY_CONTEXT, tmp_path / "some")
 
 
+def _said_next(done):
+    """The command that a command suggests."""
+    return " ".join(done.out.split()).partition("next: nooch ")[2]
+
+
 def test_the_command(world, run_cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -193,8 +201,28 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     command = f"intervene suite --dataset data --model {model} --annotations {folder / 'maps'}"
     done = run_cli(f"{command} --out out --bootstrap 10").ok()
     assert "Differences from model on ce challenge sets" in done.out
-    run_cli("evaluate suite out/before.parquet out/edit.parquet").ok()
+    assert _said_next(done).startswith("evaluate suite out/before.parquet out/edit.parquet")
+    run_cli(_said_next(done)).ok()
     shown = run_cli(f"{command} --edit hide-object --out out --overwrite --format json").ok().json
     assert shown["changes"][0]["run"] == "model, hide-object"
     run_cli(f"{command} --edit hide --out other").refused("'hide' is no edit", "hide-cue")
     run_cli(f"{command} --out data --overwrite").refused("holds no changes.parquet")
+
+
+def test_thresholds_are_chosen_on_valid(world, run_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
+    folder, data, _ = world
+    splits = pl.Series("split", ["train"] * 8 + ["valid"] * 20 + ["test"] * 20)
+    data = replace(data, images=data.images.with_columns(splits))
+    nooch.save_dataset(data, tmp_path / "data")
+    nooch.save_suite(nooch.find(data, {"ce": nooch.CE(cues=CUES)}, tasks=["car"]), "suite")
+    model = save_classifier(tmp_path / "model", ("car", "tree", "street"))
+    words = f"intervene suite --dataset data --model {model} --annotations {folder / 'maps'}"
+    for rule in ("valid", "worst-side"):
+        done = run_cli(f"{words} --bootstrap 10 --threshold {rule} --out {rule}").ok()
+        (threshold,) = pl.read_csv(f"{rule}/thresholds.csv").filter(task="car")["threshold"]
+        # the next command answers as this one
+        said = f"are positive above these probabilities: car {threshold:.3g}\n"
+        assert said in done.err
+        assert said in run_cli(_said_next(done)).ok().err

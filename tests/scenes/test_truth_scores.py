@@ -84,7 +84,7 @@ def test_other_thresholds_count_images_beyond_them(suite, against, scores):
         side = row["side"] == "positive"
         columns = (challenge.image_ids, challenge.labels, challenge.support)
         images = [(i, s) for i, label, s in zip(*columns, strict=True) if label == side]
-        past = [i for i, s in images if (s <= row["threshold"] if side else s >= row["threshold"])]
+        past = [i for i, s in images if (s < row["threshold"] if side else s > row["threshold"])]
         beyond = [against[i, row["task"]] for i in past]
         assert (row["hard"], row["hits"]) == (len(beyond), sum(beyond))
         assert row["precision"] == pytest.approx(np.mean(beyond))

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from oracles import dataset_of
 from refusals import fails, refused
 
 import nooch
-from nooch.data import save_dataset
+from nooch.data import Dataset, save_dataset
 from nooch.errors import UndefinedError
 from nooch.training.sample_weights import WEIGHTING
 
@@ -40,12 +41,15 @@ def test_weights_equal_a_loop_over_images(kinds, method, alpha):
     power = 1.0 if method.startswith("sub") else alpha
 
     def mass(group):
-        return (len(train) / train.count(group)) ** power if group in train else 0.0
+        return (len(train) / train.count(group)) ** power if group in train else np.nan
 
     mean = sum(map(mass, train)) / len(train)
     listed = [n for n in range(len(kinds)) if SPLITS[n % 4] != "test"]
     assert weights["image_id"].to_list() == [n + 1 for n in listed]
-    np.testing.assert_allclose(weights["weight"], [mass(groups[n]) / mean for n in listed], 1e-5)
+    defined = [groups[n] in train for n in listed]
+    assert weights["weight"].is_not_null().to_list() == defined
+    expected = [mass(groups[n]) / mean for n, there in zip(listed, defined, strict=True) if there]
+    np.testing.assert_allclose(weights["weight"].drop_nulls(), expected, 1e-5)
     assert weights["label"].to_list() == [kinds[n] >= 2 for n in listed]
     expected = [kinds[n] if by_environment else None for n in listed]
     assert weights["environment"].to_list() == expected
@@ -92,10 +96,27 @@ def test_what_is_asked_wrongly_is_refused():
     negative = {"alpha": -1.0, "criterion": CUES}
     refused(lambda: nooch.sample_weights(data, "car", **negative), "-1")
     refused(lambda: nooch.EnvironmentSampler([0], alpha=-1.0), "-1")
+    too_large = {"method": "label-reweight", "alpha": 2000.0}
+    refused(lambda: nooch.sample_weights(_data([0, 3, 0, 3] * 5), "car", **too_large), "2000")
     alone = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["train", "train"])
     refused(lambda: nooch.environments(alone, "car"), "no environments", kind=UndefinedError)
     test = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["test", "test"])
     refused(lambda: nooch.environments(test, "car"), "'train' is no split")
+
+
+def test_a_label_must_be_known_in_training():
+    """Not annotated is not absent; the labels of test count for nothing."""
+    data = _data([0, 1, 2, 3] * 5)
+    unknown = np.zeros((20, 2), bool)
+    unknown[3, 0] = True
+    of_test = Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
+    known, weights = (nooch.sample_weights(d, "car", "suby") for d in (data, of_test))
+    assert weights.equals(known)
+    unknown[4, 0] = True
+    partly = Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
+    for method in ("suby", "label-reweight", "environment-reweight"):
+        weigh = partial(nooch.sample_weights, partly, "car", method, criterion=CUES)
+        refused(weigh, "was not annotated in 1 images", kind=UndefinedError)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

@@ -29,7 +29,7 @@ from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
 from nooch.training.run_records import SCALING, RunsHeader, passes_of
 from nooch.training.standardization import scaling_of, shared_scaling
-from nooch.training.training_data import Environments, TrainingData
+from nooch.training.training_data import Environments, TrainingData, known_labels
 
 __all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
 
@@ -205,11 +205,12 @@ def _checked(
     tasks = _tasks(suite, config)
     rows = rows_of_splits(data)
     jobs = config.jobs(tasks)
-    labels = {task: _labels(data, task) for task in tasks}
+    labels = {task: known_labels(data, task) for task in tasks}
+    alike = {(t, s) for t in tasks for s in rows if len(np.unique(labels[t][rows[s]])) < 2}
     for job in jobs:
         refit = job.kind.refit
         for split in ("train",) if refit is None else ("train", refit.split):
-            if len(np.unique(labels[job.task][rows[split]])) < 2:
+            if (job.task, split) in alike:
                 raise UndefinedError(
                     f"method {job.method}: all images of split {split} have the same label of task"
                     f" {job.task}",
@@ -217,19 +218,6 @@ def _checked(
                     remedy="leave the task out, or split again",
                 )
     return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
-
-
-def _labels(data: Dataset, task: str) -> NDArray[np.bool_]:
-    """Labels; raises UndefinedError where one of train or valid is unknown."""
-    unknown = data.select(rows=(data.images["split"] != "test").to_numpy()).unknown_labels(task)
-    if unknown is not None:
-        raise UndefinedError(
-            f"task {task} was not annotated in {unknown.sum()} images of train and valid",
-            allowed="tasks annotated in all of them",
-            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
-            "data.select(rows=~data.unknown_labels(task))",
-        )
-    return data.labels(task, unknown=False)
 
 
 def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:

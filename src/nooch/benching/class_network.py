@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nooch.benching.bench_plan import rows_of_splits
 from nooch.data import Dataset, read_arrays
+from nooch.english import counted
 from nooch.errors import InputError, check_one_of
 from nooch.files import atomic_folder, check_output, replace_file
 from nooch.models.networks import backbones
@@ -121,8 +122,12 @@ def _labels(
     labels = {task: data.labels(task, unknown=False) for task in known}
     learned = {task: y for task, y in labels.items() if 0 < y[train].sum() < len(train)}
     if not learned:
-        problem = "no class is in some training images and not in others"
-        raise InputError(problem, allowed="one such class at least")
+        problem = "no class is annotated in all images of train and valid, and in some images of"
+        problem += " train but not in all"
+        unknown = (
+            f"labels are unknown for {len(asked) - len(known)} of {counted(len(asked), 'class')}"
+        )
+        raise InputError(f"{problem}; {unknown}", allowed="one such class at least")
     return learned
 
 

@@ -11,7 +11,7 @@ from nooch.errors import ParameterError
 
 __all__ = [
     "EASY", "HARD", "NONE", "UNKNOWN", "Mark", "Side", "mark_by_matching", "mark_by_phi",
-    "mark_by_threshold",
+    "mark_by_threshold", "threshold_between",
 ]  # fmt: skip
 
 NONE, EASY, HARD = -1, 0, 1
@@ -142,12 +142,20 @@ def _lowest(
         # nothing is below the lowest value: the strict rule then selects nothing, as wanted
         return chosen, Side(float(values[rest[0]]))
     last = float(values[chosen[-1]])
-    if not len(rest):
-        return chosen, Side(float(np.nextafter(last, np.inf)), missing=missing)
-    following = float(values[rest[0]])
+    following = float(values[rest[0]]) if len(rest) else None
+    threshold = threshold_between(last, following)
+    return chosen, Side(threshold, missing=missing, tied=last == following)
+
+
+def threshold_between(last: float, following: float | None) -> float:
+    """A threshold that ``last`` is below, and ``following``, the next larger value if any, is not:
+    their midpoint.
+    """
+    if following is None:
+        return float(np.nextafter(last, np.inf))
     middle = last + (following - last) / 2
     # between neighboring floats there is no middle: the upper one keeps the strict rule true
-    return chosen, Side(middle if middle > last else following, tied=last == following)
+    return middle if middle > last else following
 
 
 def _rank(codes: NDArray[np.int8]) -> NDArray[np.int8]:

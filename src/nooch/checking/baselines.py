@@ -39,7 +39,7 @@ def baselines(
     """
     part, train = data.select(split), data.select(data.fitting_split)
     ids = part.images["image_id"]
-    prior = np.array([train.labels(task, unknown=False).mean() for task in tasks])
+    prior = np.array([train.labels(t, unknown=False)[_known(train, t)].mean() for t in tasks])
     flat = np.ones((len(tasks), len(ids)))
     made = [
         Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability"),
@@ -69,20 +69,28 @@ def _context(
     task: str, cues: Sequence[str], train: Dataset, part: Dataset, seed: int
 ) -> NDArray[np.float64] | None:
     """Probabilities of the images of ``part`` from the areas of cues alone, float64 (n,)."""
-    labels = train.labels(task, unknown=False)
+    known = _known(train, task)
+    labels = train.labels(task, unknown=False)[known]
     if not cues or min(labels.sum(), (~labels).sum()) < _FOLDS:
         return None
     # a standard deviation as unit, so that the penalty is the same for large and small areas
     model = LogisticRegression(max_iter=1000)
-    x = _areas(train, cues)
+    x = _areas(train, cues)[known]
     scale = np.maximum(x.std(axis=0), 1e-12)
+    # images of unknown label are not scored, whatever they are given
+    positive: NDArray[np.float64] = model.fit(x / scale, labels).predict_proba(
+        _areas(part, cues) / scale
+    )[:, 1]
     if train.fingerprint == part.fingerprint:
         folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
         found = cross_val_predict(model, x / scale, labels, cv=folds, method="predict_proba")
-    else:
-        found = model.fit(x / scale, labels).predict_proba(_areas(part, cues) / scale)
-    positive: NDArray[np.float64] = found[:, 1]
+        positive[known] = found[:, 1]
     return positive
+
+
+def _known(data: Dataset, task: str) -> NDArray[np.bool_]:
+    unknown = data.unknown_labels(task)
+    return np.ones(len(data), dtype=bool) if unknown is None else ~unknown
 
 
 def _areas(data: Dataset, cues: Sequence[str]) -> NDArray[np.float64]:

@@ -43,6 +43,8 @@ _SCHEMA: dict[str, Any] = {
     "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
     "phi": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
+_ERROR = 0.05
+"""Chance that any slice is confirmed where none errs more often."""
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
 
@@ -89,7 +91,8 @@ class Slices(TabularResult):
             with Wilson's interval, and the rate of the others; on the half that tests it, images,
             errors, the ``effect`` (difference of the rates) with an interval corrected for the
             number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
-            the interval excludes 0. ``by_size``: the test compares objects of the same size.
+            the interval excludes 0, and ``p_adjusted`` is at most 0.05. ``by_size``: the test
+            compares objects of the same size.
             ``phi``: the slice as the expression of an attribute criterion (``nooch.Attribute``).
             ``images``: ids of some errors.
         settings: how they were searched (JSON-like).
@@ -317,7 +320,8 @@ def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
     low, high = wilson(np.array(errors / n), np.array(n))
     used = one.half & (one.inside | one.other)
     sizes = None if one.sizes is None else one.sizes[used]
-    gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - 0.05 / n_tested)
+    gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - _ERROR / n_tested)
+    p_adjusted = float(np.minimum(1.0, gap.p * n_tested))
     label = f"present({identifier(one.task)})"
     phi = [label if one.side == "positive" else f"NOT {label}", *(c.phi for c in one.conditions)]
     return {
@@ -327,7 +331,7 @@ def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
         "rate_rest": float(one.wrong[one.other].mean()) if one.other.any() else None,
         "n_test": gap.n_with, "errors_test": gap.errors_with,
         "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
-        "p_adjusted": np.minimum(1.0, gap.p * n_tested), "confirmed": gap.low > 0,
+        "p_adjusted": p_adjusted, "confirmed": gap.low > 0 and p_adjusted <= _ERROR,
         "by_size": sizes is not None, "phi": " AND ".join(phi),
         "images": some_images(one.ids, one.inside & one.wrong),
     }  # fmt: skip

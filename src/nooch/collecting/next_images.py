@@ -132,13 +132,16 @@ def collect_next(
     marks = csr_array(_hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~known[:, None]))
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
     chosen, duplicates = _chosen(marks, before, tasks, asked, vectors)
-    if not chosen:
-        problem = "no image of the pool is hard for a task, and new"
-        raise UndefinedError(problem, remedy="give a larger pool, or other tasks")
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if known.any():
         theirs = counted(int(known.sum()), "image")
         notes.append(f"{theirs} left out that the suite's dataset has (same id and file name)")
+    if not chosen:
+        problem = "; ".join(["no image of the pool is hard for a task, and new", *notes])
+        remedy = "give a larger pool, or other tasks"
+        if known.any():
+            remedy += "; if those are other images, give them other ids or file names"
+        raise UndefinedError(problem, remedy=remedy)
     if len(chosen) < asked.budget:
         notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
     frame = pl.DataFrame(chosen)

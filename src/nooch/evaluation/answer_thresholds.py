@@ -20,14 +20,14 @@ from nooch.metrics import stable_order
 from nooch.metrics.pointwise import probabilities
 from nooch.yaml_files import read_yaml
 
-__all__ = ["AnswerThreshold", "RunThresholds", "answer_thresholds", "best_threshold"]
+__all__ = ["RULES", "AnswerThreshold", "RunThresholds", "answer_thresholds", "best_threshold"]
 
 AnswerThreshold = float | str | Path | Mapping[str, float]
 """A number, numbers by task, a file of those, or a rule: ``valid`` or ``worst-side``."""
 RunThresholds = dict[str, dict[str, float]]
 """Run -> task -> threshold."""
 
-_CHOSEN, _RULES = "valid", ("valid", "worst-side")
+_CHOSEN, RULES = "valid", ("valid", "worst-side")
 _ALLOWED = "0 to 1 (a probability), a file of thresholds by task, valid, or worst-side"
 _REMEDY = "give `threshold` a number or a file"
 
@@ -52,7 +52,7 @@ def answer_thresholds(
         InputError: a file that cannot be read; ``valid``, where predictions of it are missing or
             the suite holds hard images alone.
     """
-    if threshold in _RULES:
+    if threshold in RULES:
         chosen = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"
         return chosen, [f"answers of {run} {above} {_listed(of)}" for run, of in chosen.items()]

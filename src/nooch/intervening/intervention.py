@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from nooch.challenge import Suite, as_suite
 from nooch.data import Dataset
-from nooch.data.data_files import parquet_bytes
+from nooch.data.data_files import csv_bytes, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions, Scores, evaluate
-from nooch.evaluation.answer_thresholds import AnswerThreshold, answer_thresholds
+from nooch.evaluation.answer_thresholds import RULES, AnswerThreshold, answer_thresholds
 from nooch.evaluation.context_rates import Estimate, context_rates
 from nooch.evaluation.predictions import positions
 from nooch.evaluation.scores import check_scoring
@@ -132,7 +132,8 @@ def intervene(
         model: from ``nooch.load_task_model``; its tasks are asked about.
         out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
             images of the split (what is not edited is as before), ``edited.parquet``,
-            ``changes.parquet`` and ``examples.png``.
+            ``changes.parquet``, ``thresholds.csv`` (above which an answer is yes) and
+            ``examples.png``.
         data: the dataset; by default the one that the suite records, where it is there.
         overwrite: replace an earlier intervention.
         options: see ``InterveneOptions``.
@@ -154,7 +155,7 @@ def intervene(
         )
     tasks = tasks_to_predict(suite, model.tasks)
     (split,) = suite.splits_to_score(asked.split)
-    splits = {split, "valid"} if asked.threshold == "valid" else {split}
+    splits = {split, "valid"} if asked.threshold in RULES else {split}
     # a number or a file is refused before anything is predicted
     answer_thresholds(0.5 if len(splits) > 1 else asked.threshold, suite, (), tasks)
     ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
@@ -173,10 +174,12 @@ def intervene(
     rows = _rows(versions, edited, limits[before.run])
     sentences = list(_sentences(suite, split, rows, asked))
     table = pl.concat(scores.differences for scores in compared)
+    thresholds = pl.DataFrame(list(limits[before.run].items()), ["task", "threshold"], orient="row")
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         for name, run in versions.items():
             save_predictions(run, folder / f"{name}.parquet")
         (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
+        (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
         draw_examples(folder / "examples.png", suite, rows, planned)
         (folder / CHANGES).write_bytes(parquet_bytes(table))
     return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])

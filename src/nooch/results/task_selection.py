@@ -8,14 +8,14 @@ from typing import Any
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.errors import InputError, check_one_of
+from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, class_losses, load_predictions
 from nooch.plans import LOSS_SPLIT
 from nooch.results.score_collection import runs_predictions
 from nooch.selection import select_tasks
 from nooch.training.run_records import RUNS_MARKER, RunsFolder
 
-__all__ = ["chosen_suite", "losses_by_class"]
+__all__ = ["chosen_suite", "losses_by_class", "uneven_runs"]
 
 
 def losses_by_class(
@@ -45,6 +45,16 @@ def losses_by_class(
     else:
         runs = load_predictions(source, suite, scale=scale)
     return class_losses(suite, runs, split=split)
+
+
+def uneven_runs(losses: pl.DataFrame) -> list[str]:
+    """A note where some classes have means over fewer runs than others."""
+    most = max(losses["runs"])
+    fewer = losses.filter(pl.col("runs") < most)["task"].unique(maintain_order=True)
+    if fewer.is_empty():
+        return []
+    what = f"losses are means over {most} runs, but over fewer for {some_of(fewer.to_list())}"
+    return [f"{what}: these compare with the others only as far as the runs are alike"]
 
 
 def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
+from nooch.challenge.hard_easy import threshold_between
 from nooch.data import parquet_bytes
 from nooch.data.data_files import csv_bytes, read_table
 from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
@@ -201,7 +202,9 @@ class _ScoredSet:
                 least = ordered[max(0, min(len(ordered), round(share * len(ordered))) - 1)]
                 hard = values >= least
                 marked, hits = int(hard.sum()), int((hard & against).sum())
-                threshold = float(-least if side == "positive" else least)
+                following = float(-ordered[marked]) if marked < len(ordered) else None
+                below = threshold_between(float(-least), following)
+                threshold = below if side == "positive" else -below
                 rates = _share(hits, marked), _share(hits, int(against.sum()))
                 rows.append((*self._keys(side), share, threshold, marked, hits, *rates))
         return rows

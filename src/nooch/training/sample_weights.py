@@ -12,7 +12,7 @@ from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.files import Place
 from nooch.training.methods import METHODS
 from nooch.training.samplers import RandomStreams, Redraw, in_order
-from nooch.training.training_data import Environments
+from nooch.training.training_data import Environments, known_labels
 
 __all__ = ["WEIGHTING", "EnvironmentSampler", "environments", "sample_weights"]
 
@@ -44,7 +44,8 @@ def environments(
 
     Raises:
         ParameterError: no such class or attribute, or no split ``train``.
-        UndefinedError: the task has no context cue, or it was not annotated in all images.
+        UndefinedError: the task has no context cue; the task or its cue was not annotated in all
+            images of train and valid.
     """
     data = as_dataset(data)
     check_one_of("class", task, data.classes, owner="the dataset")
@@ -65,7 +66,8 @@ def sample_weights(
 ) -> pl.DataFrame:
     """What each image of train and valid weighs: ``image_id, split, label`` (Boolean),
     ``environment`` (UInt8, null where the task has none and the method needs none) and ``weight``
-    (Float64, on average 1 over the training images), in the dataset's order.
+    (Float64, on average 1 over the training images; null for groups that training does not have),
+    in the dataset's order.
 
     A group with the frequency w weighs (1 / w)^alpha (Eqs. 2 and 3): to weigh losses by it, and to
     draw images with chances in proportion to it, have the same expected gradient.
@@ -79,25 +81,28 @@ def sample_weights(
         attribute: see ``environments``.
 
     Raises:
-        ParameterError: another method, or a negative alpha; and as ``environments``.
-        UndefinedError: as ``environments``, where the method needs environments.
+        ParameterError: another method, an alpha that is negative or so large that no number is;
+            and as ``environments``.
+        UndefinedError: a task that was not annotated in all images of train and valid; and as
+            ``environments``, where the method needs environments.
     """
     data = as_dataset(data)
     kind = METHODS[check_one_of("method", method, WEIGHTING)]
     if not 0 <= alpha < np.inf:
         raise ParameterError(f"alpha is {alpha:g}", where=method, allowed="0 and more")
     check_one_of("class", task, data.classes, owner="the dataset")
-    train, labels = _training_rows(data), data.labels(task, unknown=False)
+    train, labels = _training_rows(data), known_labels(data, task)
     of = None
     if kind.needs_environments:
         of = environments(data, task, criterion=criterion, attribute=attribute)
     groups = labels.astype(np.uint8) if of is None else of
     power = {"alpha": alpha if dict(kind.parameters) else 1.0}
     weights = Redraw("groups").expected(groups[train], power, groups)
+    defined = np.isin(groups, groups[train])
     frame = data.images.select("image_id", "split").with_columns(
         label=pl.Series(labels),
         environment=pl.lit(None, pl.UInt8) if of is None else pl.Series(of),
-        weight=pl.Series(weights.astype(np.float64)),
+        weight=pl.Series(np.where(defined, weights.astype(np.float64), np.nan)).fill_nan(None),
     )
     return frame.filter(pl.col("split").is_in(["train", "valid"]))
 

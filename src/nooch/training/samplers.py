@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from nooch.errors import ParameterError
 from nooch.objectives import Ranges
 
 __all__ = [
@@ -148,8 +149,11 @@ def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray
 def _chances(groups: Groups, alpha: float) -> NDArray[np.float64]:
     """Chance of each group at each draw."""
     counts = np.bincount(groups).astype(np.float64)
-    with np.errstate(divide="ignore"):
+    with np.errstate(over="ignore"):
         mass = np.where(counts > 0, counts * (len(groups) / np.maximum(counts, 1)) ** alpha, 0.0)
+    if not np.isfinite(mass.sum()):
+        problem = f"alpha is {alpha:g}: groups would weigh more than numbers can be"
+        raise ParameterError(problem, allowed="such as 0 to 2")
     return np.asarray(mass / mass.sum())
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "Environments", "Outputs", "TrainingData", "counts_of", "expected_of", "mixture_of",
-    "objective_of", "refitted",
+    "Environments", "Outputs", "TrainingData", "counts_of", "expected_of", "known_labels",
+    "mixture_of", "objective_of", "refitted",
 ]  # fmt: skip
 
 
@@ -53,7 +53,8 @@ class Environments:
         """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent.
 
         Raises:
-            UndefinedError: no context cue, or one not annotated in all images of train and valid.
+            UndefinedError: no context cue; the task or its cue was not annotated in all images of
+                train and valid.
             InputError: the attribute is missing somewhere, or has other than two values.
         """
         if reason := self.undefined(task):
@@ -67,8 +68,7 @@ class Environments:
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
-            seen = data.select(rows=(data.images["split"] != "test").to_numpy())
-            if seen.unknown_labels(cue) is not None:
+            if _n_unknown(data, cue):
                 raise UndefinedError(
                     f"task {task} has no environments: its cue {cue} was not annotated in all"
                     " images of train and valid",
@@ -76,7 +76,25 @@ class Environments:
                     " the annotated images alone",
                 )
             there = data.labels(cue, unknown=False)
-        return np.asarray(2 * data.labels(task, unknown=False) + there, dtype=np.uint8)
+        return np.asarray(2 * known_labels(data, task) + there, dtype=np.uint8)
+
+
+def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:
+    """Labels, bool (n_images,); raises UndefinedError where one of train or valid is unknown."""
+    if n := _n_unknown(data, task):
+        raise UndefinedError(
+            f"task {task} was not annotated in {n} images of train and valid",
+            allowed="tasks annotated in all of them",
+            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
+            "data.select(rows=~data.unknown_labels(task))",
+        )
+    return data.labels(task, unknown=False)
+
+
+def _n_unknown(data: Dataset, name: str) -> int:
+    """Images of train and valid in which a class was not annotated."""
+    unknown = data.unknown_labels(name)
+    return 0 if unknown is None else int(unknown[(data.images["split"] != "test").to_numpy()].sum())
 
 
 def _two_values(data: Dataset, attribute: str) -> NDArray[np.bool_]:

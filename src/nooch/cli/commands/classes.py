@@ -4,6 +4,7 @@ loses, and the tasks that follow.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from typer import Argument, Option
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
-from nooch.errors import ParameterError, check_one_of
+from nooch.english import counted
+from nooch.errors import ParameterError, check_one_of, some_of
 from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
 from nooch.plans import LOSS_SPLIT
 
@@ -73,6 +75,12 @@ def classes_command(
             overwrite=overwrite,
             progress=update,
         )
+    left = json.loads((out / CLASSES_MARKER).read_text(encoding="utf-8"))["left_out"]
+    if left:
+        note(
+            f"left out, as a label is unknown in train or valid, or all of train have the same:"
+            f" {counted(len(left), 'class')}: {some_of(left)}"
+        )
     if format is shared.Format.json:
         print_json({"out": str(out)})
     else:
@@ -99,11 +107,12 @@ def class_losses_command(
     from nooch.data import csv_bytes
     from nooch.report import write_files
     from nooch.report.loss_figures import losses_figure
-    from nooch.results.task_selection import losses_by_class
+    from nooch.results.task_selection import losses_by_class, uneven_runs
 
     found = load_suite(suite)
     (split,) = found.splits_to_score(split)
     losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
+    note(*uneven_runs(losses))
     if files:
         contents = csv_bytes(losses), losses_figure(losses)
         write_files(dict(zip(files, contents, strict=True)))
@@ -154,7 +163,7 @@ def select_tasks_command(
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.challenge import load_suite, save_suite
-    from nooch.results.task_selection import chosen_suite, losses_by_class
+    from nooch.results.task_selection import chosen_suite, losses_by_class, uneven_runs
     from nooch.selection import paper_rule
 
     if like is not None:
@@ -166,6 +175,7 @@ def select_tasks_command(
     whole = load_suite(suite)
     (split,) = whole.splits_to_score(split)
     losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
+    note(*uneven_runs(losses))
     if similar == _PAPERS:
         groups = paper_rule(losses["task"].to_list())["similar"]
     else:

@@ -80,7 +80,9 @@ def intervene_command(
     print_shown(tables_of(result.scores, ["yes_rate"]))
     for text in result.sentences:
         say(text)
-    hint(f"next: nooch evaluate {suite} {out / 'before.parquet'} {out / 'edit.parquet'}")
+    files = " ".join(f"{out / name}" for name in ("before.parquet", "edit.parquet"))
+    same = f"--threshold {out / 'thresholds.csv'}" + (f" --split {split}" if split else "")
+    hint(f"next: nooch evaluate {suite} {files} {same}")
 
 
 def weights_command(
@@ -108,6 +110,9 @@ def weights_command(
         attribute=attribute,
     )
     _write_table(out, weights)
+    if unweighted := weights["weight"].null_count():
+        theirs = counted(unweighted, "image")
+        note(f"{theirs} of valid without weight: training has no image of that environment")
     groups = weights.group_by("split", "label", "environment", "weight").len("images")
     shown = groups.sort("split", "label", "environment")
     if format is shared.Format.json:
