@@ -21,7 +21,7 @@ from nooch.errors import InputError, ParameterError
 from nooch.evaluation import PredictionFormat, Predictions, load_predictions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place, atomic_folder, check_output
-from nooch.shared_types import Progress, no_progress, options_from
+from nooch.shared_types import Progress, no_progress, options_from, tracked
 
 __all__ = ["Audit", "AuditOptions", "audit"]
 
@@ -129,7 +129,7 @@ def audit(
         runs.insert(0, context_run(found, tasks, splits, progress))
     else:
         notes.append("no context: the dataset is not where it was; it can be given as `dataset`")
-    table = _ranked(suite, keys, runs)
+    table = _ranked(suite, keys, runs, progress)
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(asked.most)
@@ -139,7 +139,10 @@ def audit(
 
 
 def _ranked(
-    suite: Suite, keys: Sequence[tuple[str, str, str]], runs: Sequence[Predictions]
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+    runs: Sequence[Predictions],
+    progress: Progress,
 ) -> pl.DataFrame:
     """The table of ``Audit``: the images on which any criterion has a verdict."""
     names = [run.run for run in runs]
@@ -160,10 +163,10 @@ def _ranked(
     labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"])
     if labels.all() or not labels.any():
         raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
-    sources = {name: [name] for name in names}
+    sources = {"score": names, **{name: [name] for name in names}}
     odds = {
         name: weighed(pairs.select(of).to_numpy(), labels, folds)
-        for name, of in {"score": names, **sources}.items()
+        for name, of in tracked(sources.items(), len(sources), "weighing sources", progress)
     }
     against = [pl.Series(name, np.where(labels, -one, one)) for name, one in odds.items()]
     table = pairs.select(*_PAIR, *against).fill_nan(None)

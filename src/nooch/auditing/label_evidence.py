@@ -16,6 +16,7 @@ from nooch.captions import ModelCaptions, Vocabulary
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.predictions import positions
+from nooch.resources import limited_threads
 from nooch.shared_types import Progress, tracked
 
 __all__ = ["context_run", "cross_fitted", "fold_numbers", "mentions", "values_of", "weighed"]
@@ -42,7 +43,9 @@ def cross_fitted(
     for fold in np.unique(folds[folds >= 0]):
         fitted, own = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if 0 < labels[fitted].sum() < len(fitted):
-            model = LogisticRegression(max_iter=1000).fit(columns[fitted], labels[fitted])
+            # threads would wait for each other most of the time: a step of a regression is short
+            with limited_threads(1):
+                model = LogisticRegression(max_iter=1000).fit(columns[fitted], labels[fitted])
             odds[own] = model.decision_function(columns[own])
     return odds
 

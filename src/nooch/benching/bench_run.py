@@ -248,7 +248,7 @@ def _train(
         runs.note_time("epoch", seconds, of_pass=number, epoch=trained.epoch, going=going)
         where = f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}"
         progress(f"{where}, jobs that have stopped", trained.n_stopped, len(jobs))
-    trained.refit()
+    trained.refit(progress)
     outputs = {split: trained.logits(split) for split in ("valid", "test")}
     for place, job in enumerate(trained.jobs):
         if not runs.is_done(jobs[job]):

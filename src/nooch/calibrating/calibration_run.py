@@ -20,7 +20,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place, check_output_file, replace_file
 from nooch.finding.suite_builder import training_part
 from nooch.metrics import auc
-from nooch.shared_types import options_from
+from nooch.shared_types import Progress, no_progress, options_from, tracked
 
 __all__ = ["CalibrateOptions", "best_beta", "calibrate"]
 
@@ -65,6 +65,7 @@ def calibrate(
     out: str | Path | None = None,
     overwrite: bool = False,
     options: CalibrateOptions | None = None,
+    progress: Progress = no_progress,
     **named: Any,
 ) -> Calibration:
     """Choose a beta for each cue and side on predicted areas, so that hard images are truly hard.
@@ -78,6 +79,7 @@ def calibrate(
         out: JSON file to write.
         overwrite: replace that file.
         options: see ``CalibrateOptions``.
+        progress: called with what is being done, and how many of how many are done.
         named: its fields.
 
     Raises:
@@ -97,7 +99,8 @@ def calibrate(
     folds, verdicts, skipped = _folds(p.images, asked), [], []
     cues_of: dict[str, list[str]] = {}
     betas: dict[str, dict[str, Any]] = {}
-    for task in t.classes if asked.tasks is None else asked.tasks:
+    wanted = t.classes if asked.tasks is None else asked.tasks
+    for task in tracked(wanted, len(wanted), "choosing betas, tasks", progress):
         # those with a predicted class first
         cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
         if task in names and cues and cues[0] in names:

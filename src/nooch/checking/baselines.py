@@ -12,6 +12,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
+from nooch.resources import limited_threads
+from nooch.shared_types import Progress, no_progress, tracked
 
 __all__ = ["BASELINES", "baselines"]
 
@@ -20,7 +22,12 @@ _FOLDS = 5
 
 
 def baselines(
-    suite: Suite, data: Dataset, tasks: Sequence[str], split: str, seed: int = 0
+    suite: Suite,
+    data: Dataset,
+    tasks: Sequence[str],
+    split: str,
+    seed: int = 0,
+    progress: Progress = no_progress,
 ) -> list[Predictions]:
     """What a model that does not look at the object would answer.
 
@@ -36,6 +43,7 @@ def baselines(
         tasks: which tasks.
         split: whose images are predicted.
         seed: of the division into fifths.
+        progress: called with what is being done, and how many of how many are done.
     """
     part, train = data.select(split), data.select(data.fitting_split)
     ids = part.images["image_id"]
@@ -45,11 +53,13 @@ def baselines(
         Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability"),
         Predictions(BASELINES[1], ids, tuple(tasks), flat * prior[:, None], "probability"),
     ]
-    context = {
-        task: values
-        for task in tasks
-        if (values := _context(task, cues_of(suite, task), train, part, seed)) is not None
-    }
+    # threads would wait for each other most of the time: a step of a regression is short
+    with limited_threads(1):
+        context = {
+            task: values
+            for task in tracked(tasks, len(tasks), "fitting baselines, tasks", progress)
+            if (values := _context(task, cues_of(suite, task), train, part, seed)) is not None
+        }
     if context:
         values = np.stack(list(context.values()))
         made.append(Predictions(BASELINES[2], ids, tuple(context), values, "probability"))

@@ -199,13 +199,12 @@ def check(
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         scores = _scores(suite, data, scored, split, chosen, progress)
-        findings = cue_findings(suite, scored, data=data, split=split)
+        findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            slices = find_slices(
-                data, runs, split=split, tasks=asked, seed=chosen.seed, group=chosen.group
-            )
+            how: dict[str, Any] = {"seed": chosen.seed, "group": chosen.group}
+            slices = find_slices(data, runs, split=split, tasks=asked, progress=progress, **how)
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
@@ -275,7 +274,7 @@ def _scores(
 ) -> Scores:
     """Scores of the runs and of the baselines."""
     if chosen.with_baselines and data.has_areas:
-        runs = [*runs, *baselines(suite, data, suite.tasks, split, chosen.seed)]
+        runs = [*runs, *baselines(suite, data, suite.tasks, split, chosen.seed, progress)]
     return evaluate(
         suite,
         runs,

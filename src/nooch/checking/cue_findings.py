@@ -21,6 +21,7 @@ from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
+from nooch.shared_types import Progress, no_progress, tracked
 
 __all__ = ["checked_split", "cue_findings", "errors_of", "labeled_images", "size_strata"]
 
@@ -36,6 +37,7 @@ def cue_findings(
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
+    progress: Progress = no_progress,
 ) -> Findings:
     """Compare error rates in a misleading context with those in the usual one.
 
@@ -53,6 +55,7 @@ def cue_findings(
         split: ``test`` by default, or the suite's only one.
         tasks: by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
+        progress: called with what is being done, and how many of how many are done.
 
     Returns:
         a row for each run, criterion, task, cue (null for the criterion as a whole) and side.
@@ -74,7 +77,7 @@ def cue_findings(
     keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
     sample = AskedSample.of(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
-    for key in keys:
+    for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
             rows += _of_set(suite, sample.set(*key), runs, data)
     return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})

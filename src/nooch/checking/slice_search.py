@@ -30,7 +30,7 @@ from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.report.score_files import result_bytes
-from nooch.shared_types import options_from
+from nooch.shared_types import Progress, no_progress, options_from, tracked
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
@@ -161,6 +161,7 @@ def find_slices(
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
     options: SliceOptions | None = None,
+    progress: Progress = no_progress,
     **named: Any,
 ) -> Slices:
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
@@ -178,6 +179,7 @@ def find_slices(
         tasks: classes; by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
         options: how to search; single fields can be given by name (``min_support=20``).
+        progress: called with what is being done, and how many of how many are done.
         named: see ``options``.
 
     Raises:
@@ -196,13 +198,14 @@ def find_slices(
     part = data.select(split)
     shared = SliceConditions(part, _half(part, settings), data)
     tested: list[_Tested] = []
-    for task in wanted:
+    for task in tracked(wanted, len(wanted), "searching slices, tasks", progress):
         known, everything = labeled_images(part, task, split, runs)
         conditions = shared
         if known is not part:
             conditions = SliceConditions(known, _half(known, settings), data)
         tested += _of_task(everything, runs, conditions, settings) if len(known) else ()
-    rows = [_row(one, split, len(tested)) for one in tested]
+    testing = tracked(tested, len(tested), "testing slices", progress)
+    rows = [_row(one, split, len(tested)) for one in testing]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
     rank: dict[str, Any] = {"descending": [True, True], "nulls_last": True, "maintain_order": True}

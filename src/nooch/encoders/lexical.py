@@ -71,6 +71,8 @@ class LexicalEncoder:
         """Vectors of sentences: float32 (n, d), d up to ``dimensions``; 0 if no term is known."""
         # the distinct ones in ascending order: neither order nor repetition has an effect
         texts, codes = distinct(sentences)
+        if progress is not None:
+            progress(0, len(texts))
         matrix = _tf_idf(texts, 2 if len(texts) >= _MANY else 1)
         if matrix is None and len(texts) >= _MANY:
             matrix = _tf_idf(texts, 1)

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, hypergeom, norm
+from scipy.stats import chi2, norm
 
 __all__ = ["RateGap", "rate_gap"]
 
@@ -118,14 +118,19 @@ def _p_value(n: NDArray[np.float64], wrong: NDArray[np.float64]) -> float:
         variance = (variance / np.maximum(total * (total - 1), 1)).sum()
         distance = (wrong[:, 1] - expected).sum() ** 2
         return float(chi2.sf(distance / variance, 1)) if variance > 0 else 1.0
-    low = np.maximum(0, errors - (total - exposed)).astype(int)
-    high = np.minimum(errors, exposed).astype(int)
-    chances = reduce(
-        np.convolve,
-        [
-            hypergeom.pmf(np.arange(a, b + 1), t, e, x)
-            for a, b, t, e, x in zip(low, high, total, errors, exposed, strict=True)
-        ],
-    )
-    seen = chances[int(wrong[:, 1].sum()) - low.sum()]
+    chances = reduce(np.convolve, map(_hypergeometric, total, errors, exposed))
+    least = np.maximum(0, errors - (total - exposed)).sum()
+    seen = chances[int(wrong[:, 1].sum() - least)]
     return float(min(1.0, chances[chances <= seen * _TIE].sum()))
+
+
+def _hypergeometric(total: float, errors: float, exposed: float) -> NDArray[np.float64]:
+    """Chances of the possible numbers of errors with the condition, from the least on. By ratios of
+    neighbors: SciPy's, by log-gamma functions, take hundreds of times as long.
+    """
+    unexposed_right = total - exposed - errors
+    k = np.arange(max(0, -unexposed_right), min(errors, exposed))
+    ratios = (exposed - k) * (errors - k) / ((k + 1) * (unexposed_right + k + 1))
+    logs = np.cumsum(np.log(np.append(1.0, ratios)))
+    chances = np.exp(logs - logs.max())
+    return np.asarray(chances / chances.sum())

@@ -70,7 +70,7 @@ def choose_heads(
         while not trained.finished:
             trained.step()
             progress(f"training heads, epoch {trained.epoch}", trained.n_stopped, len(names))
-        trained.refit()
+        trained.refit(progress)
         logits = trained.logits("valid")
         for number in np.flatnonzero(trained.best_epochs).tolist():
             job = trained.jobs[number]

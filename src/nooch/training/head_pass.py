@@ -12,13 +12,20 @@ from numpy.typing import NDArray
 
 from nooch.errors import ParameterError
 from nooch.models.linear_head import save_head
+from nooch.shared_types import Progress, no_progress
 from nooch.training.block_sgd import HeadState, run_epoch
 from nooch.training.head_groups import HeadGroups, order_of
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.network_state import Arrays, array_of, tensor_of
 from nooch.training.samplers import MixedRows, in_order
 from nooch.training.standardization import Conditioned, Scaling, scaling_of
-from nooch.training.training_data import Outputs, TrainingData, mixture_of, refitted
+from nooch.training.training_data import (
+    Outputs,
+    TrainingData,
+    mixture_of,
+    refitted,
+    with_last_stage,
+)
 from nooch.training.training_pass import TrainingPass
 
 __all__ = ["HeadPass", "head_outputs"]
@@ -95,12 +102,11 @@ class HeadPass(TrainingPass):
         """A job's head of its best epoch, for features as they are, see ``save_head``."""
         save_head(self.head(number), folder)
 
-    def refit(self) -> None:
+    def refit(self, progress: Progress = no_progress) -> None:
         """Last stages of methods that have one: new weights replace those of the best epochs."""
-        for number, job in enumerate(self.jobs):
-            if self.best_epochs[number]:
-                head = self.best_weights[number]
-                self.best_weights[number] = refitted(self.data, job, head, self._read)
+        for number in with_last_stage(self.jobs, self.best_epochs, progress):
+            head = self.best_weights[number]
+            self.best_weights[number] = refitted(self.data, self.jobs[number], head, self._read)
 
     def _train(self) -> NDArray[np.float64]:
         heads, job, train = self.heads, self.jobs[0], self.data.rows["train"]

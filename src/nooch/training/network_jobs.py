@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nooch.errors import ParameterError
 from nooch.models.networks import Backbones, read_features, read_logits
 from nooch.models.saved_networks import save_network
+from nooch.shared_types import Progress, no_progress
 from nooch.training.epoch_batches import BatchHooks, RowMixture
 from nooch.training.jobs import Job
 from nooch.training.network_pass import NetworkPass
@@ -26,6 +27,7 @@ from nooch.training.training_data import (
     mixture_of,
     objective_of,
     refitted,
+    with_last_stage,
 )
 from nooch.training.training_pass import TrainingPass
 
@@ -96,14 +98,12 @@ class NetworkJobs(NetworkPass):
             self._build_main()
         super().load_state_dict(main)
 
-    def refit(self) -> None:
+    def refit(self, progress: Progress = no_progress) -> None:
         """Last stages of methods that have one: a new last layer replaces the trained one."""
         import torch
 
-        for number, job in enumerate(self.jobs):
-            if job.kind.refit is None or not self.best_epochs[number]:
-                continue
-            network = self.network(number)
+        for number in with_last_stage(self.jobs, self.best_epochs, progress):
+            job, network = self.jobs[number], self.network(number)
 
             def features(rows: NDArray[np.intp], network: Any = network) -> NDArray[np.float32]:
                 return read_features([network], self.pixels, rows, self.settings.batch)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from nooch.criteria import FittedCE
 from nooch.data import Dataset
 from nooch.errors import InputError, UndefinedError, check_one_of
 from nooch.objectives import Objective, TrainingCounts
+from nooch.shared_types import Progress, tracked
 from nooch.training.jobs import Job
 from nooch.training.last_layers import Trained
 from nooch.training.samplers import Mixture, row_weights
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Environments", "Outputs", "TrainingData", "counts_of", "expected_of", "known_labels",
-    "mixture_of", "objective_of", "refitted",
+    "mixture_of", "objective_of", "refitted", "with_last_stage",
 ]  # fmt: skip
 
 
@@ -228,6 +229,15 @@ def _counts(data: TrainingData, task: str, by: str, n: int) -> NDArray[np.int64]
     if by == "environments" and task not in data.environments:
         return np.ones(n, dtype=np.int64)
     return np.bincount(data.groups(task, by, "train"), minlength=n)
+
+
+def with_last_stage(
+    jobs: Sequence[Job], best_epochs: NDArray[np.int64], progress: Progress
+) -> Iterator[int]:
+    """Numbers of the jobs to be ``refitted``, with progress: not those that diverged."""
+    numbers = [n for n, job in enumerate(jobs) if job.kind.refit is not None and best_epochs[n]]
+    if numbers:
+        yield from tracked(numbers, len(numbers), "last stages of jobs", progress)
 
 
 def refitted(

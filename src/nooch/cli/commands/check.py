@@ -152,13 +152,15 @@ def slices_command(
         raise ParameterError(
             "slices need the dataset, which is not where it was", remedy="give --dataset"
         )
-    slices = find_slices(
-        data,
-        read_predictions(predictions, reading, found, data),
-        split=found.splits_to_score(split)[0],
-        tasks=shared.split_names(tasks) or found.tasks,
-        options=SliceOptions(min_support, min_drop, against, most, seed, group),
-    )
+    with progress() as update:
+        slices = find_slices(
+            data,
+            read_predictions(predictions, reading, found, data),
+            split=found.splits_to_score(split)[0],
+            tasks=shared.split_names(tasks) or found.tasks,
+            options=SliceOptions(min_support, min_drop, against, most, seed, group),
+            progress=update,
+        )
     if out is not None:
         write_files({out: slices.as_bytes(out.suffix)})
     if format is shared.Format.json:

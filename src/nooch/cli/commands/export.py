@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_result
+from nooch.cli.terminal_output import note, print_result, progress
 from nooch.english import counted
 from nooch.files import Place
 
@@ -81,20 +81,15 @@ def export_command(
     }
     given = {name: value for name, value in options.items() if value}
     given |= shared.question_options(per_set, balance, template, seed)
-    done = export(
-        exported,
-        to,
-        out,
-        data=data,
-        selection=ExportSelection(
-            criterion, shared.split_names(tasks), shared.split_names(splits), licence
-        ),
-        overwrite=overwrite,
+    names, parts = shared.split_names(tasks), shared.split_names(splits)
+    selection = ExportSelection(criterion, names, parts, licence)
+    with progress() as update:
+        update(f"writing as {to}", 0, 1)
         # what was not given is left to the format; what was given and is not its own is refused
-        **given,
-    )
+        made: dict[str, Any] = {"data": data, "selection": selection, "overwrite": overwrite}
+        done = export(exported, to, out, **made, **given)
     note(*done.notes)
     files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
-    names = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
+    listed = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
     contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
-    print_result(format, asdict(done), f"{out}: {contents}; licences: {names or 'not recorded'}")
+    print_result(format, asdict(done), f"{out}: {contents}; licences: {listed or 'not recorded'}")

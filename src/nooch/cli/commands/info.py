@@ -10,7 +10,7 @@ from typer import Argument, Exit, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_table, say, with_flags
+from nooch.cli.terminal_output import note, print_json, print_table, progress, say, with_flags
 from nooch.english import counted
 from nooch.files import SUITE_MARKER, Place
 
@@ -185,7 +185,9 @@ def verify_command(
 
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)
-    verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
+    with progress() as update:
+        update("comparing suites", 0, 1)
+        verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
     if not isinstance(verdicts, list):
         print_agreement(verdicts, format)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from typer import Argument, Option
 
@@ -126,5 +127,7 @@ def calibrate_command(
     pairs = shared.parse_pairs(match, "--match", "cow=animal")
     criterion, names = CE(alpha, beta, shared.parse_cues(cues)), shared.split_names(tasks) or None
     options = CalibrateOptions(criterion, precision, names, pairs, folds, seed, group)
-    found = calibrate(predicted, true, out=out, overwrite=overwrite, options=options)
+    with progress() as update:
+        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
+        found = calibrate(predicted, true, options=options, **made)
     print_calibration(found, format, out)
