@@ -14,7 +14,6 @@ status,results,... measures these commands alone.
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from measuring import Memory, machine, measured, nooch_command, parser, write_json
+from measuring import Memory, cpu_seconds, machine, measured, nooch_command, parser, write_json
 from scipy.sparse import csr_array
 
 import nooch
@@ -92,12 +91,6 @@ def trained(command: str, chunk: float) -> tuple[float, int]:
             process.send_signal(signal.SIGINT)
             process.wait()
             interruptions += 1
-
-
-def cpu_seconds() -> float:
-    """CPU time of all processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 __all__ = [
-    "Memory", "Spread", "alternate", "machine", "measured", "nooch_command", "parser", "ratios",
-    "watch", "write_json",
+    "Memory", "Spread", "alternate", "cpu_seconds", "machine", "measured", "nooch_command",
+    "parser", "ratios", "watch", "write_json",
 ]  # fmt: skip
 
 _TICK = 0.02
@@ -111,6 +112,12 @@ def _resident(session: int) -> list[float]:
         except (OSError, IndexError, ValueError):
             continue
     return sizes
+
+
+def cpu_seconds() -> float:
+    """CPU time of all child processes that have ended, theirs included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def ratios(slow: Sequence[float], fast: Sequence[float]) -> Spread:

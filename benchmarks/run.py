@@ -37,6 +37,7 @@ SCRIPTS = {
     "Pixels: the cache built and read": "bench_pixels.py",
     "Checking: slices of a real model against peers": "bench_checking.py",
     "Load: a bench folder of 50,000 jobs": "bench_jobs.py",
+    "Commands: 123,287 images, 171 tasks": "bench_commands.py",
 }
 
 
