@@ -62,7 +62,7 @@ COMMANDS = {
 
 
 def prepare() -> None:
-    """Predictions, answers, features and tables for the commands, next to ``data`` and ``suite``."""
+    """Predictions, answers, features and tables for commands, next to ``data`` and ``suite``."""
     data, random = nooch.load_dataset("data"), np.random.default_rng(0)
     ids, scored = data.images["image_id"], (data.images["split"] != "train").to_numpy()
     labels = np.stack([data.labels(task) for task in data.classes], axis=1).astype(np.float32)
