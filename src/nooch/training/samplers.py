@@ -149,7 +149,7 @@ def in_order(counts: NDArray[np.int64] | int, order: int, epoch: int) -> NDArray
 def _chances(groups: Groups, alpha: float) -> NDArray[np.float64]:
     """Chance of each group at each draw."""
     counts = np.bincount(groups).astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         mass = np.where(counts > 0, counts * (len(groups) / np.maximum(counts, 1)) ** alpha, 0.0)
     if not np.isfinite(mass.sum()):
         problem = f"alpha is {alpha:g}: groups would weigh more than numbers can be"
