@@ -91,11 +91,7 @@ def calibrate(
     p, t = as_dataset(predicted), as_dataset(true)
     ce, names = asked.criterion.fit(training_part(t, "ce")), _names(p, t, asked.match)
     settings = {**asdict(asked), "predicted": p.fingerprint, "true": t.fingerprint}
-    ids = set(p.image_ids) & set(t.image_ids)
-    if len(ids) < asked.folds:
-        problem = f"{len(ids)} images are in both datasets"
-        raise InputError(problem, allowed=f"image ids in common, {asked.folds} (`folds`) and more")
-    p, t = (one.select(rows=np.array([i in ids for i in one.image_ids])) for one in (p, t))
+    p, t = _in_common(p, t, asked.folds)
     folds, verdicts, skipped = _folds(p.images, asked), [], []
     cues_of: dict[str, list[str]] = {}
     betas: dict[str, dict[str, Any]] = {}
@@ -130,6 +126,16 @@ def calibrate(
     if target is not None:
         replace_file(target, encode_header(found))
     return found
+
+
+def _in_common(p: Dataset, t: Dataset, folds: int) -> tuple[Dataset, Dataset]:
+    """The images that both datasets have."""
+    ids = set(p.image_ids) & set(t.image_ids)
+    if len(ids) < folds:
+        problem = f"{len(ids)} images are in both datasets"
+        raise InputError(problem, allowed=f"image ids in common, {folds} (`folds`) and more")
+    p, t = (one.select(rows=np.array([i in ids for i in one.image_ids])) for one in (p, t))
+    return p, t
 
 
 def _expected(

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from nooch.challenge import Suite
+from nooch.checking.cue_findings import known_at
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.resources import limited_threads
@@ -47,7 +48,7 @@ def baselines(
     """
     part, train = data.select(split), data.select(data.fitting_split)
     ids = part.images["image_id"]
-    prior = np.array([train.labels(t, unknown=False)[_known(train, t)].mean() for t in tasks])
+    prior = np.array([train.labels(t, unknown=False)[known_at(train, t)].mean() for t in tasks])
     flat = np.ones((len(tasks), len(ids)))
     made = [
         Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability"),
@@ -79,7 +80,7 @@ def _context(
     task: str, cues: Sequence[str], train: Dataset, part: Dataset, seed: int
 ) -> NDArray[np.float64] | None:
     """Probabilities of the images of ``part`` from the areas of cues alone, float64 (n,)."""
-    known = _known(train, task)
+    known = known_at(train, task)
     labels = train.labels(task, unknown=False)[known]
     if not cues or min(labels.sum(), (~labels).sum()) < _FOLDS:
         return None
@@ -96,11 +97,6 @@ def _context(
         found = cross_val_predict(model, x / scale, labels, cv=folds, method="predict_proba")
         positive[known] = found[:, 1]
     return positive
-
-
-def _known(data: Dataset, task: str) -> NDArray[np.bool_]:
-    unknown = data.unknown_labels(task)
-    return np.ones(len(data), dtype=bool) if unknown is None else ~unknown
 
 
 def _areas(data: Dataset, cues: Sequence[str]) -> NDArray[np.float64]:

@@ -23,7 +23,9 @@ from nooch.metrics.pointwise import said_positive
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.shared_types import Progress, no_progress, tracked
 
-__all__ = ["checked_split", "cue_findings", "errors_of", "labeled_images", "size_strata"]
+__all__ = [
+    "checked_split", "cue_findings", "errors_of", "known_at", "labeled_images", "size_strata"
+]  # fmt: skip
 
 _HARD = (0, 1)
 _CUTS = (0.25, 0.5, 0.75)
@@ -105,14 +107,19 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     return wrong
 
 
+def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:
+    """Images whose label is known, bool (n_images,)."""
+    unknown = data.unknown_labels(task)
+    return np.ones(len(data), dtype=bool) if unknown is None else ~unknown
+
+
 def labeled_images(
     part: Dataset, task: str, split: str, runs: Sequence[Predictions]
 ) -> tuple[Dataset, ChallengeSet]:
     """The images of a split whose label is known, and that runs with ``weights`` were asked about;
     and as a set of easy images.
     """
-    unknown, ids = part.unknown_labels(task), part.images["image_id"]
-    there = np.ones(len(part), bool) if unknown is None else ~unknown
+    there, ids = known_at(part, task), part.images["image_id"]
     for run in runs:
         if run.weights is not None and task in run.tasks:
             asked = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))

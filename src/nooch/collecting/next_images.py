@@ -148,11 +148,16 @@ def collect_next(
     images = pool.images[frame["row"]].select("image_id", "file_name")
     table = pl.concat([images, frame.drop("row")], how="horizontal")
     added = marks[frame["row"].to_numpy()].sum(axis=0).reshape(-1, 2)
+    return NextImages(table, _counted(tasks, before, added), notes)
+
+
+def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:
+    """The table of tasks, from hard images of each (n_tasks, 2)."""
     columns: dict[str, Any] = {"task": tasks}
     for prefix, of, counts in (("", before, before), ("new_", added, before + added)):
         columns |= {f"{prefix}positives": of[:, 0], f"{prefix}negatives": of[:, 1]}
         columns[f"{prefix}effective"] = _effective(counts) * (counts > 0).all(axis=1)
-    return NextImages(table, pl.DataFrame(columns), notes)
+    return pl.DataFrame(columns)
 
 
 def _known(pool: Dataset, data: Dataset) -> NDArray[np.bool_]:

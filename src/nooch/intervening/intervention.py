@@ -163,26 +163,37 @@ def intervene(
     planned = _planned(model, suite, found, split, files, asked)
     before = predict(model, ids, paths, batch=asked.batch, progress=partial(progress, "predicting"))
     versions, edited = _versions(model, planned, before, asked, progress)
-    limits, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
-    how: dict[str, Any] = {"split": split, "metrics": _METRICS, "threshold": limits[before.run]}
+    limits_of, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
+    limits = limits_of[before.run]
+    how: dict[str, Any] = {"split": split, "metrics": _METRICS, "threshold": limits}
     how |= {"bootstrap": asked.bootstrap, "seed": asked.seed}
     compared = [
         evaluate(suite, [replace(versions[n], weights=edited[w] * 1.0) for n in pair], **how)
         for *pair, w in (("before", "edit", 0), ("before", "control", 1), ("control", "edit", 1))
         if edited[w].any()
     ]
-    rows = _rows(versions, edited, limits[before.run])
+    rows = _rows(versions, edited, limits)
     sentences = list(_sentences(suite, split, rows, asked))
     table = pl.concat(scores.differences for scores in compared)
-    thresholds = pl.DataFrame(list(limits[before.run].items()), ["task", "threshold"], orient="row")
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
-        for name, run in versions.items():
-            save_predictions(run, folder / f"{name}.parquet")
-        (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
-        (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
+        _write(folder, versions, limits, rows)
         draw_examples(folder / "examples.png", suite, rows, planned)
         (folder / CHANGES).write_bytes(parquet_bytes(table))
     return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
+
+
+def _write(
+    folder: Path,
+    versions: Mapping[str, Predictions],
+    limits: Mapping[str, float],
+    rows: pl.DataFrame,
+) -> None:
+    """Predictions, the probabilities above which they are yes, and the edited images."""
+    for name, run in versions.items():
+        save_predictions(run, folder / f"{name}.parquet")
+    thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
+    (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
+    (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
 
 
 def _planned(
