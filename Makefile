@@ -1,4 +1,5 @@
 # make demo: the main job end to end (make demo FULL=1: more of it); make test: all tests (make test-fast: those that are quick). All set everything up by themselves.
+# another Python next to this one: make test-fast PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,11 +9,17 @@ PARALLEL := -n $(or $(WORKERS),auto) --dist worksteal
 # hundreds of processes are started: none compiles the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-fast test-slurm gpu-check lint format docs package bench campaign clean
+.PHONY: install same-python demo test test-fast test-slurm gpu-check lint format docs package bench campaign clean
 
 install: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+# a Python that is named is the one that runs, whatever was here before
+same-python:
+	$(if $(filter command line,$(origin PYTHON)),@test ! -x $(BIN)/python || \
+		test "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" || \
+		{ echo "$(VENV) has $$($(BIN)/python -V): make clean removes it and VENV=DIR names another"; exit 1; })
+
+$(READY): requirements.lock pyproject.toml | same-python
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nooch needs Python 3.11 or newer; say which with: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
@@ -78,4 +85,4 @@ campaign: $(READY)
 	$(BIN)/python -W ignore campaign/campaign_run.py $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) demo-out dist site benchmarks/data .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* demo-out dist site benchmarks/data .mypy_cache .pytest_cache .ruff_cache .hypothesis

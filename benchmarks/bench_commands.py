@@ -48,7 +48,6 @@ COMMANDS = {
     "slices": "slices suite said.parquet",
     "audit": "audit suite --predictions said.parquet --out out/audit",
     "captions": "captions suite said.json",
-    "class-losses": "class-losses suite said.parquet",
     "calibrate": "calibrate data data --out out/betas.json",
     "weights": "weights data --task car --out out/weights.parquet",
     "bench --dry-run": "bench data suite --embedding lexical-256 --out out/runs --dry-run",

@@ -20,6 +20,7 @@ SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": "bench_import.py",
     "CE: cues and challenge sets of 171 tasks": "bench_criteria.py",
     "Gist: prototypes and challenge sets of 171 tasks": "bench_gist.py",
+    "Context: regressions of 171 tasks": "bench_context.py",
     "Growth: import with several parts": "bench_import_scale.py --images 12500 --factors 1,10,80",
     "Growth: import of a long table with several parts": "bench_table_import.py",
     "Growth: CE on datasets with several parts": "bench_scale.py --factors 1,10,80",
@@ -36,6 +37,7 @@ SCRIPTS = {
     "Fine-tuning: networks that share batches": "bench_finetune.py",
     "Pixels: the cache built and read": "bench_pixels.py",
     "Checking: slices of a real model against peers": "bench_checking.py",
+    "Checking: chances of slices": "bench_slices.py",
     "Load: a bench folder of 50,000 jobs": "bench_jobs.py",
     "Commands: 123,287 images, 171 tasks": "bench_commands.py",
 }

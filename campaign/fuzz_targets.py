@@ -186,7 +186,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
         "answers-json": ("a.json",
                          lambda p: read_answers(p, suite, questions=questions), *both(answers)),
         "questions-json": ("q.json", lambda p: asked_questions(p, suite), *both(asked)),
-        "captions-json": ("c.json", lambda p: read_captions([p], ids), *both(said)),
+        "captions-json": ("c.json", lambda p: read_captions([p], suite), *both(said)),
         "overlay-json": ("o.json", overlay, json.dumps(verdicts)),
         "overlay-csv": ("o.csv", overlay, pl.DataFrame(verdicts).write_csv()),
         "config-yaml": ("c.yaml", read_config, CONFIG),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
 import shlex
 import shutil
@@ -59,6 +60,7 @@ def main() -> None:
     heads(out, images)
     fine_tuning(out, full=arguments.full)
     conclusions(out, full=arguments.full)
+    compare_figures(figures(out), out, usual=images == 5_000 and not arguments.full)
     print(f"\nDone in {time.monotonic() - started:.0f} s. All outputs are in {out}/:")
     for what, path in {
         "open it in a browser": "site/index.html",
@@ -67,7 +69,8 @@ def main() -> None:
         "runs, records, predictions": "runs",
         "scores and chosen settings": "scores",
         "the paper's tables from these runs": "tables.md",
-        "loss on hard images against loss on all, of all classes (Fig. 3)": "losses/losses.svg",
+        "loss on hard images against loss on all, of all classes (Fig. 3)": "losses/fig3.svg",
+        "the numbers that README.md and docs/bench.md quote": "figures.json",
         "the tasks that the paper's rule selects from all classes": "suite-chosen",
     }.items():
         print(f"  {out / path}: {what}")
@@ -140,7 +143,11 @@ def select_tasks(out: Path, images: int) -> None:
         shown=False,
     )
     network = f"{out}/suite-all {out}/classes/predictions.parquet"
-    run(f"nooch class-losses {network} --out {out}/losses", shown=False)
+    predictions = f"--predictions {out}/classes/predictions.parquet"
+    run(
+        f"nooch figure fig3 --suite {out}/suite-all {predictions} --formats svg --out {out}/losses",
+        shown=False,
+    )
     run(f"nooch select-tasks {network} --min-hard {least} --similar nooch --out {out}/suite-chosen")
 
 
@@ -194,6 +201,37 @@ def print_summary(name: str, scores: Path, suite: Path) -> None:
                 shown.append(f"{means[0]:.3f}" if len(means) else "–")
             table.add_row(method, criterion, *shown)
     Console(width=126).print(table)
+
+
+def figures(out: Path) -> dict[str, float | int]:
+    """The numbers that the documentation quotes: errors of the network in percent, and jobs."""
+    found: dict[str, float | int] = {}
+    errors = pl.read_parquet(out / "network.parquet").filter(
+        (pl.col("metric") == "error") & (pl.col("criterion") == "ce"),
+        pl.col("value").is_not_null()
+        & (pl.col("criterion") == "ce")
+        & pl.col("value").is_not_null(),
+    )
+    for subset in ("hard_positive", "easy_positive", "hard_negative", "easy_negative"):
+        of = errors.filter(pl.col("subset") == subset)
+        mean = float(of.filter(pl.col("task") == "average")["value"][0])
+        tasks = of.filter(pl.col("task").is_in(TASKS.split(",")), pl.col("cue").is_null())
+        found[f"error_{subset}_task_mean"] = round(100 * mean, 2)
+        values, counts = tasks["value"].to_numpy(), tasks["n"].to_numpy()
+        found[f"error_{subset}_images"] = round(100 * float(values @ counts / counts.sum()), 2)
+        found[f"n_{subset}"] = int(counts.sum())
+    records = [json.loads(file.read_bytes()) for file in (out / "runs/jobs").glob("*/config.json")]
+    marked = [one for one in records if one["own"] > one["constant_own"]]
+    return {**found, "jobs": len(records), "jobs_worse_than_constant": len(marked)}
+
+
+def compare_figures(found: dict[str, float | int], out: Path, *, usual: bool) -> None:
+    """Write the figures, and say where they are not those that the documentation quotes."""
+    (out / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
+    known = json.loads((HERE / "demo_figures.json").read_text())
+    other = {name: value for name, value in found.items() if value != known.get(name)}
+    if usual and other:
+        print(f"\nOther than in the documentation (another machine?): {other}")
 
 
 _steps = iter(range(1, 100))

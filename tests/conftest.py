@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,7 +21,22 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-from nooch.cli import main
+from nooch import files
+from nooch.folder_contents import foreign_files
+
+
+def _check_names(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Any:
+    """``atomic_folder``, which then knows all names as its own: else --overwrite would refuse."""
+    with _atomic_folder(folder, overwrite=overwrite, marker=marker) as partial:
+        yield partial
+        assert marker is None or not (strange := foreign_files(partial, marker)), strange
+
+
+_atomic_folder = files.atomic_folder
+# before other modules import it
+files.atomic_folder = contextmanager(_check_names)
+
+from nooch.cli import main  # noqa: E402 - after that
 
 # waits for the disk would take as long as all else; cli/test_power_loss.py tests what survives,
 # in processes that do wait

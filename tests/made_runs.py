@@ -29,7 +29,7 @@ class MadeUp:
 
     Attributes:
         lost: whether a job is not done; ``diverged`` whether it has no predictions.
-        losses: a job's validation loss and that of the best constant, as recorded.
+        losses: a job's own validation value and that of the best constant, as recorded.
         training: settings of the folder.
     """
 
@@ -68,6 +68,7 @@ def made_runs(path: Path, suite: Suite, **named: Any) -> RunsFolder:
             frames.append(frame.with_columns(split=pl.lit(split)))
         gone, sees = plan.diverged(job), list(job.kind.sees)
         best = 0 if gone else 1
-        record = JobRecord(name, job, {}, data, sees, best, 1, gone, [], *plan.losses(job))
+        own = dict(zip(("own", "constant_own"), plan.losses(job), strict=True))
+        record = JobRecord(name, job, {}, data, sees, best, 1, gone, [], **own)
         runs.write_job(record, [], None if gone else pl.concat(frames))
     return runs

@@ -106,7 +106,7 @@ def naive_known_subset(
 
 
 def naive_A(images: Iterable[Image], cue: str, task: str) -> float:
-    """A(C, Y) = E[area(C) - area(Y) | y = 1] (section 3.1.1)."""
+    """A(C, Y) = E[area(C) - area(Y) | y = 1] (section 3.2.1)."""
     differences = [image.get(cue, 0.0) - image[task] for image in images if task in image]
     return sum(differences) / len(differences) if differences else math.nan
 

@@ -74,8 +74,11 @@ def _save_tokenizer(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens).save_pretrained(folder)
 
 
-def save_onnx(folder: Path, weights: list[list[float]], batch: int | None = None) -> Path:
-    """A network of one 1 x 1 convolution, weights (n_labels, 3), with a file for its labels.
+def save_onnx(
+    folder: Path, weights: list[list[float]], batch: int | None = None, data: str | None = None
+) -> Path:
+    """A network of one 1 x 1 convolution, weights (n_labels, 3), with a file for its labels; the
+    weights are in a file ``data`` of their own, if it is named.
 
     The file is written by hand, field by field, as the format's .proto describes it.
     """
@@ -83,7 +86,12 @@ def save_onnx(folder: Path, weights: list[list[float]], batch: int | None = None
     n = len(weights)
     flat = struct.pack(f"<{3 * n}f", *(value for row in weights for value in row))
     tensor = b"".join(_number(1, size) for size in (n, 3, 1, 1))
-    tensor += _number(2, 1) + _text(8, b"w") + _text(9, flat)
+    tensor += _number(2, 1) + _text(8, b"w")
+    if data is None:
+        tensor += _text(9, flat)
+    else:
+        (folder / data).write_bytes(flat)
+        tensor += _text(13, _text(1, b"location") + _text(2, data.encode())) + _number(14, 1)
     node = _text(1, b"pixel_values") + _text(1, b"w") + _text(2, b"logits") + _text(4, b"Conv")
     graph = _text(1, node) + _text(2, b"tiny") + _text(5, tensor)
     graph += _text(11, _value(b"pixel_values", [batch or b"n", 3, 32, 32]))

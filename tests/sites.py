@@ -13,7 +13,7 @@ from made_runs import made_runs
 from oracles import dataset_of
 from PIL import Image
 
-from nooch.criteria import CE, Combination, Gist
+from nooch.criteria import CE, Combination, Context, Gist
 from nooch.data import Dataset
 from nooch.finding.suite_builder import find
 from nooch.site.report_site import write_report
@@ -79,10 +79,12 @@ def site_data(folder: Path, *, classes=CLASSES, captions=True, pictures=True, se
     )  # fmt: skip
 
 
-def site_suite(data: Dataset, *, alpha=0.05, beta=0.1, tau=None, tasks=TASKS):
-    """CE, gist (matched, or by tau) and both together."""
+def site_suite(data: Dataset, *, alpha=0.05, beta=0.1, tau=None, tasks=TASKS, context=False):
+    """CE, gist (matched, or by tau), both together, and if wanted what labels tell."""
     gist = Gist("words", tau)
     criteria = {"ce": CE(alpha, beta), "gist": gist, "both": Combination("ce & gist")}
+    if context:
+        criteria["labels"] = Context()
     return find(data, criteria, tasks=tasks, match=None if tau is not None else "ce")
 
 

@@ -235,7 +235,7 @@ def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
 def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
     _, suite, _, scores, found, slices = results()
     errors = DisplayTable("Errors", ["task"], [], 1)
-    checked = nooch.Checked(suite, scores, found, None, errors, [], tmp_path / "<b>")
+    checked = nooch.Checked(suite, scores, found, None, None, errors, [], tmp_path / "<b>")
     assert "Slices" not in repr(checked)
     assert "page: " in repr(checked)
     assert "&lt;b&gt;/report/index.html" in checked._repr_html_()
@@ -281,3 +281,9 @@ def test_without_pandas_the_install_line_is_given(monkeypatch):
         "pip install 'nooch[pandas]'",
         kind=MissingExtraError,
     )
+
+
+def test_ids_have_no_commas_and_counts_do():
+    shown = DisplayTable("T", ["image", "n"], [[4286, 4286]])
+    assert shown.text().splitlines()[-1].split() == ["4286", "4,286"]
+    assert ">4286<" in shown.html()

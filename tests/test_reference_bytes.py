@@ -22,7 +22,7 @@ IMPORTS = {
     "long": "import table long.csv --id id --class class --area area --split 50/25/25",
     "labels": "import table labels.csv --id id --label boat,kind --split 50/25/25",
     "maps": "import label-maps maps --classes map-classes.txt",
-    "boxes": "import boxes boxes --format yolo --classes box-classes.txt",
+    "boxes": "import boxes boxes --boxes yolo --classes box-classes.txt",
 }
 FINDS = {
     "coco": "--criterion ce --beta 0.05 --alpha 0.01",

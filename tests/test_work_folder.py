@@ -11,6 +11,7 @@ from refusals import fails
 
 from nooch.disk import locked
 from nooch.errors import InputError, OutputError
+from nooch.folder_contents import own_folder
 from nooch.work_folder import (
     check_space,
     held,
@@ -92,7 +93,7 @@ def test_a_place_that_cannot_be_locked(tmp_path):
 def test_leftovers_are_removed_unless_they_are_held(tmp_path):
     names = [".suite.finding-1", ".suite.finding-2", ".suite.summing-1", ".suite2.finding-1"]
     for name in names:
-        (tmp_path / name).mkdir()
+        own_folder(tmp_path / name)
         (tmp_path / name / "file").touch()
     with held(tmp_path / names[1], "finding this suite"):
         remove_leftovers(tmp_path / "suite", "finding", "finding this suite")

@@ -24,11 +24,12 @@ def save_llava(
     words: tuple[str, ...] = (),
     template: str | None = TEMPLATE,
     *,
+    sure: bool = False,
     text: Mapping[str, Any] = MappingProxyType({}),
     vision: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """A model for images of 32 x 32 pixels; ``words`` replace the tokenizer's own, ``text`` and
-    ``vision`` the sizes of its parts, for benchmarks.
+    ``vision`` the sizes of its parts, for benchmarks. A model that is ``sure`` says yes or no.
     """
     import torch
     import transformers
@@ -47,7 +48,14 @@ def save_llava(
         vision_config=transformers.CLIPVisionConfig(**seen), text_config=words_config,
         image_token_index=4, image_seq_length=(side // patch) ** 2, vision_feature_layer=-1,
     )  # fmt: skip
-    transformers.LlavaForConditionalGeneration(config).save_pretrained(folder)
+    model = transformers.LlavaForConditionalGeneration(config)
+    if sure:
+        yes_no = [i for word, i in number.items() if word.lower() in {"yes", "no"}]
+        with torch.no_grad():
+            sure_of = 6 * model.lm_head.weight[yes_no]
+            model.lm_head.weight[:] = 0
+            model.lm_head.weight[yes_no] = sure_of
+    model.save_pretrained(folder)
     tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
     split = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(split)

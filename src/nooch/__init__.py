@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from nooch.checking.cue_findings import cue_findings
     from nooch.checking.findings import Findings
     from nooch.checking.slice_search import SliceOptions, Slices, find_slices
+    from nooch.checking.validity import Validity, validity
     from nooch.collecting.next_images import CollectOptions, NextImages, collect_next
     from nooch.criteria import (
         CE,
         Attribute,
         Combination,
+        Context,
         ContextScores,
         Gist,
         preset,
@@ -101,7 +103,6 @@ if TYPE_CHECKING:
         score_waterbirds,
         waterbirds_table,
     )
-    from nooch.waterbirds.waterbirds_images import WaterbirdsOptions, make_waterbirds
 
 _NAMES = {
     "nooch.annotating.annotation_reading": "AnnotationReading",
@@ -123,8 +124,9 @@ _NAMES = {
     "nooch.checking.cue_findings": "cue_findings",
     "nooch.checking.findings": "Findings",
     "nooch.checking.slice_search": "SliceOptions Slices find_slices",
+    "nooch.checking.validity": "Validity validity",
     "nooch.collecting.next_images": "CollectOptions NextImages collect_next",
-    "nooch.criteria": "CE Attribute Combination ContextScores Gist preset read_thresholds",
+    "nooch.criteria": "CE Attribute Combination Context ContextScores Gist preset read_thresholds",
     "nooch.data": "Dataset divide load_dataset open_dataset save_dataset",
     "nooch.engines": "LocalEngine engine",
     "nooch.errors": "NoochError",
@@ -173,34 +175,33 @@ _NAMES = {
     "nooch.training.methods": "Method",
     "nooch.training.sample_weights": "EnvironmentSampler environments sample_weights",
     "nooch.waterbirds.waterbirds_dataset": "read_waterbirds score_waterbirds waterbirds_table",
-    "nooch.waterbirds.waterbirds_images": "WaterbirdsOptions make_waterbirds",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "CE", "AnnotationReading", "AskOptions", "Attribute", "Audit", "AuditOptions", "BoxReading",
     "CalibrateOptions", "Calibration", "CaptionOptions", "CaptionScores", "ChallengeSet",
-    "CheckOptions", "Checked", "CocoReading", "CollectOptions", "Columns", "Combination",
+    "CheckOptions", "Checked", "CocoReading", "CollectOptions", "Columns", "Combination", "Context",
     "ContextScores", "Dataset", "DatasetImportOptions", "EndpointOptions", "EnvironmentSampler",
     "EvaluateOptions", "FeatureOptions", "FindOptions", "Findings", "FolderCheck", "Gist",
     "InterveneOptions", "Intervention", "LocalEngine", "LongTable", "MapReading", "Method",
     "NextImages", "NoochError", "PixelCache", "PredictedClasses", "PredictionFormat", "Predictions",
     "Preprocessing", "RepairOptions", "Repaired", "Scores", "SliceOptions", "Slices", "Sources",
-    "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading",
-    "WaterbirdsOptions", "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
+    "SplitPlan", "Suite", "Sweep", "SweepOptions", "TableOfImages", "TableReading", "Validity",
+    "__version__", "ask", "attribute_table", "audit", "bench", "build_pixels",
     "calibrate", "check", "collect", "collect_next", "contact_sheet", "cue_findings", "divide",
     "embed", "engine", "environments", "evaluate", "explain", "export", "extract_features",
     "figure_data", "find", "find_images", "find_score", "find_slices", "fsck", "import_dataset",
     "intervene", "judge_statements", "load_backbone", "load_dataset", "load_features",
-    "load_predictions", "load_suite", "load_task_model", "make_waterbirds", "open_dataset",
+    "load_predictions", "load_suite", "load_task_model", "open_dataset",
     "overlaps", "paper_results", "plan_bench", "plan_finetune", "predict", "preset",
     "published_suite", "read_boxes", "read_calibration", "read_coco", "read_config",
     "read_label_maps", "read_labels", "read_long_table", "read_published", "read_results",
     "read_table_of_images", "read_task_map", "read_thresholds", "read_waterbirds", "repair",
     "sample_weights", "save_dataset", "save_figures", "save_gallery", "save_predictions",
     "save_scores", "save_suite", "save_sweep", "score_captions", "score_waterbirds",
-    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "verify",
-    "waterbirds_table", "with_attributes", "with_split", "write_report",
+    "suite_thresholds", "summary", "sweep_losses", "sweep_thresholds", "torch_dataset", "validity",
+    "verify", "waterbirds_table", "with_attributes", "with_split", "write_report",
 ]  # fmt: skip
 
 

@@ -91,8 +91,11 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
         remedy: for the error.
 
     Raises:
-        OutputError: another process holds it, or it cannot be made.
+        OutputError: another process holds it, or it cannot be made, or it is somebody's file.
     """
+    # to lock a file empties it
+    if file.is_file() and file.stat().st_size:
+        raise OutputError("is no lock of nooch", where=file, remedy="rename it, or delete it")
     # not needed by workers, whose start it would delay
     from filelock import FileLock, Timeout
 

@@ -34,7 +34,7 @@ class DisplayTable:
         columns: names of the columns.
         rows: one value for each column; numbers are shortened, None is a dash. At most
             ``MOST_ROWS`` are shown.
-        left: the first columns that are text, aligned to the left.
+        left: the first columns that are text, aligned to the left; an id there has no commas.
         notes: lines below the table.
     """
 
@@ -43,6 +43,13 @@ class DisplayTable:
     rows: Sequence[Sequence[Any]]
     left: int = 1
     notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        texts = [
+            [str(v) if i < self.left and isinstance(v, int) else v for i, v in enumerate(row)]
+            for row in self.rows
+        ]
+        object.__setattr__(self, "rows", texts)
 
     @property
     def _below(self) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 __all__ = [
-    "UNPRINTABLE", "cell_text", "counted", "is_plural", "plural", "printable", "readable",
-    "with_article",
+    "UNPRINTABLE", "cell_text", "counted", "counted_are", "is_plural", "plural", "printable",
+    "readable", "with_article",
 ]  # fmt: skip
 
 _IRREGULAR = {
@@ -27,18 +27,17 @@ _IRREGULAR = {
     "epoch": "epochs",
     "stomach": "stomachs",
 }
-_ONLY_PLURAL = {
-    "skis", "scissors", "stairs", "clothes", "leaves", "clouds", "waterdrops", "glasses", "pants",
-    "jeans", "shorts", "binoculars",
-}  # fmt: skip
+_PLURAL = re.compile("[^aisu]s$")
+_SINGULAR = {"chaos", "lens", "news", "rhinoceros", "series", "species", "triceratops"}
+_ONLY_PLURAL = {"pajamas", "skis"}
+"""Plurals that do not look like one."""
 _UNCOUNTED = {
     "broccoli", "food", "furniture", "grass", "water", "sea", "sky", "snow", "sand", "mud", "dirt",
     "gravel", "fog", "moss", "straw", "wood", "metal", "plastic", "paper", "cardboard", "cloth",
-    "pavement", "ground", "salad", "vegetation",
+    "earth", "pavement", "ground", "salad", "vegetation",
 }  # fmt: skip
-_NO_ARTICLE = _ONLY_PLURAL | _UNCOUNTED
-_UNCHANGED = {"sheep", "fish", "deer", "aircraft"} | _NO_ARTICLE
-"""Words that are their own plural, or have none."""
+_UNCHANGED = {"sheep", "fish", "deer", "aircraft"}
+"""Words that are their own plural."""
 _VOWEL_SOUND = re.compile(r"(?!(?:u[bcfhjkqrstn][aeiou]|eu|one\b|ouija))[aeiou]|hour|honest|heir")
 
 UNPRINTABLE = re.compile(
@@ -59,14 +58,15 @@ def readable(name: str) -> str:
 
 
 def is_plural(name: str) -> bool:
-    """Whether a readable name takes "are": skis, scissors."""
-    return _last_word(name) in _ONLY_PLURAL
+    """Whether a readable name takes "are": skis, hills."""
+    word = _last_word(name)
+    return word in _ONLY_PLURAL or (word not in _SINGULAR and bool(_PLURAL.search(word)))
 
 
 def with_article(name: str) -> str:
     """A readable name with "a" or "an", or without where the word takes none."""
     words = readable(name)
-    if _last_word(name) in _NO_ARTICLE:
+    if _last_word(name) in _UNCOUNTED or is_plural(name):
         return words
     return f"{'an' if _VOWEL_SOUND.match(words.lower()) else 'a'} {words}"
 
@@ -86,9 +86,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what if number == 1 else plural(what)}"
 
 
+def counted_are(number: int, what: str) -> str:
+    """``1 value is``, ``3 values are``."""
+    return f"{counted(number, what)} {'is' if number == 1 else 'are'}"
+
+
 def _plural_of(word: str) -> str:
     lower = word.lower()
-    if lower in _UNCHANGED:
+    if lower in _UNCHANGED or lower in _UNCOUNTED or is_plural(lower):
         return word
     if lower in _IRREGULAR:
         return _IRREGULAR[lower]

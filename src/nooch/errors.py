@@ -15,7 +15,7 @@ from typing import Any
 __all__ = [
     "DownloadError", "FormatError", "InputError", "MissingExtraError", "NoochError", "OutputError",
     "ParameterError", "UndefinedError", "WrongTypeError", "as_input_error", "check_fraction",
-    "check_one_of", "some_of", "wrong_type",
+    "check_one_of", "reason_of", "some_of", "wrong_type",
 ]  # fmt: skip
 
 
@@ -96,16 +96,23 @@ def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any
 
 @contextmanager
 def as_input_error(problem: str, **more: Any) -> Iterator[None]:
-    """Turn an error of any package into an InputError that ends with its kind and first line, and
-    has ``where``, ``allowed`` and ``remedy`` of ``more``; a NoochError stays as it is.
+    """Turn an error of any package into an InputError that ends with its kind and first line of
+    text, and has ``where``, ``allowed`` and ``remedy`` of ``more``; a NoochError stays as it is.
     """
     try:
         yield
     except NoochError:
         raise
     except Exception as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(f"{problem}: {type(error).__name__}: {reason}", **more) from error
+        raise InputError(
+            f"{problem}: {type(error).__name__}: {reason_of(error)}", **more
+        ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of an error's text that is not empty; else its kind."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
 
 
 def some_of(values: Iterable[object], most: int = 5) -> str:

@@ -9,16 +9,15 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import time
 import warnings
 from collections.abc import Iterator
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.disk import exchange, locked, make_folder, sync, sync_tree
 from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.folder_contents import check_own, is_ours, own_folder, refuse_foreign, remove_ours
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -26,10 +25,11 @@ if TYPE_CHECKING:
     Place = Path | UPath
 else:
     # universal-pathlib is imported where an address is given, and not before
-    Place = object
+    # a name for help texts: <path>
+    Place = type("path", (), {})
 
 __all__ = [
-    "DATASET_MARKER", "RAW_CSV", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
+    "DATASET_MARKER", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
     "check_output", "check_output_file", "is_address", "local_path", "place",
     "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
 ]  # fmt: skip
@@ -38,9 +38,6 @@ DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
 SWEEP_MARKER = "sweep.json"
 """The files that mark folders of nooch; each is written last."""
-
-RAW_CSV = ContextVar("raw CSV", default=False)
-"""Whether text that a spreadsheet would run is written as it is; see ``nooch.data.csv_bytes``."""
 
 _PAUSES = (0.5, 1.0)
 """Seconds before a transfer that failed is tried again."""
@@ -202,16 +199,17 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
 
     Args:
         folder: where to write.
-        overwrite: allow an existing folder, but only an empty one or one that holds ``marker``, so
-            that a mistyped path never deletes somebody's files.
+        overwrite: allow an existing folder, but only an empty one or one that holds ``marker`` and
+            nothing that nooch does not write there, so that nobody's files are deleted.
         marker: file name that tells a folder written by nooch, such as ``dataset.json``.
     """
     path = local_path(folder).absolute()
     with contextlib.suppress(OSError):
-        if any(left.exists() for left in _temporary(path)):
+        if is_ours(_temporary(path)):
             with _held(path):
                 _clear_leftovers(path)
     _check_free(path, overwrite, marker)
+    check_own(_temporary(path))
     return path
 
 
@@ -247,6 +245,8 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
         raise OutputError(
             f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
         )
+    if marker is not None and path.is_dir():
+        refuse_foreign(path, marker)
     if not parent.is_dir():
         raise OutputError(
             f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE
@@ -261,27 +261,28 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
 
-    It is ``.NAME.partial`` next to the final one, and a lock is held on the name: the next process
-    that gets the lock, on whichever machine, removes what a killed one left. All content is on the
-    disk before the folder gets its name. An old and a new folder exchange their names in one step;
-    where the system has none for that, the old one is ``.NAME.old`` for a moment, and the next
-    process gives it its name back.
+    It is in ``.NAME.partial`` next to the final one, and a lock is held on the name: the next
+    process that gets the lock, on whichever machine, removes what a killed one left, but nothing
+    that nooch did not make. All content is on the disk before the folder gets its name. An old and
+    a new folder exchange their names in one step; where the system has none for that, the old one
+    is ``.NAME.partial/old`` for a moment, and the next process gives it its name back.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
-    partial, old = _temporary(path)
+    work = _temporary(path)
     with writing(path):
         make_folder(path.parent)
     with _held(path):
         _clear_leftovers(path)
         try:
             with writing(path):
-                partial.mkdir()
-                yield partial
+                own_folder(work)
+                (work / _NEW).mkdir()
+                yield work / _NEW
                 # a process without the lock may have written there meanwhile
                 _check_free(path, overwrite, marker)
-                _install(partial, path, old)
+                _install(work / _NEW, path, work / _OLD)
         finally:
-            _remove(partial)
+            remove_ours(work)
 
 
 RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
@@ -318,6 +319,7 @@ def _install(partial: Path, path: Path, old: Path) -> None:
         try:
             if path.exists():
                 path.rename(old)
+                sync(old.parent)
             partial.rename(path)
         except BaseException:
             # a signal, too, may come between the two
@@ -325,12 +327,14 @@ def _install(partial: Path, path: Path, old: Path) -> None:
                 old.rename(path)
             raise
     sync(path.parent)
-    _remove(old)
 
 
-def _temporary(path: Path) -> tuple[Path, Path]:
-    """Names of a folder that is being written, and of one that is being replaced."""
-    return path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
+_NEW, _OLD = "new", "old"
+
+
+def _temporary(path: Path) -> Path:
+    """Where a folder is written, as ``_NEW``, and the one that it replaces is, as ``_OLD``."""
+    return path.with_name(f".{path.name}.partial")
 
 
 @contextlib.contextmanager
@@ -351,18 +355,10 @@ def _clear_leftovers(path: Path) -> None:
 
     The name is held.
     """
-    partial, old = _temporary(path)
-    if old.exists() and not path.exists():
-        old.rename(path)
-    _remove(old)
-    _remove(partial)
-
-
-def _remove(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink()
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
+    work = _temporary(path)
+    if is_ours(work) and (work / _OLD).exists() and not path.exists():
+        (work / _OLD).rename(path)
+    remove_ours(work)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ __all__ = ["LOSS_SPLIT", "SplitPlan"]
 
 LOSS_SPLIT = "test"
 """Split whose losses choose tasks and are drawn in Fig. 3, unless another is named. The paper does
-not name its split; it takes tasks with at least 50 hard positives (section 3.2), and kite has 22 on
+not name its split; it takes tasks with at least 50 hard positives (section 3.3), and kite has 22 on
 valid and 55 on test (Table 2).
 """
 

@@ -1,4 +1,4 @@
-"""Resources of this machine: CPUs, threads, processes, the environment."""
+"""Resources of this machine: CPUs, threads, the environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
-__all__ = ["THREAD_VARIABLES", "environment", "is_alive", "limited_threads", "usable_cpus"]
+__all__ = ["THREAD_VARIABLES", "environment", "limited_threads", "usable_cpus"]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Read by libraries, when they are loaded, as the number of threads they may use."""
@@ -16,19 +16,6 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 def usable_cpus() -> int:
     """How many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this machine exists; on Windows, where that is not known, True."""
-    if os.name == "nt":
-        # there, signal 0 is Ctrl-C
-        return True
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        # another user's exists, too
-        return not isinstance(error, ProcessLookupError)
-    return True
 
 
 @contextlib.contextmanager

@@ -19,8 +19,9 @@ import msgspec
 from blake3 import blake3
 
 from nooch.disk import locked, make_folder
-from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.errors import InputError, NoochError, OutputError, ParameterError, UndefinedError
 from nooch.files import replace_file
+from nooch.folder_contents import is_ours, own_folder, remove_ours
 
 __all__ = [
     "check_space", "held", "key_of", "remove_folder", "remove_leftovers", "size_in_words",
@@ -74,20 +75,49 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
         raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
     try:
         with locked(lock, doing, folder):
-            folder.mkdir(exist_ok=True)
             try:
-                yield
+                own_folder(folder)
+                resumed = len([*folder.iterdir()]) > 1
+                with _resuming(folder) if resumed else contextlib.nullcontext():
+                    yield
             except (InputError, ParameterError, UndefinedError):
                 if clear_if_refused:
                     remove_folder(folder)
                 raise
             finally:
-                _remove_empty(folder)
+                _remove_unused(folder)
                 # while it is locked: afterwards it may be another process's
                 with contextlib.suppress(OSError):
                     lock.unlink()
     finally:
         _remove_empty(*made)
+
+
+@contextlib.contextmanager
+def _resuming(folder: Path) -> Iterator[None]:
+    """Turn an unexpected error into one that says what to do where kept work may be damaged."""
+    try:
+        yield
+    except (NoochError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # polars' panics are no Exceptions
+        reason = (str(error).splitlines() or [""])[0]
+        raise OutputError(
+            f"cannot resume from what is kept here: {type(error).__name__}: {reason}",
+            where=folder,
+            remedy="delete this folder, which holds intermediate files alone, and give the same"
+            " command again",
+        ) from error
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove a folder in which nothing was kept: its mark, and empty folders."""
+    with contextlib.suppress(OSError):
+        if not any(path.is_file() and path.parent != folder for path in folder.rglob("*")) and (
+            len([path for path in folder.iterdir() if not path.is_dir()]) <= 1
+        ):
+            remove_ours(folder)
 
 
 def _remove_empty(*folders: Path) -> None:
@@ -97,7 +127,8 @@ def _remove_empty(*folders: Path) -> None:
 
 
 def remove_leftovers(target: Path, what: str, doing: str) -> None:
-    """Remove work folders of a target that is written, except those that other processes hold.
+    """Remove work folders of a target that is written, except those that other processes hold or
+    that nooch did not make.
 
     Args:
         target: what they were for.
@@ -105,23 +136,23 @@ def remove_leftovers(target: Path, what: str, doing: str) -> None:
         doing: as for ``held``.
     """
     for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
-        if left.is_dir():
+        if is_ours(left):
             with contextlib.suppress(OutputError), held(left, doing):
                 remove_folder(left)
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove intermediate files; workers that are just ending may write one more."""
+    """Remove intermediate files of nooch; workers that are just ending may write one more."""
     # under another name first: work that is resumed must not find some of its files and miss others
     removed = folder.with_name(f"{folder.name.removesuffix(_REMOVED)}{_REMOVED}")
-    if folder != removed:
-        shutil.rmtree(removed, ignore_errors=True)
+    if folder != removed and is_ours(folder):
+        remove_ours(removed)
         with contextlib.suppress(OSError):
             folder.rename(removed)
     for _ in range(50):
         for left in (removed, folder):
-            shutil.rmtree(left, ignore_errors=True)
-        if not removed.exists() and not folder.exists():
+            remove_ours(left)
+        if not is_ours(removed) and not is_ours(folder):
             return
         time.sleep(0.1)
 
@@ -135,8 +166,10 @@ def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
         make: makes the result.
     """
     if file.is_file():
-        result: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
-        return result
+        # what a crash of the disk damaged is made again
+        with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError):
+            kept: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
+            return kept
     result = make()
     replace_file(file, msgspec.msgpack.encode(result, enc_hook=_plain))
     return result

@@ -27,6 +27,7 @@ def folder(tmp_path_factory):
     """24 images of streets, cars and water birds; a model."""
     folder = tmp_path_factory.mktemp("asked")
     save_llava(folder / "llava")
+    save_llava(folder / "sure", sure=True)
     return folder
 
 
@@ -87,8 +88,8 @@ def test_answers_are_those_of_one_question_at_a_time(asked, suite, folder, batch
         assert row["answer"] == word
 
 
-def test_evaluate_gives_the_numbers_of_the_probabilities(asked, suite, tmp_path):
-    frame = asked(prompts=PHRASINGS, max_tokens=3).frame
+def test_evaluate_gives_the_numbers_of_the_probabilities(asked, suite, folder, tmp_path):
+    frame = asked(model=folder / "sure", prompts=PHRASINGS).frame
     assert frame["prompt"].to_list() == [0, 1] * 48
     assert frame["text"][1].startswith("Can you see a car in this")
     by_hand = frame.group_by("image_id", "task").agg(pl.col("probability").mean())
@@ -100,14 +101,17 @@ def test_evaluate_gives_the_numbers_of_the_probabilities(asked, suite, tmp_path)
     assert a == pytest.approx(b, nan_ok=True)
 
 
-def test_disagreement_is_counted(asked, suite, tmp_path):
-    done = asked(prompts=PHRASINGS)
+def test_disagreement_is_counted(asked, suite, folder, tmp_path):
+    done = asked(model=folder / "sure", prompts=PHRASINGS)
     yes = done.frame.with_columns(yes=pl.col("probability") > 0.5)
     split = yes.group_by("question_id").agg(pl.col("yes").n_unique() > 1)["yes"].sum()
     assert split
     note = f"the 2 phrasings disagree on {split} of 48 questions ({100 * split / 48:.1f} %)"
     assert done.notes[-1] == note
     assert "48 answers yes and no have less than half" in asked("b.parquet").notes[0]
+    (unsure,) = nooch.load_predictions(tmp_path / "b.parquet", suite)
+    assert "half of the probability at the answer: the words count" in " ".join(unsure.notes)
+    assert unsure.in_words
     runs = nooch.load_predictions(tmp_path / "a.parquet", suite)
     assert f"{split} of 48 have answers of both kinds" in runs[0].notes
     assert not [note for note in runs[0].notes if "neither" in note]
@@ -171,7 +175,7 @@ def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):
         broken.write_bytes(content)
     [kept] = [path for path in tmp_path.iterdir() if path.name.startswith(".b.parquet.asking-")]
     # of three, with 16 requests each
-    assert len(list(kept.iterdir())) == 2
+    assert len(list(kept.glob("*.msgpack"))) == 2
     # what is done is read, not asked again
     unreadable = folder / "images" / "000.jpg"
     first = unreadable.read_bytes()
@@ -227,6 +231,18 @@ def test_models_and_files_that_are_refused(asked, suite, folder, tmp_path):
     few = {"images": tmp_path / "few"}
     fails(lambda: asked("d.parquet", **few), "24 of 24 images are not there")
     assert not (tmp_path / "d.parquet").exists()
+
+
+def test_a_template_that_opens_reasoning_is_refused(asked, tmp_path):
+    from tiny_vlm import TEMPLATE
+
+    for opened in (" <think>", " <think>Well"):
+        template = TEMPLATE.replace(" ASSISTANT:", f" ASSISTANT:{opened}")
+        model = save_llava(tmp_path / f"llava{len(opened)}", template=template)
+        fails(lambda model=model: asked(model=model), "opens a block of reasoning", "`endpoint`")
+    # an empty block is no reasoning
+    template = TEMPLATE.replace(" ASSISTANT:", " ASSISTANT: <think> </think>")
+    assert asked(model=save_llava(tmp_path / "plain", template=template), per_set=1).frame.height
 
 
 def test_weights_that_give_no_numbers_are_refused(asked, tmp_path):

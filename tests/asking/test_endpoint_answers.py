@@ -4,6 +4,7 @@ import io
 import itertools
 import math
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -95,8 +96,9 @@ def test_every_request_gets_its_reply(server, ask, requests):
         ([token("Yes", *SAID)], (YES / (YES + NO), YES + NO)),
         ([token(" "), token("\n", ("x", -1)), token("Yes", *SAID)], (YES / (YES + NO), YES + NO)),
         ([token("Ġyes", ("Ġyes", -1.0), ("Maybe", -2.0))], (1.0, math.exp(-1.0))),
-        ([token("No", ("No", 0.0001), ("Yes", -9999.0))], (0.0, 1.0)),
-        ([token("The", ("The", -0.1), ("A", -3.0))], (None, 0.0)),
+        ([token("Ye", ("No", 0.0001), ("Yes", -9999.0))], (0.0, 1.0)),
+        ([token("Y", ("The", -0.1), ("A", -3.0))], (None, 0.0)),
+        ([token("Yes", ("Yes", -(10**400)), ("No", 10**400))], (0.0, 1.0)),
         ([token("Yes")], (None, None)),
         ([token(" ", *SAID)], (None, None)),
         ([], (None, None)),
@@ -107,6 +109,7 @@ def test_every_request_gets_its_reply(server, ask, requests):
         "one side",
         "rounding",
         "neither",
+        "400 digits",
         "bare",
         "blank",
         "no",
@@ -115,6 +118,35 @@ def test_every_request_gets_its_reply(server, ask, requests):
 def test_probability_of_yes_is_read_from_the_first_word(tokens, expected):
     said = read_completion(acts.reply("Yes.", {"content": tokens}))
     assert said == ("Yes.", *map(pytest.approx, expected))
+
+
+REASONED = [token(word, (word, -0.1), ("Yes", -9.0), ("No", -9.5)) for word in ("No", " wheels")]
+YES_SAID = token("Yes", ("Yes", -0.1), ("No", -3.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        ("No wheels</think> Yes", [*REASONED, token("</think>"), token(" "), YES_SAID]),
+        ("<think>No wheels</think>\n\nYes", [*REASONED, token("\n\n"), YES_SAID]),
+        ("Yes", [*REASONED, token("</think>"), token("\n\n"), YES_SAID]),
+        ("\n\nYes.", [*REASONED, token("\n\n"), YES_SAID, token(".")]),
+        ("No wheels \\boxed{Yes}", [*REASONED, token(" \\boxed{"), YES_SAID, token("}")]),
+        ("**Yes**", [token("**"), YES_SAID, token("**")]),
+        ("No wheels</think>", [*REASONED, token("</think>")]),
+        ("<think>No wheels", [token("<think>"), *REASONED]),
+        ("", REASONED),
+        ("Yes", REASONED),
+    ],
+)
+def test_probability_is_that_of_the_token_of_the_answer(content, tokens):
+    """Whether the tokens begin with reasoning, and the content, or not."""
+    said = read_completion(acts.reply(content, {"content": tokens}))
+    yes, no = math.exp(-0.1), math.exp(-3.0)
+    if YES_SAID in tokens:
+        assert said == (content, pytest.approx(yes / (yes + no)), pytest.approx(yes + no))
+    else:
+        assert said == (content, None, None)
 
 
 @given(
@@ -228,7 +260,11 @@ def test_requests_that_fail_may_stay_unanswered(server, ask):
 
 def test_a_server_that_is_too_slow(server, ask, requests):
     server.acts = [says("No"), acts.hangs]
-    fails(lambda: ask(requests[:2], attempts=1, read=0.3), "Read timed out", kind=NoochError)
+    fails(
+        lambda: ask(requests[:2], attempts=1, read=0.3),
+        "gives no whole reply within",
+        kind=NoochError,
+    )
 
     def trickles(handler):
         handler.send_response(200)
@@ -239,7 +275,63 @@ def test_a_server_that_is_too_slow(server, ask, requests):
             handler.wfile.flush()
 
     server.acts = [trickles]
-    fails(lambda: ask(requests[:2], attempts=1, read=0.3), "and no end", kind=NoochError)
+    fails(
+        lambda: ask(requests[:2], attempts=1, read=0.3),
+        "no whole reply within 0.3 s",
+        kind=NoochError,
+    )
+
+
+def drips(handler):
+    """Headers without end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not handler.server.over.wait(0.05):
+        handler.wfile.write(b"X-Wait: 1\r\n")
+        handler.wfile.flush()
+
+
+def continues(handler):
+    """Interim responses without end."""
+    while not handler.server.over.wait(0.01):
+        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        handler.wfile.flush()
+
+
+@pytest.mark.parametrize("act", [drips, continues])
+def test_the_deadline_covers_the_whole_reply(server, ask, requests, act):
+    server.acts = [says("No"), act]
+    started = time.monotonic()
+    late = "1 of 2 requests failed: 2/0: gives no whole reply within 0.5 s"
+    fails(lambda: ask(requests[:2], attempts=1, read=0.5), late, kind=NoochError)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Fri, 31 Dec 99999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -2300",
+        "Sat, 01 Jan 2000 00:00:00 +99999999999999999999",
+        "Sat, 01 Jan 0001 00:00:00 +1200",
+        "soon",
+        "-5",
+    ],
+)
+def test_odd_dates_of_a_busy_server(server, ask, waits, after):
+    server.acts = [refuses(503, Retry_After=after)]
+    assert answers(ask()) == ["Yes"] * 6
+    assert all(0 <= seconds <= 601 for seconds in waits)
+
+
+def test_an_answer_that_echoes_the_key_is_masked(server, ask, requests, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.acts = [says(f"Yes. Authorization: Bearer {KEY}")]
+    assert answers(ask(requests[:1])) == ["Yes. Authorization: Bearer ***"]
+    assert KEY not in (tmp_path / "work" / "replies.jsonl").read_text()
+    # a word is no secret, and an answer is not changed by it
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    server.acts = [says("Yes, the road is EMPTY")]
+    assert answers(ask(requests[1:2]))[-1] == "Yes, the road is EMPTY"
 
 
 @pytest.mark.parametrize(

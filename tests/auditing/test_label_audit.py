@@ -13,7 +13,7 @@ from sites import HOSTILE
 from sklearn.linear_model import LogisticRegression
 
 from nooch.auditing.label_audit import audit
-from nooch.auditing.label_evidence import cross_fitted, fold_numbers
+from nooch.auditing.label_evidence import cross_fitted
 from nooch.challenge import load_suite
 from nooch.criteria import Attribute
 from nooch.data import Dataset, save_dataset
@@ -60,14 +60,6 @@ def test_cross_fitting_is_the_obvious_one(n, seed, sparse):
         else:
             model = LogisticRegression(max_iter=1000).fit(x[rest], labels[rest])
             assert odds[row] == pytest.approx(model.decision_function(x[[row]])[0], abs=1e-3)
-
-
-def test_all_rows_of_an_image_are_in_one_fold():
-    ids = pl.Series([4, 1, 4, 7, 9, 12, 1, 15])
-    folds = fold_numbers(ids)
-    assert folds[0] == folds[2]
-    assert folds[1] == folds[6]
-    assert sorted({*folds}) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("splits", [("all",), ("train", "test")])

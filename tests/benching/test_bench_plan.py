@@ -72,6 +72,9 @@ def test_what_is_refused():
     fails(lambda: plan_bench(DATA, suite, FEATURES, within), "training split", kind=ParameterError)
     gist = nooch.read_config({"within": "gist", "methods": ["erm"]})
     fails(lambda: plan_bench(DATA, whole, FEATURES, gist), "gist", "ce", kind=ParameterError)
+    for large in (10**400, 10**5000):
+        huge = {"methods": {"gdro": {"K": large}}}
+        fails(lambda huge=huge: nooch.read_config(huge), "an integer of", kind=ParameterError)
     fails(lambda: plan_bench(DATA, suite, FEATURES, tuned), "mode probe", kind=ParameterError)
     fails(lambda: plan_finetune(DATA, suite, [], "x", plain), "mode finetune", kind=ParameterError)
     fails(lambda: plan_finetune(DATA, suite, [], "x", tuned), "pixels of 0 images", kind=InputError)

@@ -133,21 +133,31 @@ def test_the_very_images_are_those_of_find(made, page):
 
 WORDS = """async ([name, split]) => {
   const site = await nooch.load("site"), task = nooch.marks.open(await nooch.load(name));
-  const about = await nooch.load(`images-${split}-0`);
+  const about = await nooch.load(`images-${split}-0`), images = await nooch.load(`split-${split}`);
   const mode = (one) => (one.match ? "matched" : "marks");
   const own = (one) => ({ alpha: one.alpha, beta: one.beta, tau: one.tau, mode: mode(one) });
   const settings = Object.fromEntries(site.criteria.map((one) => [one.name, own(one)]));
   return site.criteria.map((one) => {
     const found = nooch.marks.apply(task, site.criteria, one.name, settings);
     const words = (row) =>
-      nooch.inWords.verdict(task, one, found, row, settings, about.captions[row]);
+      nooch.inWords.verdict(task, one, found, row, settings, about.captions[row], images);
     return Array.from({ length: task.n }, (_, row) => words(row));
   });
 }"""
 
 
-def test_explanations_are_those_of_nooch_explain(made, page):
-    done, suite, data, _ = made
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    """A report with a context criterion, its suite and data."""
+    folder = tmp_path_factory.mktemp("explained")
+    data = site_data(folder, pictures=False)
+    suite = site_suite(data, context=True)
+    return write_report(suite, folder / "site", data=data, bootstrap=0), suite, data
+
+
+@pytest.mark.parametrize("world", ["made", "explained"])
+def test_explanations_are_those_of_nooch_explain(world, request, page):
+    done, suite, data, *_ = request.getfixturevalue(world)
     open_page(page, done.path)
     ids = data.select("test").images["image_id"].to_list()
     for number, task in enumerate(suite.tasks[:2]):
@@ -156,6 +166,24 @@ def test_explanations_are_those_of_nooch_explain(made, page):
             expected = [v["text"] for v in explain(suite, task, image_id, data)["verdicts"]]
             # long captions are cut on the page
             assert [g[row][:300] for g in got] == [e[:300] for e in expected]
+            assert ("times the base rate" in expected[-1]) == (world == "explained")
+
+
+def test_bars_show_what_speaks_for_and_against_a_class(explained, page):
+    done, suite, data = explained
+    one = suite.set("labels", "car", "test")
+    row = int(one.support.argmax())
+    image = one.image_ids[row]
+    fitted = suite.header.criteria["labels"].restored()
+    parts = fitted.contributions(data.select(rows=np.array([data.row(image)])), "car")
+    open_page(page, done.path, task="car", criterion="labels", image=str(image))
+    bars = page.locator("dialog .cue-list li.for, dialog .cue-list li.against")
+    shown = [text.split("\n") for text in bars.all_inner_texts()]
+    wanted = [p for p in parts if abs(p[2]) > 0.05][:8]
+    assert len(wanted) > 1
+    names = [f"{'' if there else 'no '}{name}" for name, there, _ in wanted]
+    assert [text[0].strip() for text in shown] == names
+    assert [text[-1].strip() for text in shown] == [f"{value:+.1f}" for *_, value in wanted]
 
 
 def test_numbers_are_written_as_python_writes_them(made, page):
@@ -164,8 +192,9 @@ def test_numbers_are_written_as_python_writes_them(made, page):
     values = [0.0, 1.0, -2.5, 0.03125, 0.28125, 1 / 3, 999.5, 1000.0, 12345.0]
     values += [1e-5, 0.00012345, 99.95, 0.1, 9.995, *(k / 1024 for k in range(0, 1024, 7))]
     values += (random.normal(size=200) * 10.0 ** random.integers(-7, 7, 200)).tolist()
-    shown = page.evaluate("(values) => values.map(nooch.short)", values)
-    assert shown == [f"{v:.3g}" for v in values]
+    for n in (2, 3):
+        shown = page.evaluate(f"(values) => values.map((value) => nooch.short(value, {n}))", values)
+        assert shown == [f"{v:.{n}g}" for v in values]
 
 
 RANKED = "(all) => Array.from(nooch.marks.ranked([...all.keys()], (k) => all[k]))"

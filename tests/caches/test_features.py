@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from altered_files import write_header
 from commands import forked
 from image_folders import image_dataset, smooth, tiny_resnet
 from refusals import fails, refused
@@ -166,7 +167,7 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
         lambda: load_features(made.folder, data), "was altered", "nooch features", kind=FormatError
     )
     header = json.loads((made.folder / "features.json").read_bytes())
-    (made.folder / "features.json").write_text(json.dumps({**header, "format": "nooch-pixels"}))
+    write_header(made.folder / "features.json", {**header, "format": "nooch-pixels"})
     fails(lambda: load_features(made.folder, data), "nooch-features", kind=FormatError)
 
 

@@ -150,7 +150,7 @@ def test_the_command_compares_suites_and_says_what_it_compared(run_cli, tmp_path
     shown = run_cli("verify a b --bootstrap 50").ok()
     assert "all tasks" in shown.out
     assert "precision: the share of the first set" in shown.err
-    answer = run_cli("verify a b --bootstrap 0 --json").json
+    answer = run_cli("verify a b --bootstrap 0 --format json").json
     (row,) = [
         row
         for row in answer

@@ -9,7 +9,7 @@ from refusals import fails, refused
 
 from nooch.captions import score_captions
 from nooch.challenge import load_suite
-from nooch.evaluation.context_rates import context_rates
+from nooch.metrics.proportions import paired_interval
 from nooch.report import save_scores
 
 WORDS = {
@@ -63,7 +63,7 @@ def test_real_captions_of_three_models(shared_data, words):
     files = sorted((shared_data / "vlm" / "captions").glob("*.json"))
     suite = load_suite("nooch-coco")
     scores = score_captions(
-        suite, files, split=["valid", "test"], synonyms=words, bootstrap=0
+        suite, files, split=["valid", "test"], synonyms=words, bootstrap=0, as_written=True
     ).table
     pooled = {row[:4]: row[4] for row in scores.filter(task="pooled").select(
         "run", "criterion", "measure", "subset", "value").iter_rows()}  # fmt: skip
@@ -120,6 +120,41 @@ def test_rates_and_chair_by_hand(suite, written, tmp_path):
         assert file.read_bytes().startswith(start)
 
 
+def test_denials_lengths_and_sentences_that_were_cut_off(suite, written):
+    hard = suite.set("ce", "car", "test").ids("hard_negative")[:2]
+    texts = ["A road with no cars. A car is", "A car on a road. A car and a truck."]
+    short = ["A road.", "A road and a sky. A car."]
+    files = [
+        written([{"image_id": i, "caption": t} for i, t in zip(hard, some, strict=True)], name)
+        for some, name in ((texts, "a.json"), (short, "b.json"))
+    ]
+    options = {"criteria": ["ce"], "tasks": ["car"], "bootstrap": 0}
+    scores = score_captions(suite, files, **options)
+    values = {
+        (row["run"], row["measure"]): row["value"]
+        for row in scores.table.filter(task="pooled", subset="all").iter_rows(named=True)
+    }
+    assert (values["a", "words"], values["b", "words"]) == (7.5, 4.5)
+    assert (values["a", "denied"], values["b", "denied"]) == (pytest.approx(1 / 3), 0)
+    assert (values["a", "chair_s"], values["b", "chair_s"]) == (0.5, 0.5)
+    # of the second image's captions, 7 words each
+    assert (values["a", "chair_s_equal"], values["b", "chair_s_equal"]) == (0.5, 0.5)
+    alone = score_captions(suite, files[0], **options)
+    assert _value(alone, "rate", "hard_negative") == (0.5, 2)
+    written_so = score_captions(suite, files[0], **options, as_written=True)
+    assert _value(written_so, "rate", "hard_negative") == (1.0, 2)
+
+
+def test_reasoning_is_no_part_of_a_caption(suite, written):
+    images = suite.set("ce", "car", "test").ids("hard_negative")[:4]
+    texts = ["<think>Is that a car?</think>A road.", "A car? No.</think>\n\nA road with a car.",
+             "<think>There may be a car", "A road."]  # fmt: skip
+    file = written([{"image_id": i, "caption": t} for i, t in zip(images, texts, strict=True)])
+    scores = score_captions(suite, file, criteria=["ce"], tasks=["car"], bootstrap=0)
+    assert _value(scores, "rate", "hard_negative") == (pytest.approx(1 / 3), 3)
+    assert any("1 text of reasoning alone left out" in note for note in scores.notes)
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -165,31 +200,23 @@ def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
     row = rows.row(0, named=True)
     assert (row["run"], row["baseline"], row["n"]) == ("b", "a", 40)
     assert row["difference"] == pytest.approx(6 / 40)
-    # replicate by replicate, from rows
-    replicates = []
-    for mentioned in (some, more):
-        frame = pl.DataFrame(
-            {
-                "image_id": hard + easy,
-                "task": "car",
-                "cell": ["hard_negative"] * 40 + ["easy_negative"] * 40,
-                "yes": [i in mentioned for i in hard + easy],
-            }
-        )
-        replicates.append(context_rates(frame, bootstrap=60, seed=3).replicates[1])
-    bounds = np.percentile(replicates[1] - replicates[0], [2.5, 97.5])
-    assert [row["low"], row["high"]] == pytest.approx(list(bounds))
+    # six of 40 captions say more, none less
+    low, high = paired_interval(np.array(6 / 40), np.array(0.0), 40)
+    assert [row["low"], row["high"]] == pytest.approx([float(low), float(high)])
+    assert low > 0
     ratio = scores.differences.filter(task="pooled", measure="ratio", subset="positive")
     assert ratio.select("difference", "low").row(0) == (None, None)
     assert ratio["reason"][0] is not None
-    assert [table.title for table in scores.tables] == ["Mentions by context", "Differences from a"]
+    titles = ["Mentions by context", "Differences from a", "Lengths and CHAIR"]
+    assert [table.title for table in scores.tables] == titles
     assert "+15.0 [" in scores.tables[1].text()
     names = [file.name for file in save_scores(scores, tmp_path / "s.csv")]
     assert names == ["s.csv", "s-differences.csv"]
     other = score_captions(suite, files, **options, baseline="b").differences
     assert set(other["run"]) == {"a"}
     alone = score_captions(suite, files, **{**options, "bootstrap": 0}).differences
-    assert alone["low"].null_count() == alone.height
+    others = alone.filter(pl.col("measure") != "rate")
+    assert others["low"].null_count() == others.height
     files[1] = written(_captions(hard, more), "fewer.json")
     scores = score_captions(suite, files, **options)
     assert not scores.differences.height

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from refusals import fails
 
 from nooch.captions import COCO, Vocabulary, load_vocabulary
+from nooch.captions.mention_vocabulary import first_words, whole_sentences, word_count
 
 PHRASES = {"dog": ["dog", "puppy"], "hot_dog": ["hot dog"], "kite": ["kite", "kites"]}
 SMALL = Vocabulary.of(PHRASES, ["dog park", "kite surfing"])
@@ -100,3 +101,36 @@ def test_a_file_adds_no_plurals_unless_asked(tmp_path):
 def test_files_that_are_refused(tmp_path, content):
     (tmp_path / "words.yaml").write_text(content)
     fails(lambda: load_vocabulary(tmp_path / "words.yaml"), helps=False)
+
+
+DENIED = {
+    "An empty road with no cars in sight": ([], ["car"]),
+    "no people on a boat": (["boat"], ["person"]),
+    "There are no cars, trucks, or buses in the image.": ([], ["car", "truck", "bus"]),
+    "A man without a shirt riding a surfboard": (["person", "surfboard"], []),
+    "a street free of cars and a dog": (["dog"], ["car"]),
+    "there isn't any car, but a bus is here": (["bus"], ["car"]),
+    "No one is on the boat.": (["boat"], []),
+    "an absence of cars or people on the road near a truck": (["truck"], ["car", "person"]),
+    "There are no cars visible in the scene, a dog is there": (["dog"], ["car"]),
+    "not any dogs. A cat": (["cat"], ["dog"]),
+    "neither a cat nor a dog is here": ([], ["cat", "dog"]),
+    "a car": (["car"], []),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), DENIED.items())
+def test_what_is_denied_in_a_clause_is_no_mention(text, wanted):
+    found, denied = load_vocabulary(COCO).read(text)
+    assert ([*found], [*denied]) == wanted
+    assert load_vocabulary(COCO).mentions(text) == found
+
+
+def test_a_sentence_that_was_cut_off_is_dropped_and_texts_are_cut_by_words():
+    assert whole_sentences("A dog. A cat sits on the") == "A dog."
+    assert whole_sentences('He says "a dog." Then') == 'He says "a dog."'
+    assert whole_sentences("a dog on a beach") == "a dog on a beach"
+    assert whole_sentences("") == ""
+    assert first_words("A dog, and a cat.", 2) == "A dog"
+    assert first_words("A dog", 5) == "A dog"
+    assert word_count("A dog, and a cat.") == 5

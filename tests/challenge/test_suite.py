@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from altered_files import write_header
 from hypothesis import given
 from oracles import collections, dataset_of
 
@@ -84,7 +85,7 @@ def test_a_suite_without_the_column_by_cue_is_read(tmp_path):
             writer.write_table(group, row_group_size=group.num_rows)
     header = msgspec.json.decode((folder / "suite.json").read_bytes())
     header["files"] = {"challenge_sets.parquet": sha256_of(folder / "challenge_sets.parquet")}
-    (folder / "suite.json").write_bytes(msgspec.json.encode(header))
+    write_header(folder / "suite.json", header)
     again = load_suite(folder)
     for key in suite.keys:
         assert again.set(*key).by_cue is None
@@ -129,7 +130,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
         ({"format": "other"}, "holds other"),
         ({"header": 3}, "cannot be read"),
     ):
-        (folder / "suite.json").write_text(json.dumps({**json.loads(header), **change}))
+        write_header(folder / "suite.json", {**json.loads(header), **change})
         with pytest.raises(FormatError, match=message):
             load_suite(folder)
     (folder / "suite.json").write_bytes(header.encode().replace(b"nooch-suite", b"nooch-\xff"))

@@ -18,6 +18,7 @@ from nooch.checking.baselines import BASELINES, baselines
 from nooch.checking.check import check
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError
+from nooch.metrics import auc
 from nooch.site.report_site import write_report
 
 
@@ -36,7 +37,9 @@ def folder(data, tmp_path_factory):
 
 
 def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_path):
-    checked = check(folder / "dataset", folder / "model.csv", tmp_path / "out", bootstrap=50)
+    checked = check(
+        folder / "dataset", folder / "model.csv", tmp_path / "out", bootstrap=50, criterion=["ce"]
+    )
     assert checked.page.is_file()
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {
@@ -63,6 +66,7 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert set(checked.notes) == {
         'Predictions: 1,200 images, logits (column "logit")',
         "split test; 1 of 1 tasks have at least 20 hard images of a side",
+        "warning: no predictions for 2 of 3 tasks of the dataset: road, tree",
     }
     assert "page: " in repr(checked)
 
@@ -123,7 +127,7 @@ def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):
 
 
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
-    command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0"
+    command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0 --criterion ce"
     done = run_cli(f"{command} --out {tmp_path / 'a'}")
     assert done.code == 0, done.err
     assert "Without a road, cars are missed" in done.out
@@ -216,17 +220,22 @@ def test_tasks_need_enough_hard_images(folder, tmp_path):
 
 
 def test_baselines_know_the_prior_and_the_context(data):
-    criteria = {"ce": nooch.CE(cues={"car": ["road"]}, alpha=1)}
-    suite = nooch.find(data, criteria, tasks=["car", "tree"], splits=["test"])
-    constant, prior, context = baselines(suite, data, ["car", "tree"], "test")
+    constant, prior, context = baselines(data, ["car", "tree"], "test")
     train, test = data.select("train"), data.select("test")
     assert set(constant.values.ravel()) == {0.5}
     assert set(prior.values[1]) == {train.labels("tree").mean()}
-    assert context.tasks == ("car",)
-    x = train.area("road")[:, None]
-    model = LogisticRegression(max_iter=1000).fit(x / x.std(), train.labels("car"))
-    expected = model.predict_proba(test.area("road")[:, None] / x.std())[:, 1]
-    np.testing.assert_allclose(context.values[0], expected)
+    assert context.tasks == ("car", "tree")
+    others = [name for name in data.classes if name != "car"]
+    x, images = (np.stack([d.labels(name) for name in others], axis=1) for d in (train, test))
+    model = LogisticRegression(tol=1e-10, solver="newton-cholesky").fit(x, train.labels("car"))
+    np.testing.assert_allclose(context.values[0], model.decision_function(images), atol=1e-4)
+
+
+def test_labels_that_exclude_each_other_have_no_context_baseline():
+    images = pl.DataFrame({"image_id": range(90), "split": ["train", "test", "test"] * 30})
+    areas = csr_array(np.eye(3)[np.arange(90) // 3 % 3])
+    data = nooch.Dataset.build(images, ["cat", "dog", "cow"], areas)
+    assert [run.run for run in baselines(data, ["cat"], "test")] == [*BASELINES[:2]]
 
 
 def test_baselines_are_fitted_where_the_label_is_known(data):
@@ -234,13 +243,9 @@ def test_baselines_are_fitted_where_the_label_is_known(data):
     unknown[::3, data.classes.index("car")] = True
     partly = nooch.Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
     known = data.select(rows=~partly.unknown_labels("car"))
-    criteria = {"ce": nooch.CE(cues={"car": ["road"]}, alpha=1)}
     for split in ("test", "all"):
         of = [one if split == "test" else _without_splits(one) for one in (partly, known)]
-        (_, *got), (_, *expected) = (
-            baselines(nooch.find(one, criteria, tasks=["car"], splits=[split]), one, ["car"], split)
-            for one in of
-        )
+        (_, *got), (_, *expected) = (baselines(one, ["car"], split) for one in of)
         same = np.isin(got[0].image_ids, expected[0].image_ids)
         for mine, other in zip(got, expected, strict=True):
             np.testing.assert_allclose(mine.values[:, same], other.values)
@@ -253,7 +258,7 @@ def _without_splits(data):
 def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
     whole = _without_splits(data)
     suite = nooch.find(whole, {"ce": nooch.CE()}, tasks=["car"])
-    context = baselines(suite, whole, ["car"], "all")[2]
+    context = baselines(whole, ["car"], "all")[2]
     assert len(np.unique(context.values)) > 2
     scores = nooch.evaluate(suite, context)
     assert scores.value("auc", "hard") < 0.2
@@ -294,13 +299,28 @@ def test_answers_in_words_are_checked_as_predictions_are(folder, data, run_cli, 
     assert first.findings.table.equals(second.findings.table)
     assert first.slices.table.equals(second.slices.table)
     assert first.errors == second.errors
+    assert not any("unknown" in note for note in second.notes)
     for subset in ("hard_positive", "hard_negative"):
-        error = [one.scores.value("error", subset, task="car", run="model") for one in checked]
+        which = {"criterion": "ce", "task": "car", "run": "model"}
+        error = [one.scores.value("error", subset, **which) for one in checked]
         assert error[0] == error[1]
     page = (tmp_path / "b/report/index.html").read_text()
     assert page.index("model, ce: yes to an absent object") < page.index("Where model errs")
     assert "<q>Yes.</q>" in page
     assert "<td>road</td>" in page
+
+
+def test_a_check_says_how_many_answers_are_unknown(folder, data, run_cli, tmp_path):
+    unread = pl.when(pl.int_range(pl.len()) % 10 == 0).then(pl.lit("Hm.")).otherwise("answer")
+    _answers(data, share=1).with_columns(answer=unread).write_ndjson(tmp_path / "model.jsonl")
+    asked = folder / "dataset", tmp_path / "model.jsonl"
+    checked = check(*asked, tmp_path / "out", bootstrap=0, min_hard=5)
+    share = "model: 10.0 % of the answers are unknown and count as wrong"
+    assert share in checked.notes
+    scores = checked.scores.table.filter(pl.col("interval") == "unknown")
+    assert scores["run"].unique().to_list() == ["model"]
+    assert scores["value"].null_count() == scores.height
+    assert share in " ".join(run_cli("slices {} {}".format(*asked)).ok().err.split())
 
 
 def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cli, tmp_path):
@@ -329,7 +349,7 @@ def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cl
     texts = [
         {
             "question_id": n,
-            "image": f"{row['image_id']}.jpg",
+            "image": f"{row['image_id']}",
             "label": "no",
             "text": "Is there a car in the image?",
         }
@@ -344,7 +364,65 @@ def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cl
         "the answers do not name images and tasks", "bare.jsonl", "--questions"
     )
     assert not (tmp_path / "no").exists()
-    run_cli(f"{bare} --questions {tmp_path / 'asked.json'} --out {tmp_path / 'again'}").ok()
+    again = f"{bare} --questions {tmp_path / 'asked.json'} --out {tmp_path / 'again'}"
+    files = [text | {"image": f"{text['image']}.jpg"} for text in texts]
+    (tmp_path / "files.json").write_text("\n".join(map(json.dumps, files)))
+    run_cli(again.replace("asked.json", "files.json")).refused("the names of files are not known")
+    run_cli(again).ok()
     again = pl.read_parquet(tmp_path / "again/findings.parquet").filter(side="negative")
     assert again.drop("run").equals(table.drop("run"))
     assert "Is there a car in the image?" in (tmp_path / "again/report/index.html").read_text()
+
+
+def test_labels_without_areas_are_checked_by_the_context_that_they_are(data, folder, tmp_path):
+    presence = data.areas.copy()
+    presence.data[:] = np.nan
+    labels = replace(data, areas=presence)
+    checked = check(labels, folder / "model.csv", tmp_path / "out", bootstrap=0)
+    assert list(checked.suite.criteria) == ["context"]
+    assert any("areas are unknown" in note for note in checked.notes)
+    table = checked.findings.table
+    assert not table["by_size"].any()
+    road = table.filter(task="car", cue="road", side="positive").row(0, named=True)
+    test, ids = labels.select("test"), planted_predictions(data)
+    without = test.labels("car") & ~test.labels("road")
+    assert road["n_misleading"] == without.sum()
+    answers = dict(ids.filter(task="car").select("image_id", "logit").rows())
+    missed = [answers[i] <= 0 for i in test.image_ids[without].tolist()]
+    assert road["rate_misleading"] == pytest.approx(np.mean(missed))
+    assert road["verdict"] == "worse"
+    assert "baseline: context only" in set(checked.scores.table["run"])
+    both = check(data, folder / "model.csv", tmp_path / "both", bootstrap=0)
+    assert list(both.suite.criteria) == ["ce", "context"]
+    # what the areas say, presence does not say again
+    rows = both.findings.table.filter(task="car", cue="road")
+    assert set(rows["criterion"]) == {"ce"}
+    only = check(data, folder / "model.csv", tmp_path / "one", bootstrap=0, criterion=["context"])
+    assert list(only.suite.criteria) == ["context"]
+    fails(
+        lambda: check(data, folder / "model.csv", tmp_path / "no", criterion=["sea"]),
+        "'sea' is no criterion",
+        kind=ParameterError,
+    )
+
+
+def test_permuted_labels_have_no_context_and_no_finding_is_confirmed(tmp_path):
+    random, n = np.random.default_rng(0), 3000
+    present = random.random((n, 6)) < [0.4, 0.3, 0.3, 0.2, 0.3, 0.4]
+    images = pl.DataFrame({"image_id": range(n), "split": ["train", "test"] * (n // 2)})
+    classes = [f"c{k}" for k in range(6)]
+    labels = nooch.Dataset.build(images, classes, csr_array(np.where(present, np.nan, 0.0)))
+    test = labels.select("test")
+    said = np.stack([test.labels(name) for name in classes], axis=1)
+    said ^= random.random(said.shape) < 0.15
+    run = nooch.Predictions.of(4.0 * said - 2, test.image_ids, classes, scale="logit")
+    checked = check(labels, run, tmp_path / "out", bootstrap=0, criterion=["context"])
+    table = checked.findings.table
+    assert table.height
+    assert not table["verdict"].is_in(["worse", "better"]).any()
+    assert not checked.slices.table["confirmed"].any()
+    aucs = []
+    for key in checked.suite.keys:
+        one = checked.suite.set(*key)
+        aucs.append(auc(one.labels, one.support))
+    assert np.mean(aucs) == pytest.approx(0.5, abs=0.02)

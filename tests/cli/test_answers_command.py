@@ -30,8 +30,11 @@ def test_the_official_benchmark_in_two_lines(images, run_cli, tmp_path):
     rows.write_ndjson(tmp_path / "questions" / "answers.jsonl")
     done = run_cli(f"evaluate {SUITE} questions/answers.jsonl --criterion ce --out s.json").ok()
     line = "answers, ce: yes to an absent object: 100.0 % [99.5, 100.0] with its context, 0.0 %"
-    assert line in done.err
-    assert "answers in words (pope)" in done.err
+    # the first line of standard output, no note among notes
+    assert done.out.startswith(line)
+    assert done.out.splitlines()[0].endswith("without; 0.0 % unknown")
+    assert line not in done.err
+    assert "answers in words (tolerant)" in done.err
     scores = json.loads((tmp_path / "s.json").read_text())["scores"]
     average = {
         (row["subset"], row["metric"]): row["value"] for row in scores if row["task"] == "average"
@@ -65,14 +68,87 @@ def test_a_condition_on_answers(run_cli, tmp_path):
     assert "there is no auc" in wrong.err
 
 
+def _half_unreadable(tmp_path, unread, n=60):
+    """Yes to 20 % of absent objects with their context and 10 % without; some cannot be read."""
+    suite, rows = load_suite(SUITE).set("ce", "car", "test"), []
+    for subset, share in (("hard_negative", 5), ("easy_negative", 10)):
+        for number, image in enumerate(suite.ids(subset)[:n]):
+            said = "Yes." if number % share == 0 else "No."
+            said = "The street is wet." if number < unread * n else said
+            rows.append({"image_id": image, "task": "car", "answer": said})
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    return f"evaluate {SUITE} a.json --criterion ce --tasks car"
+
+
+def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
+    command = _half_unreadable(tmp_path, 0.5)
+    line = run_cli(command).ok().out.splitlines()[0]
+    start = "a, ce: yes to an absent object: 10.0 to 60.0 % ["
+    assert line.startswith(start)
+    assert "] with its context, 5.0 to 55.0 % [" in line
+    assert line.endswith("] without; 50.0 % unknown")
+    shown = run_cli(f"{command} --format json").ok().json
+    assert shown["headlines"] == [line]
+    rates = {row["subset"]: row for row in shown["answers"]}
+    hard = rates["hard_negative"]
+    assert [hard[name] for name in ("rate", "unknown_share", "n")] == [None, 0.5, 60]
+    assert [hard["bound_low"], hard["bound_high"]] == pytest.approx([0.1, 0.6])
+    # left out they still bound what is said
+    skipped = run_cli(f"{command} --unknown skip").ok().out.splitlines()[0]
+    assert skipped == line
+    # so do all scores, whatever the unreadable answers mean
+    scores = {(r["metric"], r["subset"]): r for r in shown["scores"] if r["cue"] is None}
+    error = scores["error", "hard_negative"]
+    assert (error["value"], error["interval"]) == (None, "unknown")
+    assert error["low"] < 0.1
+    assert error["high"] > 0.6
+    assert error["reason"] == "more than 5 % of the answers are unknown"
+    claims = scores["fpr", "hard"]
+    assert (claims["low"], claims["high"]) == (error["low"], error["high"])
+    assert "a: 50.0 % of the answers are unknown and count as wrong" in shown["notes"]
+    assert "| – [.0" in run_cli(f"{command} --format markdown").ok().out
+    points = run_cli(f"{command} --unknown skip --format json").ok().json["scores"]
+    assert all(row["interval"] != "unknown" for row in points)
+    for form, before in (("markdown", ""), ("latex", "% ")):
+        assert run_cli(f"{command} --format {form}").ok().out.startswith(before + start)
+    csv = run_cli(f"{command} --format csv").ok()
+    assert csv.out.startswith("run,")
+    assert start in csv.err
+
+
+def test_few_unknown_answers_stand_next_to_the_rate(run_cli, tmp_path):
+    command = _half_unreadable(tmp_path, 0.05)
+    line = run_cli(command).ok().out.splitlines()[0]
+    assert "yes to an absent object: 18.3 % [" in line
+    assert "; 5.0 % unknown, which leaves 18.3 to 23.3 % and 8.3 to 13.3 %" in line
+    answers = run_cli(f"{command} --format json").ok().json["answers"]
+    assert answers[0]["unknown_share"] == pytest.approx(0.05)
+    assert answers[0]["rate"] is not None
+    shown = run_cli(f"{command} --format json").ok().json
+    assert all(row["interval"] != "unknown" for row in shown["scores"])
+    assert "a: 5.0 % of the answers are unknown and count as wrong" in shown["notes"]
+
+
+def test_answers_with_a_period_or_in_another_language(run_cli, tmp_path):
+    """A harness logs "Yes." and "No."; they are unknown where its own rule is asked for."""
+    command = _half_unreadable(tmp_path, 0)
+    assert "20.0 % [" in run_cli(command).ok().out.splitlines()[0]
+    exact = run_cli(f"{command} --rule lmms-eval").ok().out.splitlines()[0]
+    assert "0.0 to 100.0 % [" in exact
+    assert exact.endswith("100.0 % unknown")
+    text = (tmp_path / "a.json").read_text().replace("Yes.", "Ja, da ist ein Auto.")
+    (tmp_path / "a.json").write_text(text.replace("No.", "Nein."))
+    assert "100.0 % unknown" in run_cli(command).ok().out.splitlines()[0]
+    assert "20.0 % [" in run_cli(f"{command} --language de").ok().out.splitlines()[0]
+    run_cli(f"{command} --language xx").refused("--language: there are no words for 'xx'", "pl")
+
+
 def test_commands_that_need_every_image_refuse_a_sample(run_cli, tmp_path):
     suite = load_suite(SUITE)
     ids = suite.set("ce", "car", "test").ids("hard_negative")[:3]
     rows = [{"image_id": i, "task": "car", "answer": "Yes"} for i in ids[:2]]
     (tmp_path / "a.json").write_text(json.dumps(rows))
-    losses = run_cli(f"class-losses {SUITE} a.json")
-    assert losses.code == 2
-    assert "have no prediction" in losses.err
+    run_cli(f"select-tasks {SUITE} a.json --out no").refused("have no prediction")
     words = [f"explain {SUITE} --task car --image {i} --predictions a.json" for i in ids[1:]]
     answered, unasked = (run_cli(f"{text} --format json").ok().json for text in words)
     assert answered["answers"][0]["error"] is True

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import threading
+import time
 
 import chat_server as acts
 import numpy as np
@@ -148,6 +149,77 @@ def test_replies_of_another_model_or_wording_are_not_used(run_cli, command, serv
     run_cli(f"{command.replace('--model m', '--model n')} --overwrite").ok()
     assert {body["model"] for body in server.asked} == {"n"}
     assert len(server.asked) == once
+
+
+def test_replies_of_another_model_are_kept_and_named(run_cli, command, server, tmp_path):
+    server.acts = [says("Yes"), *[refuses(400)] * 2]
+    run_cli(f"{command} --concurrency 1").refused("1 of 48 requests failed")
+    (kept,) = tmp_path.glob(".answers.parquet.asking-*/replies.jsonl")
+    paid = kept.read_bytes()
+    asked = len(server.asked)
+    other = run_cli(command.replace("--model m", "--model n")).ok()
+    assert "of another model, for this file are kept in" in " ".join(other.err.split())
+    assert str(kept.parent) in other.err.replace("\n", "")
+    assert kept.read_bytes() == paid
+    # the first command asks only what it lacks
+    before = len(server.asked)
+    run_cli(f"{command} --overwrite").ok()
+    assert len(server.asked) == before + 48 - (asked - 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.parquet"]
+
+
+def test_one_output_has_one_writer(run_cli, command, server, tmp_path):
+    gate = threading.Event()
+
+    def gated(handler):
+        gate.wait(HANGS)
+        said(handler)
+
+    server.always = gated
+    first = subprocess.Popen(argv(command), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    until(lambda: server.asked)
+    second = run_cli(command.replace("--model m", "--model n"))
+    second.refused("another process is writing this file")
+    gate.set()
+    assert first.wait(HANGS) == 0
+    assert {body["model"] for body in server.asked} == {"m"}
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.parquet"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_wait_for_headers_without_end(command, server, number):
+    def drips(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while not handler.server.over.wait(0.05):
+            handler.wfile.write(b"X-Wait: 1\r\n")
+            handler.wfile.flush()
+
+    server.always = drips
+    process = subprocess.Popen(argv(f"{command} --timeout 250"), stderr=subprocess.PIPE)
+    until(lambda: len(server.asked) == 8)
+    process.send_signal(number)
+    started = time.monotonic()
+    process.communicate(timeout=HANGS)
+    assert process.returncode == 128 + number
+    # a second for replies on their way, the end of the process, and what a busy machine takes
+    assert time.monotonic() - started < 5
+
+
+def test_a_model_that_thinks_is_read_by_its_answer(run_cli, command, server, folder, tmp_path):
+    """It says Yes to everything, after "No"; probabilities of its reasoning say No."""
+    thought = [token(word, ("No", -0.05), ("Yes", -9.2)) for word in ("No", " wheels")]
+    yes = token("Yes", ("Yes", -0.01), ("No", -5.0))
+    server.always = says("Yes", *thought, token("</think>"), yes, reasoning_content="No wheels")
+    run_cli(command).ok()
+    score = f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'}"
+    assert "yes to an absent object: 100.0 % [" in run_cli(score).ok().out.splitlines()[0]
+    server.always = says("No wheels", *thought)
+    server.acts = [says("No wheels</think>Yes", *thought, token("</think>"), yes)]
+    cut = run_cli(f"{command} --overwrite").ok()
+    assert "47 of 48 answers are cut off within their reasoning" in cut.err
+    assert "with more --max-tokens" in cut.err
+    line = run_cli(score).ok().out.splitlines()[0]
+    assert "0.0 to 100.0 % [" in line
 
 
 def test_a_killed_command_asks_no_question_twice(command, server, tmp_path):

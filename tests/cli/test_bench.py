@@ -174,6 +174,8 @@ def test_a_lost_job_alone_is_made_again(undisturbed, bench, tmp_path, run_cli):
     times = {f.name: f.stat().st_mtime_ns for f in (out / "jobs").iterdir()}
     # left where a process was killed just after it had written a job
     (out / "jobs" / f".{min(times)}.lock").touch()
+    (out / "jobs" / f".{min(times)}.partial").mkdir()
+    (out / "jobs" / f".{min(times)}.partial" / ".nooch").touch()
     assert run_cli(f"status {out} --format json").json["done"] == N_JOBS - 1
     run_cli(bench(out, "")).ok()
     assert contents(out) == contents(undisturbed)
@@ -186,12 +188,10 @@ def test_a_dry_run_writes_nothing(bench, run_cli, tmp_path):
     # 32 settings (Table 8 and ERM), 2 tasks, 3 seeds
     assert (facts["settings"], facts["jobs"], facts["passes"]) == (32, 192, [64, 64, 64])
     assert facts["disk_bytes"] > 0
-    assert facts["seconds_per_epoch"] > 0
     done = run_cli(bench("runs", f"{options} --set heads=60"))
     text = " ".join(done.out.split())
     assert "128: 2 tasks x 32 settings of 9 methods x 2 seeds" in text
     assert "60 jobs" in text
-    assert "timed now on cpu: products of matrices alone" in " ".join(done.err.split())
     assert not (tmp_path / "runs").exists()
 
 

@@ -193,8 +193,7 @@ def test_gpus_are_asked_for_where_jobs_train_on_them(world, run_cli, tmp_path, m
     other = bench_command(world, "other", "--engine")
     run_cli(f"{other} local --device cuda:1").refused("each job has a GPU to itself")
     run_cli(f"{other} local:3 --device cuda").refused("this process may use 2 (0, 3)")
-    facts = run_cli(f"{other} local --device cuda --dry-run --format json")
-    assert facts.json["seconds_per_epoch"] is None
+    run_cli(f"{other} local --device cuda --dry-run --format json").ok()
     assert not (tmp_path / "other").exists()
 
 

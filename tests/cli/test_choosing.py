@@ -1,15 +1,11 @@
 """One network for all classes, losses by class, and the choice of tasks: planted ones are found."""
 
 import json
-import math
 
-import msgspec
 import numpy as np
 import polars as pl
 import pytest
 from commands import completed, kill_when
-from hypothesis import given
-from hypothesis import strategies as st
 from pictures import CONFIG, picture_dataset
 from refusals import fails
 from scipy.sparse import csr_array
@@ -20,9 +16,8 @@ from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import class_losses
 from nooch.metrics import nll
 from nooch.published import NOOCH_TASKS, paper_tasks
-from nooch.results.task_selection import chosen_suite
+from nooch.results.task_selection import losses_by_class
 from nooch.selection import paper_rule, select_tasks
-from nooch.selection.task_choice import cue_overlap
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")
@@ -123,9 +118,6 @@ def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     # dog and cup share the table; kite and bird the sky
     done = run_cli(f"{words} --similar cup=dog,kite=bird --out b --format json")
     assert reason_of_dog(done) == "similar to cup (given)"
-    done = run_cli(f"{words} --overlap 0.7 --n 9 --out c --format json")
-    assert set(done.json["tasks"]) == set(PLANTED)
-    assert "shares its context with" in reason_of_dog(done)
     shown = run_cli(f"{words} --out d --similar nooch")
     assert "3 chosen" in shown.out
     assert run_cli(f"{words} --out {out}").code == 2
@@ -136,8 +128,6 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     tasks, ids = list(PLANTED), pl.col("image_id") % 3
     nooch.find(data, nooch.CE(), tasks=tasks, splits=["valid"], out=tmp_path / "suite")
     long.filter(ids == 1, pl.col("task").is_in(tasks)).write_parquet(tmp_path / "p.parquet")
-    losses = run_cli("class-losses suite p.parquet --format json").json
-    assert losses["split"] == "valid"
     words = "select-tasks suite p.parquet --n 1 --min-hard 0"
     assert len(run_cli(f"{words} --out chosen --format json").json["tasks"]) == 1
     run_cli(f"{words} --like paper --out paper").refused("--n 1", "not the paper's rule")
@@ -145,19 +135,6 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     several = nooch.find(data, nooch.CE(), tasks=tasks, splits=["train", "valid"])
     fails(several.splits_to_score, "which split", "train, valid", kind=ParameterError)
     assert several.splits_to_score(["valid", "valid"]) == ["valid"]
-
-
-def test_losses_as_table_and_picture(found, run_cli, tmp_path):
-    folder, _, _ = found
-    words = f"class-losses {folder / 'suite'} {folder / 'predictions.parquet'}"
-    done = run_cli(f"{words} --out losses").ok()
-    # the planted classes lose more on hard images; the others lose the same, more or less by chance
-    assert "of 6 classes" in done.err
-    assert pl.read_csv(tmp_path / "losses" / "losses.csv").height == 6
-    assert (tmp_path / "losses" / "losses.svg").read_bytes().startswith(b"<?xml")
-    assert len(run_cli(f"{words} --split test --format json").json["losses"]) == 6
-    assert run_cli(f"{words} --out losses").code == 2
-    run_cli(f"class-losses {folder / 'suite'} nothing.parquet").refused()
 
 
 def test_means_over_different_runs_are_noted(found, run_cli):
@@ -169,23 +146,8 @@ def test_means_over_different_runs_are_noted(found, run_cli):
     )
     pl.concat(runs).write_csv("both.csv")
     said = "note: losses are means over 2 runs, but over fewer for car: "
-    for more in ("class-losses", "select-tasks --min-hard 1 --out chosen"):
-        command, _, options = more.partition(" ")
-        done = run_cli(f"{command} {folder / 'suite'} both.csv --split valid {options}").ok()
-        assert said in " ".join(done.err.split())
-
-
-STRENGTHS = st.dictionaries(st.sampled_from("abcd"), st.floats(0.01, 1), max_size=4)
-
-
-@given(STRENGTHS, STRENGTHS)
-def test_overlap_is_a_share(one, other):
-    shared = cue_overlap(one, other)
-    assert 0 <= shared <= 1
-    assert shared == pytest.approx(cue_overlap(other, one))
-    assert cue_overlap(one, one) == pytest.approx(1 if one else 0)
-    if not set(one) & set(other):
-        assert shared == 0
+    words = f"select-tasks {folder / 'suite'} both.csv --split valid --min-hard 1 --out chosen"
+    assert said in " ".join(run_cli(words).ok().err.split())
 
 
 def frame(**columns):
@@ -214,14 +176,6 @@ def test_ranking_and_reasons():
     ]
     fails(lambda: select_tasks(losses, criterion="gist"), "gist", kind=ParameterError)
     fails(lambda: select_tasks(losses, n=0), "n 0", kind=ParameterError)
-    fails(
-        lambda: select_tasks(losses, overlap=0.5),
-        "needs cues",
-        "none of b, d, a, c",
-        kind=ParameterError,
-    )
-    some = {"a": {"road": 0.2}, "b": {"sky": 0.1}, "c": {"sky": 0.0}, "d": {"sky": math.nan}}
-    fails(lambda: select_tasks(losses, overlap=0.5, cues=some), "none of d, c", kind=ParameterError)
     fails(lambda: select_tasks(losses, similar=[["a", "x"]]), "'x'", kind=ParameterError)
     fails(lambda: select_tasks(losses, min_hard=1000), "1000 hard", kind=UndefinedError)
 
@@ -300,7 +254,6 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
         ("--split", "valid"),
         ("--min-hard", 5),
         ("--n", 3),
-        ("--overlap", 0.5),
         ("--similar", "cup=dog"),
     ):
         run_cli(f"{words} no --like paper {option} {value}").refused(
@@ -313,47 +266,17 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
 def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_path):
     folder, _, _ = found
     given = [folder / "suite", folder / "predictions.parquet"]
-    losses = run_cli("class-losses", *given, "--format", "json").json
-    assert losses["split"] == "test"
+    losses = losses_by_class(nooch.load_suite(given[0]), given[1]).rows(named=True)
     chosen = run_cli(
         "select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
     ).json
     words = f"figure fig3 --suite {given[0]} --predictions {given[1]} --formats svg"
     run_cli(f"{words} --out f").ok()
     points = pl.read_csv(tmp_path / "f" / "fig3.csv").filter(side="positive").sort("task")
-    of_losses = [(row["task"], row["positive"]) for row in losses["losses"]]
+    of_losses = [(row["task"], row["positive"]) for row in losses]
     assert dict(points.select("task", "all").rows()) == pytest.approx(dict(of_losses))
     ranked = sorted((row["task"], row["all"]) for row in chosen["ranking"])
-    assert ranked == sorted((row["task"], row["all"]) for row in losses["losses"])
-
-
-def test_a_bound_on_overlap_is_refused_where_there_are_no_cues(found, run_cli, tmp_path):
-    folder, suite, long = found
-    runs = nooch.evaluation.load_predictions(long.filter(pl.col("image_id") % 3 != 0), suite)
-    header = suite.header
-    bare = {"ce": msgspec.structs.replace(header.criteria["ce"], cues={})}
-    without = nooch.Suite(msgspec.structs.replace(header, criteria=bare), suite.set)
-    losses = class_losses(suite, runs)
-    fails(
-        lambda: chosen_suite(without, losses, min_hard=5, overlap=0.7),
-        "needs cues",
-        kind=ParameterError,
-    )
-    assert chosen_suite(suite, losses, min_hard=5, overlap=0.7)[0].tasks
-    # gist has none, whatever CE's are
-    both = {name: msgspec.structs.replace(header.criteria["ce"], cues={}) for name in ("gist",)}
-    gist = nooch.Suite(
-        msgspec.structs.replace(header, criteria=dict(header.criteria) | both), suite.set
-    )
-    as_gist = losses.with_columns(criterion=pl.lit("gist"))
-    message = fails(
-        lambda: chosen_suite(gist, as_gist, criterion="gist", min_hard=5, overlap=0.7),
-        kind=ParameterError,
-    )
-    assert message.startswith("criterion gist: a bound on the overlap")
-    words = f"select-tasks bare {folder / 'predictions.parquet'} --out out"
-    nooch.save_suite(without, tmp_path / "bare")
-    run_cli(f"{words} --overlap 0.7").refused("needs cues")
+    assert ranked == sorted((row["task"], row["all"]) for row in losses)
 
 
 def test_a_suite_of_some_tasks(found):
@@ -402,7 +325,8 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
         [],
     )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
-    run_cli(f"class-losses {small / 'suite'} a/predictions.parquet --format json").ok()
+    outputs = "--predictions a/predictions.parquet --formats svg"
+    run_cli(f"figure fig3 --suite {small / 'suite'} {outputs} --out losses").ok()
     for more in ("a", "b --set blcok=3", "b --tasks cra"):
         run_cli(f"{classes} {more}").refused()
     data = nooch.load_dataset(small / "dataset")
@@ -422,12 +346,16 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
         assert (tmp_path / "c" / file).read_bytes() == (tmp_path / "a" / file).read_bytes()
 
 
-def test_losses_of_a_folder_of_runs(small, network, run_cli):
+def test_losses_of_a_folder_of_runs(small, network, run_cli, tmp_path):
     suite = small / "suite"
     settings = "--set 'methods={erm: , gdro: {K: [0, 5]}}' --set tasks=[car]"
     data = network.replace(" ", f" {suite} ", 1)
     run_cli(f"bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()
-    done = run_cli(f"class-losses {suite} runs --format json").ok()
-    assert [(row["task"], row["runs"]) for row in done.json["losses"]] == [("car", 2)]
-    run_cli(f"class-losses {suite} runs --method gdro").refused("2 settings")
-    assert run_cli(f"class-losses {suite} runs --method irm").code == 2
+    words = f"select-tasks {suite} runs --min-hard 0 --out"
+    assert run_cli(f"{words} chosen --format json").ok().json["tasks"] == ["car"]
+    run_cli(f"figure fig3 --suite {suite} --runs runs --formats svg --out losses").ok()
+    assert set(pl.read_csv(tmp_path / "losses" / "fig3.csv").select("task", "runs").rows()) == {
+        ("car", 2)
+    }
+    run_cli(f"{words} no --method gdro").refused("2 settings")
+    assert run_cli(f"{words} no --method irm").code == 2

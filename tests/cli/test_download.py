@@ -98,17 +98,6 @@ def test_json_stands_alone(run_cli, known, server, tmp_path):
     assert not list((tmp_path / "root").glob("*.zip"))
 
 
-def test_from_a_folder_without_a_network(run_cli, known, server, tmp_path):
-    run_cli("download coco-stuff root").ok()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / STUFF_ZIP).write_bytes(b"no zip")
-    before = len(server.requests)
-    done = run_cli(f"download coco-stuff again --from {tmp_path}").ok()
-    assert "(2 taken)" in done.out
-    assert len(server.requests) == before
-    assert f"note: {tmp_path / 'other' / STUFF_ZIP} is no zip" in done.err
-
-
 def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch):
     monkeypatch.setattr("nooch.download.http_requests.time.sleep", lambda _: None)
     server.put("/things.zip", b"", always=status(403))

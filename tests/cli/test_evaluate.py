@@ -6,11 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
 import pytest
+from altered_files import write_header
 from scored import FORMS, TASKS, arrays_of, logits, small_data, small_suite
 from waiting import HANGS, until
 
@@ -51,7 +51,7 @@ def long():
 def _refused(done, message, here):
     done.refused(message)
     names = {file.name for file in here.iterdir()}
-    files = {"out.parquet", "out.csv", "out.json", "junit.xml", "out-differences.parquet"}
+    files = {"out.parquet", "out.csv", "out.json", "out-differences.parquet"}
     assert not files & names
     assert not [name for name in names if "partial" in name]
 
@@ -221,14 +221,12 @@ def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli,
     for kind in ("text", "markdown", "latex"):
         done = run_cli(
             "evaluate suite n.parquet --average '[red]:hard_positive=1' --fail-if 'auc@hard<2'"
-            f" --format {kind} --junit {kind}.xml"
+            f" --format {kind}"
         )
         assert done.code == 1, done.err
         for text in (done.out, done.err):
             assert "\x1b" not in text
             assert "\x00" not in text
-        root = ET.parse(here / f"{kind}.xml").getroot()
-        assert root.get("failures") == "8"
         if kind == "text":
             assert r"Differences from [bold]x[/bold]|*<b>&\x1b[31m\n\x00 on ce" in done.out
             assert "AUC avg:[red]" in done.out
@@ -249,15 +247,13 @@ def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli,
         (["auc@hard_positive[ce,car]<0"], 1),
     ],
 )
-def test_fail_if_and_its_report(here, run_cli, conditions, code):
+def test_fail_if(here, run_cli, conditions, code):
     fail_if = [f"--fail-if '{condition}'" for condition in conditions]
     words = " ".join(["evaluate suite a.parquet", *fail_if])
-    done = run_cli(f"{words} --junit junit.xml --format json --out out.csv")
+    done = run_cli(f"{words} --format json --out out.csv")
     assert done.code == code, done.err
     assert (here / "out.csv").is_file()
-    root = ET.parse(here / "junit.xml").getroot()
-    assert int(root.get("tests")) == done.json["conditions"] == len(root.findall(".//testcase"))
-    assert int(root.get("failures")) == len(done.json["failed"]) == len(root.findall(".//failure"))
+    assert done.json["conditions"] >= len(done.json["failed"])
     assert bool(done.json["failed"]) == (code == 1)
     for failed in done.json["failed"]:
         assert failed["reason"]
@@ -310,8 +306,6 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--fail-if 'auc@hard[gist]<1'", "'gist' is no criterion of the suite"),
         ("--fail-if 'auc@hard[ce,cra]<1'", "did you mean car"),
         ("--fail-if 'auc@hard[ce,cow]<1'", "task cow has no ce set: no class has A(C, cow) > 0.05"),
-        ("--junit junit.xml", "--junit: there is no condition"),
-        ("--fail-if 'auc@hard<1' --junit out.parquet", "--junit: is the file of --out"),
         ("--bootstrap -1", "--bootstrap"),
         ("--bootstrap many", "--bootstrap"),
         ("--seed -1", "--seed"),
@@ -337,9 +331,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--out suite", "is a folder"),
         ("--out a.parquet", "exists already"),
         ("--out a.parquet/out.csv", "cannot make the folder"),
-        ("--fail-if 'auc@hard<1' --junit a.parquet", "exists already"),
         ("--out a.parquet --overwrite", "a.parquet: is a file of predictions"),
-        ("--fail-if 'auc@hard<1' --junit dataset", "is a folder"),
     ],
 )
 def test_wrong_options_end_with_code_2_and_leave_nothing(here, run_cli, words, message):
@@ -360,7 +352,6 @@ def test_wrong_options_end_with_code_2_and_leave_nothing(here, run_cli, words, m
         (lambda f: f.with_columns(logit=pl.lit(float("inf"))), "NaN or infinite, such as inf"),
         (lambda f: f.with_columns(logit=pl.lit(None)), "48 values are missing"),
         (lambda f: f.with_columns(logit=pl.lit("x")), "holds String, such as 'x'"),
-        (lambda f: f.with_columns(pl.col("task").str.replace("car", "cra")), "did you mean car"),
         (lambda f: f.rename({"logit": "probability"}), "are no probability"),
         (lambda f: f.with_columns(probability=0.5), "both a column logit and a column probability"),
         (lambda f: f.rename({"logit": "x"}), "neither logit nor probability"),
@@ -402,9 +393,9 @@ def test_a_repeated_run(here, run_cli):
 def test_suites_that_cannot_be_used(here, run_cli):
     words = "evaluate suite a.parquet --out out.parquet"
     header = json.loads((here / "suite" / "suite.json").read_text())
-    (here / "suite" / "suite.json").write_text(json.dumps({**header, "version": 99}))
+    write_header(here / "suite" / "suite.json", {**header, "version": 99})
     _refused(run_cli(words), "nooch-suite version 99", here)
-    (here / "suite" / "suite.json").write_text(json.dumps(header))
+    write_header(here / "suite" / "suite.json", header)
     table = pl.read_parquet(here / "suite" / "challenge_sets.parquet")
     table.with_columns(label=1 - pl.col("label")).write_parquet("suite/challenge_sets.parquet")
     _refused(run_cli(words), "challenge_sets.parquet was altered", here)
@@ -425,11 +416,10 @@ def test_attributes_with_too_many_values(here, run_cli):
     run_cli(f"{words} --format json").ok()
 
 
-@pytest.mark.parametrize("option", ["--out", "--junit"])
 @pytest.mark.parametrize("path", ["/proc/nooch/out.csv", "/proc/out.csv"])
-def test_a_folder_that_may_not_be_written(here, run_cli, option, path):
+def test_a_folder_that_may_not_be_written(here, run_cli, path):
     # not even root may write there
-    done = run_cli(f"evaluate suite a.parquet --fail-if 'auc@all<0' {option} {path}")
+    done = run_cli(f"evaluate suite a.parquet --out {path}")
     _refused(done, "/proc", here)
 
 

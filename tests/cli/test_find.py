@@ -287,12 +287,32 @@ def test_a_custom_criterion(dataset, run_cli, tmp_path):
         "@dataclass(frozen=True)\n"
         "class Even:\n"
         "    kind = 'even'\n"
+        "    fitted = Fitted\n"
         "    def fit(self, train, tasks): return Fitted()\n"
+        "class Bare:\n"
+        "    kind = 'bare'\n"
     )
     done = run_cli("find dataset --criterion mine:Even --tasks car --out suite", separate=True)
     done.ok()
     hard = load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard")
     assert all(image % 2 == 0 for image in hard)
+    image = f"explain suite --task car --image {hard[0]}"
+    plain = run_cli(image, separate=True).ok().out
+    assert "name the custom criterion (package.module:Name)" in plain
+    named = run_cli(f"{image} --criterion mine:Even", separate=True).ok().out
+    assert re.search(r"mine:Even: hard \w+: car is (present|absent); even$", named, re.MULTILINE)
+    other = run_cli(f"{image} --criterion mine:Odd", separate=True)
+    other.refused("criterion mine:Odd cannot be imported")
+    unnamed = run_cli(f"{image} --criterion mine:Bare", separate=True)
+    unnamed.refused("'mine:Bare' is no criterion of the suite")
+
+
+def test_explain_of_published_sets_says_what_they_lack(run_cli):
+    told = run_cli("explain nooch-coco --task car --image 285").ok().out
+    assert (
+        "ce: easy negative: car is absent; test lists 949 hard negatives of car, without support or"
+        " cues: this suite was imported"
+    ) in " ".join(told.split())
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def test_each_command_has_two_examples_that_parse(run_cli, path):
     assert len(examples) == 2
     assert max(map(len, shown.splitlines())) <= 80
     assert run_cli(f"{path} --help").out == shown
+    for wrong in ("<object>", "shared."):
+        assert wrong not in shown
     for example in examples:
         words = shlex.split(example.removeprefix(f"nooch {path} "))
         PATHS[path].make_context(path, words)
@@ -59,20 +61,6 @@ def test_each_example_is_of_a_command():
 def test_the_same_option_has_one_spelling():
     names = {opt for c in commands_of(app) for p in c.params for opt in p.opts if not p.hidden}
     assert not names & {"--splits", "--rules", "--workers"}
-
-
-@pytest.mark.parametrize(
-    ("typed", "note"),
-    [
-        ("show nowhere --splits test", "--splits is now --split"),
-        ("collect runs suite --rules=mean --out s", "--rules is now --rule"),
-        ("scenes --workers 2", "--workers is now --processes"),
-        ("import boxes b out --format yolo", "--format is now --boxes"),
-    ],
-)
-def test_earlier_spellings_work_with_a_note(run_cli, typed, note, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert f"note: {note}" in run_cli(typed).err
 
 
 def complete(shell, typed, cwd):

@@ -86,8 +86,7 @@ def test_a_dataset_is_written_and_reported(run_cli, files, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_stands_alone_on_standard_output(run_cli, files, tmp_path, kind):
-    json = "--json" if kind == "boxes" else "--format json"
-    done = run_cli(f"import {KINDS[kind]} data --split 70/10/20 {json}").ok()
+    done = run_cli(f"import {KINDS[kind]} data --split 70/10/20 --format json").ok()
     data = load_dataset(tmp_path / "data")
     assert done.json == {
         "dataset": "data",
@@ -166,7 +165,7 @@ def test_pixel_maps_instead_of_a_stuff_file(run_cli, files, tmp_path):
 
 
 def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
-    done = run_cli("import boxes in/yolo data --boxes yolo --classes in/names.txt --json")
+    done = run_cli("import boxes in/yolo data --boxes yolo --classes in/names.txt --format json")
     assert done.json["area"] == "boxes"
     assert "areas are those of bounding boxes" in done.err
 

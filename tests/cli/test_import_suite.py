@@ -196,7 +196,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
         assert counts[column].null_count() == 24
     assert counts["difference_hard_positives"].to_list() == [0] * 24
     run_cli(f"evaluate hard {options} --average test").refused("needs the easy images")
-    run_cli(f"class-losses hard {options} --split test").refused("needs the easy images")
+    run_cli(f"select-tasks hard {options} --out no").refused("needs the easy images")
 
 
 def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from nooch.data import load_dataset, open_dataset
 
 LONG = "--id id --class class --area area"
-WIDE = "--id id --label a0,a1 --attributes place"
+WIDE = "--id id --label a0,a1 --positive a1=* --attributes place"
 
 
 @pytest.fixture

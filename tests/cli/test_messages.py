@@ -28,7 +28,6 @@ def shown(monkeypatch):
         ("import table f out", "give `class_column` and `area_column`", "give --class and --area"),
         ("predict suite", "give `task_map` FILE.yaml", "give --map FILE.yaml"),
         ("bench dataset", "`set` batch=8", "--set batch=8"),
-        ("download coco-stuff root", "name with `source` a folder", "name with --from a folder"),
         # an argument of this command is an option of another
         ("export suite", "give `suite`, or `dataset` DATASET", "give SUITE, or --dataset DATASET"),
         ("results runs", "give `suite` SUITE", "give --suite SUITE"),

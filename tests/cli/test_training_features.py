@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from altered_files import write_header
 from image_folders import image_dataset, tiny_resnet
 
 from nooch.caches.features import load_features
@@ -75,7 +76,7 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     run_cli(f"{of_pixels} --size 40").refused("--size 40", "holds 32 x 32")
     header = json.loads((tmp_path / "px" / "pixels.json").read_bytes())
     header["blocks"] = ["0" * 64]
-    (tmp_path / "px" / "pixels.json").write_text(json.dumps(header))
+    write_header(tmp_path / "px" / "pixels.json", header)
     run_cli(of_pixels).refused("was altered", "nooch pixels DATASET")
     run_cli("pixels dataset --out px").refused("exists already", "--overwrite")
     run_cli("pixels dataset --out out --codec quick").refused("'quick' is no codec")

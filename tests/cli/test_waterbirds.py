@@ -1,9 +1,8 @@
-"""``nooch import waterbirds``, ``nooch waterbirds make`` and ``score``."""
+"""``nooch import waterbirds`` and ``nooch waterbirds score``."""
 
 import numpy as np
 import polars as pl
 import pytest
-from birds import cub_folder, places_folder
 
 from nooch.challenge import load_suite
 from nooch.data import load_dataset
@@ -12,8 +11,16 @@ FIND = "find data --criterion attribute --preset waterbirds --split {} --out sui
 
 
 @pytest.fixture
-def folders(tmp_path):
-    return cub_folder(tmp_path / "cub", each=12), places_folder(tmp_path / "places")
+def birds(tmp_path):
+    """The standard folder, without its images: three quarters of the training birds at home."""
+    random, n = np.random.default_rng(0), 60
+    y, split = random.integers(0, 2, n), np.repeat([0, 1, 2], 20)
+    away = random.random(n) < np.where(split == 0, 0.25, 0.5)
+    names = [f"{number}.jpg" for number in range(n)]
+    table = {"img_id": range(1, n + 1), "img_filename": names, "y": y, "split": split}
+    table |= {"place": np.where(away, 1 - y, y), "place_filename": names}
+    (tmp_path / "birds").mkdir()
+    pl.DataFrame(table).write_csv(tmp_path / "birds" / "metadata.csv")
 
 
 def predictions(data, file, place=0.0, seed=0):
@@ -24,19 +31,12 @@ def predictions(data, file, place=0.0, seed=0):
     return file
 
 
-def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
-    cub, places = folders
-    made = run_cli(
-        f"waterbirds make --cub {cub} --places {places} --confounder 0.75 birds"
-        " --processes 2 --format json"
-    ).ok()
-    assert made.json["images"] == sum(group["images"] for group in made.json["groups"]) == 60
+def test_from_the_standard_folder_to_scores(birds, run_cli, tmp_path):
     done = run_cli("import waterbirds birds data").ok()
     assert "60 images" in done.out
     run_cli(FIND("train,test")).ok()
     assert {key[2] for key in load_suite(tmp_path / "suite").keys} == {"train", "test"}
     data = load_dataset(tmp_path / "data")
-    assert data.image_root == str((tmp_path / "birds").resolve())
     test = data.select("test")
     predictions(test, tmp_path / "bird.csv")
     predictions(test, tmp_path / "place.csv", 8.0)
@@ -52,10 +52,8 @@ def test_from_birds_and_places_to_scores(folders, run_cli, tmp_path):
         assert name in shown.out
 
 
-def test_evaluate_gives_the_same(folders, run_cli, tmp_path):
+def test_evaluate_gives_the_same(birds, run_cli, tmp_path):
     """What docs/waterbirds.md says: the same numbers are in nooch evaluate's table."""
-    cub, places = folders
-    run_cli(f"waterbirds make --cub {cub} --places {places} birds")
     run_cli("import waterbirds birds data")
     run_cli(FIND("train,test"))
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
@@ -88,24 +86,6 @@ def test_the_genuine_table(shared_data, run_cli, tmp_path):
     assert (easy[0], *hard, easy[1]) == (3498, 184, 56, 1057)
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
     run_cli(f"waterbirds score suite {file}").ok()
-
-
-def test_what_make_refuses(folders, run_cli, tmp_path):
-    cub, places = folders
-
-    command = f"waterbirds make --cub {cub} --places {places} out"
-    for words, message in (
-        ("--confounder 2", "confounder is 2"),
-        ("--species new", "released"),
-        ("--quality 0", "quality 0"),
-        ("--metadata m.csv --seed 3", "--seed has no meaning"),
-        ("--metadata m.csv", "no such file"),
-        ("--segmentations none", "no such folder"),
-    ):
-        run_cli(f"{command} {words}").refused(message)
-    next((cub / "segmentations").rglob("*.png")).unlink()
-    run_cli(command).refused("1 of 60 images are not there")
-    assert not (tmp_path / "out").exists()
 
 
 def test_what_score_refuses(shared_data, run_cli, tmp_path):

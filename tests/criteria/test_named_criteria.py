@@ -59,7 +59,7 @@ def test_what_is_no_criterion_is_refused_with_an_example(criteria, message):
 
 REFUSED = [
     ("cee", ["e"], "did you mean ce?"),
-    ("attribute", ["e"], "allowed: ce, gist"),
+    ("attribute", ["e"], "allowed: ce, context, gist"),
     ([CE(), CE(alpha=0.1)], ["e"], "two criteria are named ce"),
     (["~ce", Combination("~ce")], ["e"], "two criteria are named ~ce"),
     ("gist", [], "the dataset has 0 embeddings"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from altered_files import write_header
 from hypothesis import given, settings
 from oracles import collections, dataset_of
 from refusals import fails
@@ -134,7 +135,7 @@ def test_names_that_an_embedding_cannot_have(name, tmp_path):
 
 def _header(folder, **changed):
     content = json.loads((folder / "dataset.json").read_text())
-    (folder / "dataset.json").write_text(json.dumps({**content, **changed}))
+    write_header(folder / "dataset.json", {**content, **changed})
     return folder
 
 
@@ -432,6 +433,7 @@ def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
 def _leftover(folder, name, kind):
     left = folder / f".{name}.{kind}"
     left.mkdir()
+    (left / ".nooch").touch()
     (left / "half").touch()
     return left
 
@@ -458,13 +460,12 @@ def test_what_another_process_is_writing_is_left_to_it(tmp_path):
 
 def test_a_kill_while_folders_change_names_loses_nothing(saved, tmp_path):
     # where two folders cannot exchange names: the old one moved aside, the new one not in its place
-    saved.rename(tmp_path / ".data.old")
-    _leftover(tmp_path, "data", "partial")
+    saved.rename(_leftover(tmp_path, "data", "partial") / "old")
     _no_output(lambda: check_output(saved), "exists already")
     _same(load_dataset(saved), _data())
     assert _left(tmp_path) == ["data"]
     # moved aside and replaced: the old one is what is left over
-    _leftover(tmp_path, "data", "old")
+    (_leftover(tmp_path, "data", "partial") / "old").mkdir()
     check_output(saved, overwrite=True, marker="dataset.json")
     assert _left(tmp_path) == ["data"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from altered_files import write_header
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import collections, dataset_of
@@ -257,11 +258,11 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path):
     marker = tmp_path / "data" / "dataset.json"
     header = json.loads(marker.read_text())
     del header["files"]["areas/part-0000001.parquet"]
-    marker.write_text(json.dumps(header))
+    write_header(marker, header)
     words = "nor the same tables for every part"
     fails(lambda: open_dataset(tmp_path / "data"), words, kind=FormatError)
     header["files"] = {}
-    marker.write_text(json.dumps(header))
+    write_header(marker, header)
     fails(lambda: open_dataset(tmp_path / "data"), "does not list images.parquet", kind=FormatError)
 
 
@@ -275,7 +276,7 @@ def test_a_part_about_other_images_is_refused(tmp_path):
     (tmp_path / "data" / one).rename(tmp_path / "x")
     (tmp_path / "data" / two).rename(tmp_path / "data" / one)
     (tmp_path / "x").rename(tmp_path / "data" / two)
-    marker.write_text(json.dumps(header))
+    write_header(marker, header)
     words = "images that the dataset does not hold here: 4"
     fails(lambda: open_dataset(tmp_path / "data").part(0), words, kind=FormatError)
     fails(lambda: load_dataset(tmp_path / "data"), "not in order", kind=FormatError)

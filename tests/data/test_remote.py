@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import polars as pl
 import pytest
+from altered_files import write_header
 from fsspec.implementations.memory import MemoryFileSystem
 from oracles import dataset_of
 from refusals import fails
@@ -179,7 +180,7 @@ def test_names_that_lead_elsewhere_are_never_asked_for(memory, name, fetched):
     record = header["files"]["images.parquet"]
     # as itself, and as what is inside the folder of an embedding
     for named in (name, f"embeddings/f/{name}"):
-        marker.write_text(json.dumps({**header, "files": {**header["files"], named: record}}))
+        write_header(marker, {**header, "files": {**header["files"], named: record}})
         fails(
             lambda: load_dataset(f"{memory}/whole"),
             "names a file outside the folder",

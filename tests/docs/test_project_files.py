@@ -1,10 +1,13 @@
 """Files that say things about the project: they agree with the package, and with each other."""
 
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 import nooch
@@ -57,3 +60,68 @@ def test_the_lint_refuses_a_phrase(tmp_path):
         'README.md:2: "goes on where it was"; write: resumes',
         'src/a.py:2: "goes on where it was"; write: resumes',
     ]
+
+
+def _program(path, *lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+
+
+def test_every_python_of_the_machine_is_tested(tmp_path):
+    """One behind a file of pyenv that refuses, too; a failure ends it, but for what is new."""
+    copy, programs = tmp_path / "copy", tmp_path / "programs"
+    (copy / ".ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", copy / ".ci")
+    _program(copy / ".venv" / "bin" / "python", "echo 3.11")
+    for name in ("chromium", "python3.13", "python3.14"):
+        _program(programs / name)
+    _program(programs / "python3.12", "exit 127")
+    hidden = tmp_path / "versions" / "bin" / "python3.12"
+    _program(hidden)
+    _program(programs / "pyenv", f'test "$2" = 3.12 && echo {hidden.parents[1]}')
+    _program(programs / "make", 'echo "make $*"', 'case "$*" in *$FAILS*) exit 1;; esac')
+    for name in ("bash", "dirname", "env"):
+        (programs / name).symlink_to(shutil.which(name))
+
+    def runs(fails):
+        environment = {"PATH": str(programs), "FAILS": fails}
+        command = [programs / "bash", copy / ".ci" / "run"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, [line for line in done.stdout.splitlines() if "3.1" in line]
+
+    make = "make test-fast PYTHON={} VENV=.venv-{}".format
+    expected = [
+        "Python 3.11: tested above",
+        make(hidden, 3.12),
+        "Python 3.12: make test-fast passes",
+        make(programs / "python3.13", 3.13),
+        "Python 3.13: make test-fast passes",
+        make(programs / "python3.14", 3.14),
+        "Python 3.14: not supported yet",
+    ]
+    assert runs("3.14") == (0, expected)
+    assert runs("3.13") == (1, expected[:4])
+    (programs / "python3.14").unlink()
+    missing = "Python 3.14: not tested, since this machine lacks it"
+    assert runs("nothing") == (0, [*expected[:5], missing])
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@pytest.mark.parametrize(("version", "code"), [("Python 3.13.0", 0), ("Python 3.12.1", 2)])
+def test_make_refuses_the_environment_of_another_python(version, code, tmp_path):
+    _program(tmp_path / "bin" / "python", "echo Python 3.13.0")
+    _program(tmp_path / "python", f"echo {version}")
+    command = ["make", "same-python", f"VENV={tmp_path}", f"PYTHON={tmp_path / 'python'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert ("has Python 3.13.0: make clean" in done.stdout) is bool(code)
+
+
+def test_what_processors_of_models_in_words_need_is_in_their_extra():
+    """The metadata alone: torchvision does not load next to a CPU build of torch."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = extras["optional-dependencies"]
+    names = {re.match(r"[\w-]+", line)[0] for line in extras["vlm"]}
+    assert {"torchvision", "num2words", "torch", "transformers"} <= names
+    assert "vlm" in re.findall(r"\w+", extras["all"][0])

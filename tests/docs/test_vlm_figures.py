@@ -41,6 +41,7 @@ def figures(shared_data, tmp_path_factory):
         number, model = run.removeprefix("Instruction").split("_")
         found[f"{CAPTIONS[model]}, {number}", criterion] = part
     answers, asked = vlm / "answers/llava-1.5-7b.jsonl", vlm / "pope/llava_pope_test.jsonl"
+    found["all", "captions"] = pooled
     scores = evaluate(suite, answers, questions=asked, split=split, bootstrap=1000)
     for (_, criterion), rates in scores.contexts.items():
         found["LLaVA 1.5, answers", criterion] = rates.frame()
@@ -50,6 +51,8 @@ def figures(shared_data, tmp_path_factory):
 def test_the_table_of_the_docs(figures):
     text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
     for (model, criterion), frame in figures.items():
+        if criterion == "captions":
+            continue
         digits = 1 if "answers" in model else 2
         assert f"| {' | '.join([model, criterion, *_cells(frame, digits)])} |" in text
     rows = figures["LLaVA 1.5, answers", "ce"].filter(measure="rate")
@@ -63,3 +66,13 @@ def test_the_table_of_the_readme(figures):
     for name, model in {**shown, "LLaVA 1.5, answers": "LLaVA 1.5, answers"}.items():
         cells = _cells(figures[model, "ce"], 1)[:3]
         assert f"| {' | '.join([name, *cells])} |" in text
+
+
+def test_the_table_of_lengths(figures):
+    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
+    for run, part in figures["all", "captions"].filter(criterion="ce").group_by("run"):
+        value = dict(part.filter(subset="all").select("measure", "value").iter_rows())
+        number, model = run[0].removeprefix("Instruction").split("_")
+        chair = (f"{value[name]:.3f}"[1:] for name in ("chair_i", "chair_i_equal"))
+        cells = [f"{CAPTIONS[model]}, {number}", f"{value['words']:.1f}", *chair]
+        assert f"| {' | '.join(cells)} |" in text

@@ -1,4 +1,4 @@
-"""Whole collections: zips, records, folders to take files from, kills, concurrent processes."""
+"""Whole collections: zips, records, kills, concurrent processes."""
 
 import hashlib
 import json
@@ -7,20 +7,17 @@ import shutil
 import msgspec
 import pytest
 from download_server import (
-    BODY,
     FILES,
     MARK,
-    SIZE,
     ZIP,
     cut,
     hows,
     left,
-    remote,
     remote_zip,
     status,
     zipped,
 )
-from refusals import fails, refused
+from refusals import fails
 
 from nooch.download import COLLECTIONS, collection, download
 from nooch.download.file_checks import RECORD
@@ -79,14 +76,14 @@ def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, 
     from nooch.published import read_published
 
     # by their hashes, without a network
-    result = download("nooch-published", tmp_path, source=shared_data)
-    assert hows(result) == ["taken"] * 98
+    for file in collection("nooch-published").files:
+        shutil.copyfile(next(shared_data.rglob(file.name)), tmp_path / file.name)
+    assert hows(download("nooch-published", tmp_path)) == ["there"] * 98
     published = read_published(tmp_path)
     assert len(published.sets) == 96
     sizes = {name: len(ids) for name, ids in published.splits.items()}
     assert sizes == {"train": 86302, "valid": 12328, "test": 24657}
     assert left(tmp_path) == sorted(file.name for file in collection("nooch-published").files)
-    assert hows(download("nooch-published", tmp_path)) == ["there"] * 98
 
 
 # zips
@@ -217,11 +214,11 @@ def test_the_mirror_that_has_no_checksum_says_so(server, fetched, root):
     assert len(server.requests) == before
 
 
-def test_a_mirror_that_is_there_already_is_used(server, fetched, root, tmp_path):
-    (tmp_path / "had").mkdir()
-    (tmp_path / "had" / "other.zip").write_bytes(ZIP)
-    result = fetched(_with_mirror(server, ZIP, b""), source=tmp_path / "had")
-    assert [(f.name, f.how) for f in result.files] == [("other.zip", "taken")]
+def test_a_mirror_that_is_there_already_is_used(server, fetched, root):
+    root.mkdir()
+    (root / "other.zip").write_bytes(ZIP)
+    result = fetched(_with_mirror(server, ZIP, b""))
+    assert [(f.name, f.how) for f in result.files] == [("other.zip", "there")]
     assert server.requests == []
 
 
@@ -298,64 +295,3 @@ def test_of_unknown_hash_what_lies_there_is_recorded(fetched, root):
     (root / "some.zip").write_bytes(ZIP)
     assert hows(fetched(remote_zip("http://127.0.0.1:9/some.zip", known=False))) == ["there"]
     assert json.loads((root / RECORD).read_text())["some.zip"]["size"] == len(ZIP)
-
-
-# files from elsewhere
-
-
-def test_files_of_a_folder_are_used(server, fetched, root, tmp_path):
-    place = tmp_path / "elsewhere" / "deep" / "down"
-    place.mkdir(parents=True)
-    (place / "some.zip").write_bytes(ZIP)
-    (place / "some.zip").chmod(0o444)
-    before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in place.iterdir()}
-    files = [remote_zip(server.url("/some.zip")), remote(server.put("/file.bin", BODY))]
-    result = fetched(*files, source=tmp_path / "elsewhere")
-    assert hows(result) == ["taken", "downloaded"]
-    assert result.files[0].source == str(place / "some.zip")
-    assert (root / "some.zip").samefile(place / "some.zip")
-    assert [path for path, _ in server.requests] == ["/file.bin"]
-    fetched(*files, source=tmp_path / "elsewhere", keep_zips=False)
-    assert left(root) == [MARK, "annotations", "file.bin"]
-    assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in place.iterdir()} == before
-
-
-def test_files_of_another_disk_are_copied(fetched, root, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr("pathlib.Path.hardlink_to", refuse)
-    source = tmp_path / "elsewhere"
-    source.mkdir()
-    (source / "file.bin").write_bytes(BODY)
-    assert hows(fetched(remote(), source=source)) == ["taken"]
-    assert not (root / "file.bin").samefile(source / "file.bin")
-    assert left(root) == ["file.bin"]
-
-
-def test_wrong_files_of_a_folder_are_noted_and_not_used(server, fetched, root, tmp_path):
-    source = tmp_path / "elsewhere"
-
-    def add(name):
-        (source / name).mkdir(parents=True)
-        return source / name / "file.bin"
-
-    add("a").write_bytes(BODY[:-1])
-    add("b").write_bytes(bytes(SIZE))
-    add("c").symlink_to("nowhere")
-    result = fetched(remote(server.put("/file.bin", BODY)), source=source)
-    assert hows(result) == ["downloaded"]
-    assert len(result.notes) == 3
-    for words in ("has 2,999,999 bytes", "has sha256", "cannot be read: No such file"):
-        assert sum(words in note and "it is not used" in note for note in result.notes) == 1
-    assert left(root) == ["file.bin"]
-    # the right one is found among them
-    shutil.rmtree(root)
-    add("d").write_bytes(BODY)
-    assert hows(fetched(remote(), source=source)) == ["taken"]
-
-
-def test_folders_to_take_from_that_make_no_sense(fetched, root, tmp_path):
-    fails(lambda: fetched(remote(), source=tmp_path / "none"), "no such folder to take files from")
-    same = "names the folder of downloads itself"
-    refused(lambda: fetched(remote(), source=root), same)

@@ -3,7 +3,6 @@
 import shutil
 import sys
 import tracemalloc
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -169,12 +168,9 @@ def test_a_missing_cluster_is_reported():
     fails(lambda: engine("slurm"), "there is no Slurm here", kind=NoochError)
 
 
-def test_cpus_of_a_job_and_the_name_that_they_had(tmp_path):
+def test_cpus_of_a_job(tmp_path):
     pytest.importorskip("submitit", reason="submitit is not installed")
-    made = partial(slurm_engine.SlurmEngine, logs=tmp_path, cluster="local")
-    with pytest.warns(DeprecationWarning, match="called `cpus`"):
-        assert made(processors=2).threads == made(cpus=2).threads == 2
-    fails(lambda: made(cpu=2), "'cpu' is no option", "did you mean cpus", kind=ParameterError)
+    assert slurm_engine.SlurmEngine(logs=tmp_path, cluster="local", cpus=2).threads == 2
 
 
 def test_submitit_leaves_logs_alone(slurm, tmp_path):

@@ -7,7 +7,7 @@ from refusals import fails
 from scored import TASKS, N, logits, small_data, small_suite
 
 import nooch
-from nooch.evaluation import Predictions, evaluate
+from nooch.evaluation import Predictions, evaluate, load_predictions
 from nooch.evaluation.predictions import Aligned
 
 
@@ -59,7 +59,7 @@ def test_values_are_those_of_each_image(suite):
 def test_two_spellings_of_one_image_are_refused(suite, long):
     texts = long.with_columns(pl.col("image_id").cast(pl.String))
     twice = pl.concat([texts, texts[:1].with_columns(pl.col("image_id").str.zfill(12))])
-    fails(lambda: evaluate(suite, twice), "image ids stand for one image: 000000000037, 37")
+    fails(lambda: evaluate(suite, twice), "image names stand for one image: 000000000037, 37")
 
 
 def test_missing_images_are_counted_and_named(suite, long):
@@ -106,11 +106,23 @@ def test_labels_must_agree(suite, long):
     fails(lambda: evaluate(suite, wrong), *words)
 
 
-def test_unknown_tasks_are_refused_with_the_nearest(suite, long):
+def test_tasks_that_no_one_knows_are_a_note_and_missing_ones_a_warning(suite, long):
     typo = long.with_columns(pl.col("task").replace("fire_hydrant", "fire_hydrat"))
-    words = ("task 'fire_hydrat' is not in the suite", "did you mean fire_hydrant?", "cow")
-    fails(lambda: evaluate(suite, typo), *words)
+    scores = evaluate(suite, typo)
+    assert scores.notes[:2] == [
+        "predictions of 1 task that the suite does not have are left out: fire_hydrat",
+        (
+            "warning: no predictions for 2 of 3 tasks of the suite: fire_hydrant, cow;"
+            " did you mean fire_hydrant by fire_hydrat?"
+        ),
+    ]
+    expected = evaluate(suite, long, tasks=["car"])
+    assert scores.table.equals(expected.table)
+    assert not [note for note in expected.notes if "predictions" in note]
+    wide = long.pivot("task", index="image_id", values="logit").rename({"car": "carr"})
+    run = load_predictions(wide, suite, scale="logit")
+    assert "did you mean car by carr?" in evaluate(suite, run).notes[1]
     ids = suite.set("ce", "car", "test").image_ids
     array = Predictions.of(np.zeros(24), ids, "zebra", scale="logit", run="r")
-    words = ("run r", "task 'zebra' is not in the suite", "car, cow, fire_hydrant")
+    words = ("no predictions for car, fire_hydrant, cow, but for zebra", "at least one task")
     fails(lambda: nooch.evaluate(suite, array), *words)

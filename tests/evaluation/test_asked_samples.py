@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
-from nooch.evaluation import evaluate
+from nooch.evaluation import context_rates, evaluate
 from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.files import sha256_of
@@ -51,6 +51,14 @@ def _said(ids, values, weights=None, run="model", tasks=TASKS):
         }
     ).filter(pl.col("weight") > 0)
     return Answers(run, frame, "word")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def points():
+    """Values, however many answers are unknown."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context_rates, "MOST_UNKNOWN", 1.0)
+        yield
 
 
 @st.composite
@@ -120,6 +128,39 @@ def test_metrics_are_counted_from_answers(world):
         assert unknown + right <= len(y)
 
 
+@given(worlds(), st.integers(0, 100), st.booleans())
+@settings(max_examples=20)
+def test_bounds_hold_what_unknown_answers_could_mean(world, seed, resampled):
+    """And its interval, of shares of a task."""
+    ids, labels, hard, values, weights = world
+    suite, weights = _suite(ids, labels, hard), np.maximum(weights, 0.01)
+    unknown = np.isnan(values)
+    meant = np.where(unknown, np.random.default_rng(seed).random(values.shape) < 0.5, values)
+    both = [_said(ids, values, weights), _said(ids, meant, weights, run="meant")]
+    runs = [answers_as_predictions(said) for said in both]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context_rates, "MOST_UNKNOWN", 0.05)
+        scores = evaluate(suite, runs, bootstrap=3 * resampled)
+    first, second = (scores.table.filter(run=name) for name in ("model", "meant"))
+    assert second["value"].equals(evaluate(suite, runs[1:]).table["value"], null_equal=True)
+    cells = [kind & side for kind in (hard, ~hard) for side in (labels, ~labels)]
+    share = max(
+        (weights * cell * unknown).sum() / (weights * cell).sum() for cell in cells if cell.any()
+    )
+    assert (first["interval"] == "unknown").all() == (share > 0.05)
+    if share > 0.05:
+        assert first["value"].null_count() == first.height
+        assert scores.differences["difference"].null_count() == scores.differences.height
+    for row, known in zip(first.to_dicts(), second.to_dicts(), strict=True):
+        if row["interval"] != "unknown" or known["value"] is None or row["low"] is None:
+            continue
+        # the interval of an average depends on what tasks have in common in resamples
+        shares = known["interval"] == "wilson" and row["task"] != "average"
+        low, high = (known["low"], known["high"]) if shares else 2 * (known["value"],)
+        assert row["low"] <= low + 1e-9, row
+        assert row["high"] >= high - 1e-9, row
+
+
 @given(worlds(), st.booleans())
 @settings(max_examples=20)
 def test_dprime_is_corrected_for_the_images_that_were_asked_about(world, resampled):
@@ -171,7 +212,8 @@ def test_the_headline_has_the_threshold_of_the_answers():
         for subset, rows in (("hard_negative", slice(0, 100)), ("easy_negative", slice(100, 200))):
             assert rates["rate", subset].value == pytest.approx((chances[rows] > threshold).mean())
         shown = f"absent object: {100 * rates['rate', 'hard_negative'].value:.1f} %"
-        assert any(shown in note for note in scores.notes)
+        assert shown in scores.headlines[0]
+        assert scores.headlines[0].endswith("; 0.0 % unknown")
 
 
 def test_a_sample_of_everything_is_everything():
@@ -207,6 +249,26 @@ def test_intervals_of_weighted_shares_use_the_effective_number():
     # 40 ^ 2 / (4 * 81 + 4) = 4.9 images
     assert low[0] == pytest.approx(0.5 - 0.21521, abs=1e-4)
     assert low[1] > 0.3
+
+
+def test_a_heavy_stratum_without_a_yes_is_not_certain():
+    """Issue 32: of a rate of 1.16 % resamples gave .0011 [.0000, .0032], none of them heavy."""
+    ids, labels = np.arange(100), np.zeros((100, 2), bool)
+    hard = np.repeat([[True, True], [False, False]], 50, axis=0)
+    # of the images that say yes each stands for five, of the others for 400
+    values, weights = np.zeros((100, 2)), np.where(hard, 5.0, 400.0)
+    values[:3] = 1
+    run = answers_as_predictions(_said(ids, values, weights))
+    bounds = []
+    for bootstrap in (0, 200):
+        scores = evaluate(_suite(ids, labels, ~hard), run, metrics=["fpr"], bootstrap=bootstrap)
+        row = scores.table.filter(task="car", subset="all").row(0, named=True)
+        assert row["interval"] == "wilson"
+        assert row["value"] == pytest.approx(15 / 20250)
+        bounds.append((row["low"], row["high"]))
+    assert bounds[0] == bounds[1]
+    # 50 heavy images without a yes bound the rate at .071
+    assert 0.06 < bounds[0][1] < 0.08
 
 
 def test_skipped_answers_are_not_asked_about():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from oracles import dataset_of, naive_ce_subset, naive_metric
 from refusals import fails
-from scipy.stats import binomtest
+from scipy.stats import binomtest, chi2, norm, t
 
 from nooch.criteria import CE, Gist
 from nooch.errors import ParameterError
@@ -21,12 +21,14 @@ from nooch.evaluation import (
     Distribution,
     EvaluateOptions,
     Predictions,
+    bootstrap,
     evaluate,
     parse_distribution,
 )
-from nooch.evaluation.bootstrap import wilson
+from nooch.evaluation import scores as evaluation_scores
 from nooch.finding.suite_builder import find
 from nooch.metrics import ALL_METRICS, METRICS, auc
+from nooch.metrics.proportions import wilson
 
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}
@@ -157,9 +159,11 @@ def test_averages_and_differences_follow_from_the_rows(world):
 def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
     images, suite, values, runs = world
     k, n = 15, len(images)
-    scores = evaluate(
-        suite, runs, bootstrap=k, seed=seed, averages=["uniform"], metrics=ALL_METRICS
-    )
+    options = {"bootstrap": k, "seed": seed, "averages": ["uniform"], "metrics": ALL_METRICS}
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bootstrap, evaluation_scores):
+            patch.setattr(module, "FEWEST", FEWEST)
+        scores = evaluate(suite, runs, **options)
     random = np.random.default_rng(seed)
     draws = [random.integers(0, n, n) for _ in range(k)]
     replicates = {}
@@ -190,23 +194,58 @@ def test_intervals_are_percentiles_over_the_same_resamples(world, seed):
         check_interval(row, row["difference"], gaps, k)
 
 
+FEWEST = 3
+"""Images below which there is no interval, for these small worlds."""
+BOTH = {"auc", "auprc", "balanced_accuracy", "precision", "f1"}
+
+
+def auc_bounds(value, spread, z, sizes):
+    """Wilson's score interval, solved for shares of as many images as have the AUC's variance."""
+    more = sum((value - 0.5) ** 2 / (m + 1) ** 2 for m in sizes)
+    smooth = np.mean([(m * value + 0.5) / (m + 1) for m in sizes])
+    if not spread**2 + more:
+        return 0, 0
+    n = smooth * (1 - smooth) / (spread**2 + more) * (norm.ppf(0.975) / z) ** 2
+    return tuple(float(bound) for bound in wilson(np.array(value), np.array(n)))
+
+
 def check_interval(row, value, replicates, k):
-    """Percentiles; if undefined or equal, Wilson's for shares and no interval for others."""
+    """Wilson's, Tango's and Jeffreys' where there are counts; else percentiles, further out by
+    Student's quantile and by n / (n - 1); of AUC and NLL the spread of the replicates.
+    """
     defined = [r for r in replicates if r is not None]
-    low, high = np.percentile(defined, [2.5, 97.5]) if 2 * len(defined) >= k else (0, 0)
-    alike = 2 * len(defined) < k or ("baseline" not in row and high - low <= 1e-12)
     n, positive = row["n"], row["n_positive"]
     trials = {**dict.fromkeys(("error", "accuracy", "yes_rate"), n), "recall": positive}
     trials["fpr"] = n - positive
-    if value is not None and alike and row["metric"] in trials and "baseline" not in row:
-        of = trials[row["metric"]]
-        bounds = proportion_confint(round(value * of), of)
-        assert (row["low"], row["high"], row["interval"]) == (*map(pytest.approx, bounds), "wilson")
+    difference = "baseline" in row
+    if value is not None and row["metric"] in {*trials, "dprime", "response_criterion"}:
+        kind = "tango" if difference else "wilson"
+        assert row["interval"] == (kind if row["metric"] in trials else "jeffreys")
+        assert row["low"] <= value <= row["high"]
         assert row["low"] < row["high"]
+        assert not difference or (row["p"] is None) == (row["metric"] not in trials)
+        if row["interval"] == "wilson":
+            of = trials[row["metric"]]
+            bounds = proportion_confint(round(value * of), of)
+            assert (row["low"], row["high"]) == tuple(map(pytest.approx, bounds))
         return
-    if value is None or alike:
+    deciding = min(positive, n - positive) if row["metric"] in BOTH else n
+    low = high = 0
+    if 2 * len(defined) >= k and deciding >= FEWEST:
+        tail = norm.cdf(np.sqrt(deciding / (deciding - 1)) * t.ppf(0.025, deciding - 1))
+        low, high = np.percentile(defined, [100 * tail, 100 - 100 * tail])
+        if value is not None and not difference:
+            spread, z = np.std(defined), t.ppf(0.975, deciding - 1)
+            if row["metric"] == "nll" and np.isfinite(spread):
+                reach = z * spread * np.sqrt(n / (n - 1)) / value
+                low, high = value * np.exp([-reach, reach])
+            if row["metric"] == "auc":
+                low, high = auc_bounds(value, spread, z, (positive, n - positive))
+    alike = 2 * len(defined) < k or (not difference and high - low <= 1e-12)
+    if value is None or alike or deciding < FEWEST:
         assert (row["low"], row["high"], row["interval"]) == (None, None, None)
         assert row["reason"]
+        assert value is None or (deciding < FEWEST) == ("fewer than" in row["reason"])
         return
     assert row["interval"] == "bootstrap"
     assert [row["low"], row["high"]] == pytest.approx([low, high], abs=1e-9)
@@ -245,9 +284,10 @@ def test_an_average_gives_each_part_its_share(world, parts):
 
 
 def proportion_confint(hits, n):
-    """Wilson's interval, as scipy gives it."""
+    """Wilson's interval, as scipy gives it, of few events with Poisson's bound."""
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-    return interval.low, interval.high
+    few = [chi2.ppf(0.05, 2 * k) / 2 / n if 0 < k <= 3 else 1 for k in (hits, n - hits)]
+    return min(interval.low, few[0]), max(interval.high, 1 - few[1])
 
 
 def row_of(table, metric, subset, task):
@@ -258,7 +298,7 @@ def row_of(table, metric, subset, task):
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
-def test_wilsons_interval_is_scipys_and_never_of_width_0(n, part):
+def test_wilsons_interval_is_scipys_but_for_few_events_and_never_of_width_0(n, part):
     hits = round(part * n)
     low, high = wilson(np.array([hits / n]), np.array([n]))
     assert (low[0], high[0]) == pytest.approx(proportion_confint(hits, n), abs=1e-9)
@@ -272,8 +312,8 @@ def test_no_error_among_48_images_is_not_certain():
     suite = find(data, criteria, tasks=["Y"])
     ids = suite.set("ce", "Y", "test").image_ids
     right = Predictions.of(np.full((51, 1), 3.0), ids, ["Y"], scale="logit")
-    for bootstrap in (0, 50):
-        table = evaluate(suite, right, bootstrap=bootstrap).table
+    for resamples in (0, 50):
+        table = evaluate(suite, right, bootstrap=resamples).table
         row = row_of(table, "error", "hard_positive", "Y")
         assert (row["value"], row["low"], row["interval"], row["n"]) == (0, 0, "wilson", 48)
         assert row["high"] == pytest.approx(0.0741, abs=5e-5)
@@ -282,11 +322,7 @@ def test_no_error_among_48_images_is_not_certain():
         # what is no proportion has no such interval, and says why where one was asked for
         loss = row_of(table, "nll", "easy_positive", "Y")
         assert (loss["low"], loss["interval"]) == (None, None)
-        assert loss["reason"] == (
-            "no interval: each resample that defines it (27 of 50) gives this value"
-            if bootstrap
-            else None
-        )
+        assert loss["reason"] == ("no interval: fewer than 20 images" if resamples else None)
 
 
 def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
@@ -382,8 +418,14 @@ def test_the_same_draws_for_every_criterion_and_run():
     scores = evaluate(suite, [a, replace(a, run="b")], ignore_unknown=True, bootstrap=20)
     both = scores.differences.drop_nulls("difference")
     assert both.height
+    alike = both.filter(pl.col("interval").is_null() | (pl.col("interval") == "bootstrap"))
     largest = pl.max_horizontal(pl.col("difference", "low", "high").abs())
-    assert both.select(largest.max()).item() == 0
+    assert alike.select(largest.max()).item() == 0
+    # no changed image among n is no proof of no change
+    shares = both.filter(interval="tango", task="Y").select("n", "low", "high", "p")
+    assert (shares["low"] < 0).all()
+    assert (shares["high"] == -shares["low"]).all()
+    assert set(shares["p"]) == {1.0}
 
 
 def test_groups_are_the_subsets_of_each_value():
@@ -512,12 +554,12 @@ def test_runs_of_different_tasks_are_compared_where_both_have_one():
     assert scores.table.filter(task=AVERAGE)["run"].unique().to_list() == ["a"]
 
 
-def test_tasks_that_the_suite_does_not_have_are_left_out_where_asked():
+def test_tasks_that_the_suite_does_not_have_are_left_out():
     data = dataset_of([{"Y": 0.1}, {"A": 0.5}, {"Z": 0.1, "A": 0.5}, {}], CLASSES, ["test"] * 4)
     suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
     values, ids = np.arange(12.0).reshape(4, 3), data.images["image_id"]
     more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
-    fails(lambda: evaluate(suite, more), "'unicorn'", "`ignore_unknown`")
+    assert evaluate(suite, more).notes[0].endswith("does not have are left out: unicorn")
     plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
     assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)
 

@@ -77,7 +77,7 @@ def test_probabilities_are_0_to_1_with_their_ends():
     for wrong in (-1e-9, 1 + 1e-9):
         fails(
             lambda wrong=wrong: _of([0.0, wrong, 0.5], tasks="car", scale="probability", run="r"),
-            "1 values are no probability", "image 1, task car", "run r", "0 to 1",
+            "1 value is no probability", "image 1, task car", "run r", "0 to 1",
         )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_probabilities_are_0_to_1_with_their_ends():
         ({"values": VALUES[None]}, ["values have shape (1, 3, 2)"]),
         (
             {"values": np.where(VALUES > 7, np.nan, VALUES)},
-            ["1 values are NaN", "image 2, task fire_hydrant"],
+            ["1 value is NaN", "image 2, task fire_hydrant"],
         ),
         ({"values": np.where(VALUES > 7, np.inf, VALUES)}, ["NaN or infinite, such as inf"]),
         ({"values": VALUES.astype(str)}, ["values are no numbers"]),

@@ -174,9 +174,6 @@ class FakeDataset(FakeView):
             raise ValueError("there is a view of that name")
         self.views[name] = view
 
-    def delete_saved_view(self, name):
-        del self.views[name]
-
     def save(self):
         self.saved += 1
 

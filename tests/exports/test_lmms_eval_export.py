@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from refusals import fails
 
-from nooch.answers import RULES, read_answers
+from nooch.answers import read_answers
+from nooch.answers.answer_rules import EXACT
 from nooch.exports import lmms_eval_functions as functions
 from nooch.exports.export_suite import export
 from nooch.questions import load_questions
@@ -113,8 +114,8 @@ def test_samples_lead_back_to_the_questions(out, made, tmp_path):
         lines.append({**sample, **written.process_results(doc, [text])})
     file = out / "20260101_samples_nooch_questions.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in reversed(lines)))
-    answers = read_answers(file, made.suite)
-    assert answers.rule == "lmms-eval"
+    assert read_answers(file, made.suite).frame["yes"].null_count() == 0
+    answers = read_answers(file, made.suite, rule="lmms-eval")
     asked = load_questions(out / "questions.parquet").frame
     said = {
         (i, task): {0: 1.0, 1: 0.0}.get(number % 3)
@@ -136,7 +137,7 @@ def test_metrics_are_counted(pairs):
         functions.process_results(doc, [text]) for doc, (_, text) in zip(docs, pairs, strict=True)
     ]
     assert all(list(result) == METRICS for result in results)
-    said = [RULES["lmms-eval"](text) for _, text in pairs]
+    said = [EXACT["lmms-eval"](text) for _, text in pairs]
     truth = [target == "yes" for target, _ in pairs]
     yes, true = said.count(True), truth.count(True)
     hits = sum(s is True and t for s, t in zip(said, truth, strict=True))

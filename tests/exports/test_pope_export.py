@@ -34,7 +34,7 @@ def test_each_line_is_a_question_of_the_table(made, run_cli, tmp_path):
 def test_all_images_of_both_splits(made, run_cli, tmp_path):
     out = tmp_path / "pope"
     done = run_cli(
-        f"export {made.folder}/suite {out} --to pope --per-set all --splits valid,test"
+        f"export {made.folder}/suite {out} --to pope --per-set all --split valid,test"
     ).ok()
     table = load_questions(out / "questions.parquet").frame
     images = made.data.images.filter(pl.col("split") != "train").height

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from altered_files import write_header
 from refusals import refused
 
 import nooch
@@ -80,7 +81,7 @@ def test_suites_of_earlier_versions_have_no_licences_of_their_own(made, tmp_path
     folder = shutil.copytree(made.folder / "suite", tmp_path / "suite")
     header = json.loads((folder / "suite.json").read_text())
     assert header["header"]["dataset"].pop("licenses")
-    (folder / "suite.json").write_text(json.dumps(header))
+    write_header(folder / "suite.json", header)
     suite = nooch.load_suite(folder)
     assert Content(suite, tuple(suite.keys)).licences == []
     licences = Content(suite, tuple(suite.keys), made.data).licences

@@ -62,7 +62,7 @@ def sources():
 
 
 def assert_within(drawing):
-    """Nothing reaches over the edge of its figure, and no two titles overlap."""
+    """Nothing reaches over the edge of its figure, and no two titles or labels overlap."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(drawing)
@@ -71,9 +71,10 @@ def assert_within(drawing):
     assert min(box.x0, box.y0) > -0.02
     assert box.x1 < width + 0.02
     assert box.y1 < height + 0.02
-    titles = [ax.title.get_window_extent() for ax in drawing.axes if ax.get_title()]
-    for number, one in enumerate(titles):
-        assert not any(one.overlaps(other) for other in titles[:number])
+    for texts in ([ax.title for ax in drawing.axes], [ax.xaxis.label for ax in drawing.axes]):
+        boxes = [text.get_window_extent() for text in texts if text.get_text()]
+        for number, one in enumerate(boxes):
+            assert not any(one.overlaps(other) for other in boxes[:number])
 
 
 def test_every_figure_has_a_row():
@@ -90,7 +91,7 @@ def test_a_figure_has_data_a_drawing_and_words(name, sources):
     panels = [ax for ax in drawing.axes if ax.get_label() != "<colorbar>"]
     assert panels
     for ax in panels:
-        assert ax.get_xlabel()
+        assert ax.get_xlabel() or drawing.get_supxlabel()
         assert ax.get_title()
     assert FIGURES[name].shows
     assert_within(drawing)
@@ -208,6 +209,7 @@ def test_runs_next_to_the_paper(tmp_path):
     alone = FIGURES["fig5"].draw(figure_data("fig5", sources).filter(criterion="ce"))
     assert "mean over 2 tasks (here), 12 tasks (paper)" in alone.get_suptitle()
     assert_within(alone)
+    assert_within(FIGURES["fig7"].draw(figure_data("fig7", sources)))
     # Fig. 3 of runs: their ERM
     assert figure_data("fig3", sources)["runs"].unique().to_list() == [3]
     refused(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method")

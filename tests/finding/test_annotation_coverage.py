@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from altered_files import write_header
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import collections, coverages, dataset_of, naive_known_A, naive_known_subset
@@ -285,7 +286,7 @@ def test_a_folder_of_version_1_counts_as_annotated_everywhere(tmp_path):
     header = json.loads((tmp_path / "d" / "dataset.json").read_text())
     assert header["version"] == 2
     del header["kinds"]
-    (tmp_path / "d" / "dataset.json").write_text(json.dumps({**header, "version": 1}))
+    write_header(tmp_path / "d" / "dataset.json", {**header, "version": 1})
     old = load_dataset(tmp_path / "d")
     assert replace(old).fingerprint == plain.fingerprint == header["fingerprint"]
     assert old.gaps is None

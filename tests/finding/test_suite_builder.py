@@ -22,7 +22,17 @@ from oracles import (
 from refusals import fails
 
 from nooch.challenge import SUBSETS, load_suite, save_suite
-from nooch.criteria import CE, FITTED, Attribute, Combination, Gist, MarkFitted, Summable, preset
+from nooch.criteria import (
+    CE,
+    FITTED,
+    Attribute,
+    Combination,
+    Context,
+    Gist,
+    MarkFitted,
+    Summable,
+    preset,
+)
 from nooch.criteria.context_scores import ContextScores
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.engines import LocalEngine
@@ -157,6 +167,7 @@ def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(
 # a row for each built-in criterion
 CONFORMING = {
     "ce": CE(0.05, 0.1),
+    "context": Context(),
     "gist": Gist("e", 0.4),
     "attribute": Attribute(
         "(camera IS NOT NULL AND unseen(camera)) OR unseen(day) OR NOT unseen(size) AND A = y"

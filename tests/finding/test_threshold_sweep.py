@@ -9,7 +9,7 @@ from oracles import collections, dataset_of, naive_A
 from refusals import fails
 
 from nooch.challenge import POOLED
-from nooch.criteria import CE, Gist
+from nooch.criteria import CE, Context, Gist
 from nooch.errors import InputError, ParameterError
 from nooch.finding.suite_builder import find
 from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
@@ -114,10 +114,26 @@ def test_tau_equals_finding_at_each_value():
     assert sweep.grid.height == 0 == sweep.cues.height == sweep.equal.height
 
 
+@pytest.mark.parametrize("splits", [None, ["train", "test"]])
+def test_lift_equals_finding_at_each_value(splits):
+    lifts, data = [0.5, 1.0, 1.3, 3.0], _with_gist()
+    sweep = sweep_thresholds(data, lift=lifts, splits=splits)
+    for lift in lifts:
+        suite = find(data, {"context": Context(lift)}, splits=splits)
+        assert {one.task for one in suite.header.sets} == {"Y", "A", "B"}
+        for record in suite.header.sets:
+            place = {"task": record.task, "split": record.split, "lift": lift}
+            row = sweep.lift.filter(**place).row(0, named=True)
+            assert [row[side] for side in SIDES] == [getattr(record, side) for side in SIDES]
+    assert set(sweep.lift["task"]) == {"Y", "A", "B", POOLED}
+    assert not sweep.tau.height
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({}, ["nothing to sweep"]),
+        ({"lift": [0.0, 2.0]}, ["lift", "positive"]),
         ({"alpha": [0.1]}, ["nothing to sweep"]),
         ({"beta": [0.1]}, ["nothing to sweep"]),
         ({"alpha": [-0.1], "beta": [0.1]}, ["alpha", "-0.1"]),

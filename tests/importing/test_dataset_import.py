@@ -383,8 +383,9 @@ def test_leftovers_of_other_imports_are_removed(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         _import(tmp_path / "parts", **files, part_size=7, map=stop)
-    write(tmp_path / ".parts.importing-0" / "scan-0.msgpack", "x")
-    write(tmp_path / ".parts2.importing-0" / "scan-0.msgpack", "x")
+    for name in (".parts.importing-0", ".parts2.importing-0"):
+        write(tmp_path / name / ".nooch", "")
+        write(tmp_path / name / "scan-0.msgpack", "x")
     _import(tmp_path / "parts", **files)
     assert sorted(p.name for p in tmp_path.iterdir()) == [".parts2.importing-0", "in", "parts"]
     before = load_dataset(tmp_path / "parts").fingerprint

@@ -21,7 +21,7 @@ from nooch.plans import SplitPlan
 from nooch.readers.boxes import BoxReading, read_boxes
 from nooch.readers.label_maps import MapReading, read_label_maps
 
-LIST = "0 sky\n3 road\n7 fire hydrant\n"
+LIST = "0 sky\n1 road\n2 fire hydrant\n"
 
 
 def _save(folder, name, pixels):
@@ -29,7 +29,7 @@ def _save(folder, name, pixels):
     Image.fromarray(np.array(pixels, np.uint8)).save(folder / name)
 
 
-def _maps(folder, names, values=(0, 3, 7, 255)):
+def _maps(folder, names, values=(0, 1, 2, 255)):
     """Maps of these names, in two folders."""
     random = np.random.default_rng(len(names))
     for number, name in enumerate(names):

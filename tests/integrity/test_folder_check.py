@@ -3,9 +3,11 @@
 import json
 import shutil
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
+from altered_files import write_header
 from commands import completed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,8 +148,7 @@ def test_folders_of_earlier_versions_are_read_and_noted(world, tmp_path):
     for kind, marker in (("dataset", "dataset.json"), ("suite", "suite.json")):
         shutil.copytree(world / kind, tmp_path / kind)
         header = json.loads((tmp_path / kind / marker).read_text())
-        del header["checksum"]
-        (tmp_path / kind / marker).write_text(json.dumps(header, indent=1) + "\n")
+        write_header(tmp_path / kind / marker, header)
         found = fsck(tmp_path / kind)
         assert found.is_whole
         assert "has no checksum: an earlier version wrote it" in found.notes[0]
@@ -156,11 +157,17 @@ def test_folders_of_earlier_versions_are_read_and_noted(world, tmp_path):
     )
 
 
-def test_a_header_that_was_altered_is_refused_when_it_is_read(world):
-    file = world / "dataset/dataset.json"
-    with _altered(file, lambda content: content.replace(b'"car"', b'"cat"', 1)):
-        words = "its checksum is not that of its content", "delete its line `checksum`"
-        fails(lambda: load_dataset(world / "dataset"), *words, kind=FormatError)
+def _as_a_tool_writes_it(content):
+    return json.dumps(json.loads(content)).encode()
+
+
+@pytest.mark.parametrize("form", [bytes, _as_a_tool_writes_it])
+def test_a_header_that_was_altered_is_refused_when_it_is_read(world, form):
+    words = "its checksum is not that of its content", "delete its line `checksum`"
+    for kind, load in (("dataset", load_dataset), ("suite", nooch.load_suite)):
+        file = world / kind / f"{kind}.json"
+        with _altered(file, lambda content: form(content.replace(b'"car"', b'"cat"', 1))):
+            fails(partial(load, world / kind), *words, kind=FormatError)
 
 
 def test_leftovers_and_strange_files_are_notes(world, tmp_path):
@@ -190,6 +197,5 @@ def test_runs_that_are_not_all_done_and_those_of_earlier_versions(runs, tmp_path
     (second / "done").touch()
     assert fsck(copy).damaged[0].problem == "is empty"
     header = json.loads((copy / "runs.json").read_text())
-    del header["checksum"]
-    (copy / "runs.json").write_text(json.dumps(header))
+    write_header(copy / "runs.json", header)
     assert "1 jobs have no hashes: an earlier version wrote them" in fsck(copy).notes

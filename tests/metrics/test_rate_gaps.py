@@ -110,11 +110,31 @@ def test_no_stratum_with_both_kinds_has_no_effect():
     assert np.isnan([empty.rate_with, empty.rate_without, empty.effect]).all()
 
 
+@given(tables)
+def test_one_sided_is_fishers_test_of_more(strata):
+    a, n_with, b, n_without = strata[0]
+    gap = rate_gap(*images(strata[0])[:2])
+    table = [[a, n_with - a], [b, n_without - b]]
+    assert gap.p_more == pytest.approx(fisher_exact(table, "greater")[1], rel=1e-7)
+    assert gap.interval(0.95) == (gap.low, gap.high)
+    assert gap.interval(0.99)[0] <= gap.low
+
+
+def test_few_images_among_many_errors_are_tested_exactly():
+    """The normal approximation says 7e-16 where six of ten err among 5 % of 100,000."""
+    gap = rate_gap(*images((6, 10, 5000, 100000))[:2])
+    exact = fisher_exact([[6, 4], [5000, 95000]], "greater")[1]
+    assert gap.p_more == pytest.approx(exact, rel=1e-6)
+    assert gap.p_more > 1e-6
+
+
 def test_many_errors_are_tested_by_chi_squared(monkeypatch):
     strata = ((700, 1000, 900, 1500), (300, 500, 500, 900))
-    approximate = rate_gap(*images(*strata)).p
+    monkeypatch.setattr(rate_gaps, "_MOST_EXACT", 500)
+    rough = rate_gap(*images(*strata))
     monkeypatch.setattr(rate_gaps, "_MOST_EXACT", 10**6)
-    assert approximate == pytest.approx(rate_gap(*images(*strata)).p, rel=0.1)
+    exact = rate_gap(*images(*strata))
+    assert (rough.p, rough.p_more) == pytest.approx((exact.p, exact.p_more), rel=0.1)
 
 
 @pytest.mark.parametrize("rates", [(0.3, 0.3), (0.05, 0.2)])

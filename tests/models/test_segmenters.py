@@ -79,6 +79,25 @@ def test_areas_are_those_of_a_loop_over_pixels(tmp_path, kind):
     agrees(annotator, pixels, lambda image: probabilities(folder, kind, image))
 
 
+def test_weights_beside_an_onnx_network_are_part_of_what_it_is(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
+    facts, networks = [], []
+    for weights in (WEIGHTS, WEIGHTS[::-1]):
+        folder = save_onnx(tmp_path / "model", weights, data="model.onnx_data")
+        networks.append((folder / "model.onnx").read_bytes())
+        facts.append(load_onnx_segmenter(folder, ModelChoice(str(folder))).facts["sha256"])
+    assert networks[0] == networks[1]
+    assert facts[0] != facts[1]
+    assert load_onnx_segmenter(folder, ModelChoice(str(folder))).facts["sha256"] == facts[1]
+
+
+def test_weights_outside_the_folder_of_an_onnx_network_are_refused(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
+    folder = save_onnx(tmp_path / "model", WEIGHTS, data="../weights")
+    assert (tmp_path / "weights").is_file()
+    fails(lambda: load_onnx_segmenter(folder, ModelChoice(str(folder))), "cannot be loaded")
+
+
 @pytest.mark.parametrize("batch", [None, 1])
 def test_onnx(tmp_path, batch):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
@@ -153,7 +172,7 @@ class TestBrokenOnnx:
         ("name", "content", "messages"),
         [
             ("model.onnx", b"no network", ("cannot be loaded", "a network as ONNX")),
-            ("labels.txt", b"\xff\xfe\xff", ("labels.txt cannot be read", "one per line")),
+            ("labels.txt", b"\xff\xfe\xff", ("labels.txt", "line 1 is not text in utf-16")),
             ("labels.txt", b"sky\nroad\n", ("outputs of shape (1, 5, 32, 32)", "2 labels")),
             ("preprocessor_config.json", None, ("has no preprocessor_config.json",)),
         ],

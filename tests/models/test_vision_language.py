@@ -1,5 +1,7 @@
 """Vision-language models: which tokens are yes and no, what the model reads, what it replies."""
 
+import shutil
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +9,8 @@ from image_folders import smooth
 from refusals import fails
 from tiny_vlm import save_llava
 
+from nooch.errors import MissingExtraError
+from nooch.models.pretrained import naming_packages
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
@@ -104,3 +108,35 @@ def test_the_template_is_part_of_the_identity(folders, tmp_path):
     first, other = (find_vlm(str(folder)).identity for folder in folders.values())
     assert first != other
     fails(lambda: find_vlm("config:resnet-18"), "type resnet answers no questions")
+
+
+@pytest.fixture
+def onevision(folders, tmp_path):
+    """A model whose processor takes videos, for which it needs torchvision."""
+    folder = shutil.copytree(folders["chat"], tmp_path / "onevision")
+    settings = folder / "processor_config.json"
+    kind = settings.read_text().replace('"LlavaProcessor"', '"LlavaOnevisionProcessor"')
+    settings.write_text(kind)
+    video = '{"video_processor_type": "LlavaOnevisionVideoProcessor"}'
+    (folder / "video_preprocessor_config.json").write_text(video)
+    return find_vlm(str(folder))
+
+
+@pytest.mark.skipif(find_spec("torchvision") is not None, reason="torchvision is installed")
+def test_a_processor_without_its_package(onevision):
+    with pytest.raises(MissingExtraError, match="needs the package torchvision, which is not") as e:
+        load_vlm(onevision, "cpu")
+    assert "pip install 'nooch[vlm]'" in str(e.value)
+
+
+@pytest.mark.skipif(find_spec("torchvision") is not None, reason="torchvision is installed")
+def test_a_package_that_does_not_load(onevision, tmp_path, monkeypatch):
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('\\nno operator nms')")
+    monkeypatch.syspath_prepend(tmp_path)
+    error = "torchvision is installed and does not load: RuntimeError: no operator nms"
+    fails(lambda: load_vlm(onevision, "cpu"), error, "made for this torch")
+
+
+def test_errors_that_name_no_package_stay():
+    with pytest.raises(ValueError, match="json is wrong"), naming_packages("it", "vlm", "json"):
+        raise ValueError("json is wrong")

@@ -125,11 +125,11 @@ BOX = "0 .5 .5 .5 .5"
 # files of labels, names -> what the error says, and whether it also says what is allowed
 YOLO_FILES = {
     "no name": ({}, "", True, "names.txt", "names no class"),
-    "names in no UTF-8": ({}, b"\xff", False, "names.txt", "cannot be read"),
+    "names in no UTF-8": ({}, b"caf\xe9\n", False, "names.txt", "would read 'café'"),
     # an empty line would otherwise shift the numbers of all that follow
     "an empty name": ({}, "a\n\nb\n", False, "names.txt, line 2", "empty name"),
     "two classes of one name": ({}, "a b\nc\na_b\n", True, "classes 0 and 2", "same name 'a_b'"),
-    "labels in no UTF-8": ({"2.txt": b"\xff\xfe"}, "a\n", False, "2.txt", "cannot be read"),
+    "labels in no UTF-8": ({"2.txt": b"\xff"}, "a\n", False, "2.txt", "cp1252 would read 'ÿ'"),
     "two files of one name": ({"sub/1.txt": ""}, "a\n", True, "labels: several files are called 1"),
 }
 

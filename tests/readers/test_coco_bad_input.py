@@ -308,7 +308,7 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
     fails(lambda: read_coco([things], images=tmp_path), problem, helps=False)
 
 
-def test_links_that_leave_the_folder_of_images_are_not_followed(tmp_path):
+def test_links_in_the_folder_of_images_are_followed_or_named(tmp_path):
     write(tmp_path / "outside" / "000000000001.jpg", "")
     inside = write(tmp_path / "pictures" / "000000000002.jpg", "").parent
     (inside / "far").symlink_to(tmp_path / "outside")
@@ -317,7 +317,11 @@ def test_links_that_leave_the_folder_of_images_are_not_followed(tmp_path):
     (inside / "000000000001.jpg").symlink_to(tmp_path / "outside" / "000000000001.jpg")
     things = write(tmp_path / "a.json", document([image(1), image(2)]))
     data = read_coco([things], images=inside)
-    assert data.provenance["notes"] == [f"1 of 2 image files are not below {inside}"]
+    left, followed = data.provenance["notes"]
+    assert left.startswith("left out of the folder of images: 2: ")
+    assert "itself (a link that leads nowhere)" in left
+    assert "round (a link to a folder that is listed without it)" in left
+    assert followed.startswith("followed out of the folder of images: 2: ")
 
 
 def test_an_error_in_a_worker_process_is_the_same_error(tmp_path):

@@ -19,7 +19,6 @@ from nooch.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, ope
 from nooch.readers.map_pixels import MAP_ENDINGS, count_maps
 from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import no_progress
-from nooch.waterbirds.bird_compositing import Montage, compose_all
 
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
 %%BoundingBox: 0 0 8 8
@@ -44,17 +43,6 @@ def started(monkeypatch):
 def _plain(path):
     with opened_image(path) as image:
         image.load()
-
-
-def _composed(path):
-    bird, mask = Image.new("RGB", (8, 8)), Image.new("L", (8, 8))
-    bird.save(path.parent / "bird.png")
-    mask.save(path.parent / "mask.png")
-    montage = Montage(path, *(path.parent / f for f in ("mask.png", "bird.png", "made.jpg")))
-    try:
-        compose_all([montage])
-    finally:
-        assert not montage.out.exists()
 
 
 def _counted(path):
@@ -88,7 +76,6 @@ READS = {
         [SheetPanel("title", [Tile(path)])], SheetLayout(1, 1)
     ),
     "a picture of the report": _drawn,
-    "a Waterbirds montage": _composed,
     "pixels": _decoded("pil"),
     "pixels, fast": _decoded("fast"),
 }

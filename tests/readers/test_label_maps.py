@@ -19,7 +19,7 @@ from nooch.errors import InputError
 from nooch.readers.coco.cocostuff import COCOSTUFF, MAP_VALUES
 from nooch.readers.label_maps import read_label_maps
 
-NAMES = {0: "sky", 3: "road", 7: "fire hydrant", 200: "car"}
+NAMES = {0: "sky", 1: "road", 2: "fire hydrant", 3: "car"}
 
 
 def _classes(folder, names=None):
@@ -91,15 +91,15 @@ def test_kinds_of_images(tmp_path, kind, mode):
 @pytest.mark.parametrize(
     "text",
     [
-        "0 sky\n2 fire hydrant\n",
-        "# value name\n\n0: sky\n2: fire hydrant\n",
-        "0,sky\r\n2,fire hydrant\r\n",
-        "\ufeff0 sky\n2 fire hydrant\n",
-        "sky\nroad\nfire hydrant\n",
+        "1 sky\n2 fire hydrant\n",
+        "# value name\n\n1: sky\n2: fire hydrant\n",
+        "1,sky\r\n2,fire hydrant\r\n",
+        "\ufeff1 sky\n2 fire hydrant\n",
+        "road\nsky\nfire hydrant\n",
     ],
 )
 def test_class_lists(tmp_path, text):
-    _save(tmp_path / "maps", "1.png", np.array([[0, 2]], np.uint8))
+    _save(tmp_path / "maps", "1.png", np.array([[1, 2]], np.uint8))
     data = read_label_maps(tmp_path / "maps", write(tmp_path / "classes.txt", text.encode()))
     assert areas_of(data) == {1: {"sky": 0.5, "fire_hydrant": 0.5}}
 
@@ -112,7 +112,7 @@ def test_maps_of_nothing_but_void_stay(tmp_path):
 
 
 def test_a_void_value_that_is_listed_is_no_class(tmp_path):
-    _save(tmp_path / "maps", "1.png", np.array([[0, 3]], np.uint8))
+    _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
     data = read_label_maps(tmp_path / "maps", _classes(tmp_path), void=[0])
     assert areas_of(data) == {1: {"road": 0.5}}
     assert "sky" not in data.classes
@@ -144,7 +144,7 @@ def test_names_by_position_are_checked_too(tmp_path):
 
 
 def test_images_are_found_by_the_name_of_the_map_without_its_suffix(tmp_path):
-    pixels = np.array([[0, 3]], np.uint8)
+    pixels = np.array([[0, 1]], np.uint8)
     for name in ("a/x1_labelIds.png", "b/x2_labelIds.png", "a/x1_color.png"):
         _save((tmp_path / "maps" / name).parent, Path(name).name, pixels)
     write(tmp_path / "pictures" / "train" / "x1.jpg", "")
@@ -171,7 +171,7 @@ def test_maps_that_cannot_be_read(tmp_path):
     fails(read, str(folder), "holds no label maps", ".png")
     _save(folder, "1.png", np.array([[0, 5, 5]], np.uint8))
     problem = "2 pixels have value 5, which is no class"
-    fails(read, "1.png", problem, "allowed: 0, 3, 7, 200", "`void`")
+    fails(read, "1.png", problem, "allowed: 0, 1, 2, 3", "`void`")
     _save(folder, "1.png", np.zeros((2, 2, 3), np.uint8))
     fails(read, "1.png", "is a RGB image", "one channel")
     _save(folder, "1.png", np.zeros((2, 2), np.uint8))
@@ -202,9 +202,17 @@ def test_damaged_maps_are_refused_by_name_and_never_miscounted(tmp_path):
 
 CLASS_LISTS = {
     "": "names no class",
-    "0 a\n0 b\n": "a value or name twice",
-    "0 a\n1 a\n": "a value or name twice",
-    b"\xff\xfe0": "cannot be read",
+    "0 a\n0 b\n": "names 0 twice",
+    "0 a\n1 a\n": "names a twice",
+    "a\nb\na\n": "names a twice",
+    # one bad line of numbered ones would shift all names
+    "1 sky\n2 tree\nO3 road\n": "2 lines have a value and a name, and 'O3 road' not",
+    "1 sky\n2\n3 road\n": "2 lines have a value and a name, and '2' not",
+    "sky\n2 tree\nroad\n": "1 lines have a value and a name, and 'sky', 'road' not",
+    "1 sky\n2 tree\n4 road\n": "lists values from 1 to 4, but not 3",
+    "1 sky\n3 tree\n9999999999999999999 road\n": "but not 2, 4 to 9999999999999999998",
+    b"\xff\xfe0": "line 1 is not text in utf-16",
+    b"caf\xe9": "cp1252 would read 'café'",
     None: "cannot be read",
 }
 
@@ -216,6 +224,14 @@ def test_class_lists_that_are_refused(tmp_path, text, message):
     if text is not None:
         write(path, text)
     fails(lambda: read_label_maps(tmp_path / "maps", path), "classes.txt", message)
+
+
+def test_values_between_classes_may_be_void(tmp_path):
+    _save(tmp_path / "maps", "1.png", np.array([[1, 2, 3, 255]], np.uint8))
+    path = write(tmp_path / "classes.txt", "1 sky\n3 road\n")
+    data = read_label_maps(tmp_path / "maps", path, void=[0, 2, 255])
+    assert data.classes == ("sky", "road")
+    assert data.areas.toarray().tolist() == [[0.25, 0.25]]
 
 
 def test_images_that_do_not_belong_to_the_maps(tmp_path):

@@ -20,9 +20,9 @@ def _classes(data):
     return {i: set(classes) for i, classes in areas_of(data).items()}
 
 
-def _wide(folder, text, labels=("y",), id="id", **columns):
+def _wide(folder, text, labels=("y",), id="id", positive=None, **columns):
     path = write(folder / "table.csv", text)
-    return read_table_of_images(path, Columns(id, **columns), labels)
+    return read_table_of_images(path, Columns(id, **columns), labels, positive=positive)
 
 
 def _long(folder, text, area="area", **columns):
@@ -50,10 +50,26 @@ def test_a_label_that_never_changes_is_still_a_class(tmp_path, value, present):
 
 
 def test_any_other_label_is_a_class_for_each_value(tmp_path):
-    data = _wide(tmp_path, "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n", ["animal", "n"])
+    text = "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n"
+    words = "is it one class, animal, or are they two, animal=cat and animal=wild_dog?"
+    fails(lambda: _wide(tmp_path, text, ["animal", "n"]), words, "`positive`")
+    data = _wide(tmp_path, text, ["animal", "n"], positive={"animal": "*"})
     assert data.classes == ("animal=cat", "animal=wild_dog", "n=0", "n=1", "n=2")
     classes = {1: {"animal=cat", "n=0"}, 2: {"animal=wild_dog", "n=1"}, 3: {"animal=cat", "n=2"}}
     assert _classes(data) == classes
+
+
+def test_of_two_texts_one_means_present(tmp_path):
+    text = "id,sky\n1,yes\n2,no\n3,yes\n"
+    data = _wide(tmp_path, text, ["sky"], positive={"sky": "yes"})
+    assert _classes(data) == {1: {"sky"}, 2: set(), 3: {"sky"}}
+    fails(
+        lambda: _wide(tmp_path, text, ["sky"], positive={"sky": "ja"}), "never is 'ja'", "no, yes"
+    )
+    wrong = {"positive": {"sun": "yes"}}
+    fails(lambda: _wide(tmp_path, text, ["sky"], **wrong), "'sun' is no label", kind=ParameterError)
+    # boolean words are no question
+    assert _wide(tmp_path, "id,y\n1,TRUE\n2,False\n", ["y"]).classes == ("y",)
 
 
 def test_areas_are_unknown_and_ce_says_so(tmp_path):
@@ -215,7 +231,7 @@ def test_labels_that_are_lists_are_refused(tmp_path, value, kind):
     [
         ("t.csv", None, "no such file or folder"),
         ("t.xlsx", b"PK", "ending '.xlsx' is not a table's"),
-        ("t.csv", b"id,y\n\xff\xfe,1\n", "cannot be read"),
+        ("t.csv", b"id,y\n\xff\xfe,1\n", "line 2 is not UTF-8; cp1252 would read 'ÿþ'"),
         ("t.parquet", b"PAR1 nonsense", "cannot be read"),
         ("t.jsonl", b'{"id": 1,\n', "cannot be read"),
         ("folder/readme.md", b"", "the folder holds no table"),

@@ -212,7 +212,7 @@ def test_a_file_of_aliases_is_harmless(tmp_path):
 
 def test_as_typed(run_cli, tmp_path):
     file = _dataset(tmp_path / "d", TRAIN + NAMES)
-    out, command = tmp_path / "out", "import boxes --format yolo --json"
+    out, command = tmp_path / "out", "import boxes --boxes yolo --format json"
     done = run_cli(f"{command} {file.parent} --classes {file} {out}")
     assert done.code == 0, done.err
     assert {name: n for name, n in done.json["splits"].items() if n} == {"train": 3, "valid": 2}

@@ -56,7 +56,9 @@ def found(shared_data):
     some = known | (np.arange(len(ids)) % 6 == 0)
     ids, labels, known = ids[some], labels[some], known[some]
     split = np.where(known, "test", "train")
-    images = pl.DataFrame({"image_id": ids, "split": split, "asked": split == "test"})
+    names = [f"COCO_val2014_{number:012d}.jpg" for number in ids]
+    columns = {"image_id": ids, "file_name": names, "split": split, "asked": split == "test"}
+    images = pl.DataFrame(columns)
     data = Dataset.build(images, classes, csr_array(labels * 0.5))
     suite = find(data, {"asked": Attribute("asked")}, overlay=pope)
     assert "5,127 verdicts" in suite.header.overlay.notes[0]

@@ -14,7 +14,9 @@ import nooch
 from nooch.challenge import save_suite
 from nooch.data import save_dataset
 from nooch.errors import InputError, ParameterError, UndefinedError
-from nooch.repairing.repair_verdicts import verdict_of
+from nooch.evaluation import Scores
+from nooch.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.repairing.repair_verdicts import AFTER, BEFORE, changes_of, verdict_of
 
 pytest.importorskip("torch")
 QUICK = {"methods": ["erm", "environment-reweight"], "bootstrap": 100}
@@ -146,13 +148,34 @@ def test_changes_are_those_of_a_paired_evaluation(repaired):
         gap = change["after"] - change["before"]
         assert change["difference"] == pytest.approx(gap, abs=1e-12)
         beyond = {change["low"] > 0: "worse", change["high"] < 0: "better"}
-        assert change["change"] == beyond.get(True, "inconclusive")
+        sure = change["p"] <= 0.05
+        assert change["change"] == (beyond.get(True, "inconclusive") if sure else "inconclusive")
     (verdicts,) = repaired.table.select(pl.col("verdict").unique().implode()).row(0)
     assert set(verdicts) <= {"better", "worse", "traded", "inconclusive"}
     # a model that answers so already gains nothing
     again = nooch.repair(SUITE, FEATURES, repaired.out.parent / "again", predictions=after, **QUICK)
     assert again.table["verdict"].to_list() == ["inconclusive"] * 2
     assert again.notes[0] == "before: after"
+
+
+def test_a_verdict_needs_the_interval_and_the_exact_test():
+    """Of 100 images four and five fewer errors prove nothing, six do; alone, neither suffices."""
+    sides = {"hard_positive": 4, "hard_negative": 5, "easy_positive": 6}
+    place = {"criterion": "ce", "task": "car", "split": "test", "metric": "error", "n": 100}
+    rows, gaps = [], []
+    for subset, gain in sides.items():
+        for run, value in ((BEFORE, 0.5), (AFTER, 0.5 - gain / 100)):
+            rows.append({**place, "subset": subset, "cue": None, "run": run, "value": value})
+        down = np.array(gain / 100)
+        low, high = (bound.item() for bound in paired_interval(0 * down, down, 100))
+        found = {"difference": -gain / 100, "low": low, "high": high, "reason": None}
+        p = exact_mcnemar(np.array(0.0), 100 * down).item()
+        gaps.append({**place, "subset": subset, "cue": None, **found, "p": p})
+    gaps[2:] = [gaps[2], {**gaps[2], "subset": "easy_negative", "p": 0.06}]
+    rows += [{**row, "subset": "easy_negative"} for row in rows[4:]]
+    scores = Scores(pl.DataFrame(rows, infer_schema_length=None), pl.DataFrame(gaps))
+    changes = changes_of(scores)["change"].to_list()
+    assert changes == ["inconclusive", "inconclusive", "better", "inconclusive"]
 
 
 @pytest.fixture

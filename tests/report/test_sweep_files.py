@@ -111,9 +111,12 @@ def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
     sweep = replace(sweep, cues=sweep.cues.clear(), grid=sweep.grid.clear())
     folder = save_sweep(sweep, tmp_path / "s")
     fails(lambda: save_sweep(sweep, folder), "exists already", kind=OutputError)
-    (folder / "old").write_text("")
+    (folder / "grid.parquet").write_text("old")
     save_sweep(sweep, folder, overwrite=True)
-    assert not (folder / "old").exists()
+    assert not (folder / "grid.parquet").exists()
+    (folder / "notes").write_text("mine")
+    problem = "nooch did not write: notes"
+    fails(lambda: save_sweep(sweep, folder, overwrite=True), problem, kind=OutputError)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "suite.json").write_text("{}")

@@ -2,6 +2,7 @@
 own words on the cards.
 """
 
+import html
 import json
 import re
 
@@ -25,7 +26,7 @@ def world(tmp_path_factory):
     return data, site_suite(data)
 
 
-def _rows(suite, seed=0, *, share=1.0, wrong=0.4, split="test"):
+def _rows(suite, seed=0, *, share=1.0, wrong=0.4, split="test", unknown=0.1):
     """Answers about a share of the images of a split; some are neither yes nor no."""
     random, rows = np.random.default_rng(seed), []
     for task in TASKS:
@@ -35,7 +36,7 @@ def _rows(suite, seed=0, *, share=1.0, wrong=0.4, split="test"):
             answer = "Yes, there is." if yes else "No."
             if random.random() < share:
                 text = f"Is there a {task} in\n the image?"
-                answer = "Hard to say" if random.random() < 0.1 else answer
+                answer = "Hard to say" if random.random() < unknown else answer
                 rows.append({"image_id": image, "task": task, "text": text, "answer": answer})
     return rows
 
@@ -61,13 +62,13 @@ def _yes(rows, task, ids):
 @pytest.mark.parametrize("share", [1.0, 0.6])
 def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
     data, suite = world
-    rows = _rows(suite, share=share)
+    rows = _rows(suite, share=share, unknown=0.0)
     runs = _runs(suite, tmp_path, model=rows)
     done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
-    page, notes = _page(done), evaluate(suite, runs, bootstrap=30).notes
+    page, lines = _page(done), evaluate(suite, runs, bootstrap=30).headlines
     for criterion in ("ce", "gist", "both"):
-        (line,) = [note for note in notes if note.startswith(f"model, {criterion}: yes to")]
-        assert line in page
+        (line,) = [text for text in lines if text.startswith(f"model, {criterion}: yes to")]
+        assert html.escape(line) in page
     bars = re.search(r'<table class="rates">.*?</table>', page, re.DOTALL)[0]
     shown = [re.sub(r"<[^>]*>", " ", row).split() for row in re.findall("<tr>(.*?)</tr>", bars)[1:]]
     assert shown[0][:2] == ["all", "tasks"]
@@ -94,6 +95,18 @@ def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
     of[1] -= of[0]
     text = f"Asked about {sizes[0]} of {of[0]} hard and {sizes[1]} of {of[1]} easy negatives of"
     assert f"{text} split test" in page
+
+
+def test_bars_of_many_unknown_answers_are_bounds(world, tmp_path):
+    data, suite = world
+    runs = _runs(suite, tmp_path, model=_rows(suite, unknown=0.3))
+    page = _page(write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0))
+    rates = evaluate(suite, runs).contexts["model", "ce"].bounded()
+    (hard,) = (row for row in rates if row["subset"] == "hard_negative")
+    assert hard["rate"] is None
+    low, high = 100 * hard["bound_low"], 100 * hard["bound_high"]
+    text = f"{low:.1f} to {high:.1f} % <small>of {hard['n']}, by how"
+    assert text in page
 
 
 def test_cards_have_the_question_the_words_and_the_label(world, tmp_path):

@@ -353,6 +353,7 @@ def test_networks_from_tensorflow_keep_their_statistics(tmp_path):
     assert {part.momentum for part in modules if hasattr(part, "momentum")} == {0.1}
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 @pytest.mark.parametrize("train", ["all", "affine"])
 def test_compiled_rounded_and_otherwise_ordered_networks_are_close(train, resnet, monkeypatch):
     compiled, whole = [], torch.compile

@@ -19,10 +19,10 @@ from nooch.import_string import is_named
 from nooch.models.annotators import Annotator, ModelChoice, custom_annotator
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.image_decoding import choose_codec, decode_images
+from nooch.models.image_decoding import Decoding, decode_images
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.segmenters import MODEL_FILE, load_onnx_segmenter, load_segmenter
-from nooch.readers.image_opening import UNREADABLE, opened_image
+from nooch.readers.image_opening import UNREADABLE, opened_image, upright_size
 from nooch.readers.image_rows import write_batch
 from nooch.readers.reader_contract import NumberedJob
 from nooch.resources import usable_cpus
@@ -79,6 +79,7 @@ class AnnotationJob(NumberedJob):
     batch: int
     maps: Path | None
     skip_broken: bool
+    decoding: Decoding
 
     def make(self) -> int:
         """Predict the images. Raises NoochError, which keeps the work of other jobs, where some
@@ -103,15 +104,15 @@ class AnnotationJob(NumberedJob):
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
         """Of each image its size and its pixels for each model, or why it cannot be read."""
         sizes = [model.size for model in loaded_models(self.choice) if model is not None]
-        codec, images = choose_codec(), list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]()
+        images = list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]()
         for file in self.listed["file"][rows.start : rows.stop]:
             try:
                 with opened_image(Path(file)) as image:
-                    own = image.height, image.width
+                    own = upright_size(image)[::-1]
             except UNREADABLE as error:
                 images.append(({"broken": f"{file}: {error}"}, []))
                 continue
-            made = [decode_images([file], size or own, codec) for size in sizes]
+            made = [decode_images([file], size or own, self.decoding) for size in sizes]
             reasons = [reason for _, broken in made for reason in broken]
             row = {"broken": reasons[0]} if reasons else {"height": own[0], "width": own[1]}
             images.append((row, [pixels for pixels, _ in made]))

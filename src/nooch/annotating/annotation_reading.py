@@ -19,6 +19,7 @@ from nooch.errors import InputError, OutputError, ParameterError, check_fraction
 from nooch.files import Place
 from nooch.models.annotators import ModelChoice
 from nooch.models.devices import choose_device
+from nooch.models.image_decoding import Decoding, dark_notes
 from nooch.plans import SplitPlan
 from nooch.readers.image_files import ImageIndex
 from nooch.readers.image_rows import ImageRows, listed_digest, row_ends
@@ -58,6 +59,7 @@ class AnnotationReading:
         size: height and width of the model's input in pixels; by default its own.
         batch: images in a batch.
         bf16: compute in bfloat16.
+        range: values that become black and white, of images of more than 8 bits a channel.
 
     Raises:
         ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
@@ -78,6 +80,7 @@ class AnnotationReading:
     size: int | None = None
     batch: int = 8
     bf16: bool = False
+    range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -96,8 +99,8 @@ class AnnotationReading:
         """Raises InputError and ParameterError for images, labels and models that do not fit."""
         del plan
         if not self.listed.height:
-            allowed = "image files; links that lead out of the folder are not followed"
-            raise InputError("holds no images", where=self.images, allowed=allowed)
+            left = "".join(f"; {text}" for text in self._index.walk.left_notes())
+            raise InputError(f"holds no images{left}", where=self.images, allowed="image files")
         maps = Path(self.maps or "")
         listed = maps / _MAP_CLASSES
         ours = listed.is_file() and listed.read_bytes() == self._map_classes
@@ -127,7 +130,7 @@ class AnnotationReading:
             (maps / _MAP_CLASSES).write_bytes(self._map_classes)
         step = min(_MOST, -(-self.listed.height // _JOBS))
         batches = self.listed.iter_slices(-(-step // self.batch) * self.batch)
-        rest = (self._choice, self.batch, maps, self.skip_broken)
+        rest = (self._choice, self.batch, maps, self.skip_broken, Decoding(range=self.range))
         jobs = [AnnotationJob(folder, number, rows, *rest) for number, rows in enumerate(batches)]
         JobRunner(map, progress).run(jobs)
         rows = ImageRows(folder, len(jobs))
@@ -164,6 +167,7 @@ class AnnotationReading:
             "size": self.size,
             "merge": {name: list(members) for name, members in self.merge.items()},
             "min_confidence": self.min_confidence,
+            "range": list(self.range or ()),
         }
         if embedder is not None:
             name = embedder.name.rpartition("/")[2]
@@ -213,6 +217,8 @@ class AnnotationReading:
         about["predicted"] = self._predicted
         if len(broken):
             notes = [f"{len(broken)} images cannot be read and are left out: {some_of(broken)}"]
+        notes += self._index.walk.notes()
+        notes += dark_notes(self.listed["file"].to_list(), Decoding(range=self.range))
         if self._labels is not None:
             tasks = self._labels.classes
             about["labels"] = {"classes": list(tasks), "fingerprint": self._labels.fingerprint}

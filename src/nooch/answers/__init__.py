@@ -5,9 +5,10 @@ they belong to.
 from nooch.answers.answer_files import FORMATS, holds_answers
 from nooch.answers.answer_rules import RULES
 from nooch.answers.answer_table import Answers, read_answers
+from nooch.answers.answer_words import LANGUAGES, answer_words
 from nooch.answers.label_overlay import LabelOverlay, OverlaySource, read_label_overlay
 
 __all__ = [
-    "FORMATS", "RULES", "Answers", "LabelOverlay", "OverlaySource", "holds_answers", "read_answers",
-    "read_label_overlay",
+    "FORMATS", "LANGUAGES", "RULES", "Answers", "LabelOverlay", "OverlaySource", "answer_words",
+    "holds_answers", "read_answers", "read_label_overlay",
 ]  # fmt: skip

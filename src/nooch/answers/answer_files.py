@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from typing import Any
 
 import polars as pl
 
+from nooch.data import name_column
 from nooch.data.json_records import file_records
-from nooch.errors import InputError, some_of
+from nooch.english import counted_are
+from nooch.errors import InputError, reason_of, some_of
+from nooch.text_encoding import decoded
 
 __all__ = ["FORMATS", "AnswerFormat", "holds_answers", "read_raw_answers", "recognized_format"]
 
 _FIRST = 1 << 20
-"""Characters within which a file's first record ends."""
+"""Bytes within which a file's first record ends."""
 
 _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "answer": pl.String,
@@ -28,6 +32,7 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "category": pl.String,
     "position": pl.Int64,
     "probability": pl.Float64,
+    "mass": pl.Float64,
     "weight": pl.Float64,
 }
 
@@ -38,53 +43,49 @@ class AnswerFormat:
 
     Attributes:
         fields: alternatives of fields that identify it; each record has those of one.
-        rule: the rule that the tool itself applies, a name out of ``RULES``.
         columns: column of ``read_raw_answers`` -> fields that hold it, the first that is there.
+        letters: whether answers may be A for yes and B for no.
     """
 
     fields: tuple[str, ...]
-    rule: str
     columns: Mapping[str, str]
+    letters: bool = False
 
     def lacking(self, fields: set[str]) -> set[str]:
         """The fields that a record lacks; none where it is in this format."""
         return min((set(some.split()) - fields for some in self.fields), key=len)
 
 
+_OWN = ("answer", "question_id", "task", "probability", "mass", "weight")
+
 FORMATS: Mapping[str, AnswerFormat] = {
     "lmms-eval": AnswerFormat(
         ("doc_id filtered_resps", "doc_id resps"),
-        "lmms-eval",
         {"answer": "filtered_resps resps", "position": "doc_id"},
     ),
     "vlmevalkit": AnswerFormat(
         ("index question prediction",),
-        "vlmevalkit",
         {"answer": "prediction", "question_id": "index", "question": "question"},
+        letters=True,
     ),
     "dash-b": AnswerFormat(
         ("img_id object_name response", "img_id object_name answer"),
-        "word",
         {"answer": "response answer", "image": "img_id", "task": "object_name"},
     ),
     "nooch": AnswerFormat(
         ("image_id task answer",),
-        "word",
-        {"image": "image_id", "question": "text"}
-        | {name: name for name in ("answer", "question_id", "task", "probability", "weight")},
+        {"image": "image_id", "question": "text"} | {name: name for name in _OWN},
     ),
     "pope": AnswerFormat(
         ("question answer", "question_id answer"),
-        "pope",
         {name: name for name in ("answer", "question_id", "question", "probability")},
     ),
     "llava": AnswerFormat(
         ("question_id text",),
-        "pope",
         {"answer": "text", "question_id": "question_id", "question": "prompt"}
         | {"category": "category"},
     ),
-    "amber": AnswerFormat(("id response",), "word", {"answer": "response", "question_id": "id"}),
+    "amber": AnswerFormat(("id response",), {"answer": "response", "question_id": "id"}),
 }
 """Name -> format; the first whose fields a file has is its format."""
 
@@ -106,14 +107,17 @@ def holds_answers(path: str | Path) -> bool:
         elif ending == ".xlsx":
             return True
         else:
-            with path.open(encoding="utf-8-sig") as file:
-                start = file.read(_FIRST)
+            with path.open("rb") as file:
+                head = file.read(_FIRST)
+            # not within a character: tables end lines, and records end in what is ASCII
+            end = len(head) if len(head) < _FIRST else max(map(head.rfind, (b"\n", b"}"))) + 1
+            start = decoded(head[: end + end % 2 if b"\0" in head else end], path)
             if ending in {".csv", ".tsv"}:
                 fields = set(re.split(r"[,;\t]", start.partition("\n")[0].strip()))
             else:
                 record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
                 fields = set(record) if isinstance(record, dict) else set()
-    except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError):
+    except (OSError, ValueError, RecursionError, InputError, pl.exceptions.PolarsError):
         return False
     return recognized_format(fields) is not None
 
@@ -127,10 +131,10 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     Returns:
         The name, and one row for each answer, null where the file does not say: ``answer`` (the
         model's words), ``question_id`` (in its file of questions), ``question`` (its text),
-        ``image`` (name or id) and ``task``, where the answer itself names them, ``category`` (part
-        of the file of questions), ``position`` (Int64, place of the question in its file, from 0),
-        ``probability`` (Float64, of yes), ``weight`` (Float64, images that the question stands
-        for). All others are String.
+        ``image`` (name; Int64 where all are ids) and ``task``, where the answer itself names them,
+        ``category`` (part of the file of questions), ``position`` (Int64, from 0, in that file),
+        ``probability`` (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token),
+        ``weight`` (Float64, images that the question stands for). All others are String.
 
     Raises:
         InputError: the file cannot be read, is in none of ``FORMATS``, or a record lacks a field or
@@ -197,16 +201,20 @@ def _of_metric(record: Mapping[str, Any]) -> Any:
 def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.DataFrame:
     series = []
     for name, kind in _COLUMNS.items():
+        if name == "image" and name in columns:
+            series.append(name_column(columns[name], path))
+            continue
         try:
             # ids and names may be numbers
             values = columns.get(name, [None] * n)
             series.append(pl.Series(name, values, kind, strict=kind != pl.String))
         except (TypeError, OverflowError) as error:
-            problem = f"{name} is no number: {str(error).splitlines()[0]}"
+            problem = f"{name} is no number: {reason_of(error)}"
             raise InputError(problem, where=path, allowed="numbers") from error
     frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
-    wrong = frame.filter(~pl.col("probability").is_between(0, 1))
-    if wrong.height:
-        problem = f"{wrong.height:,} values are no probability, such as {wrong['probability'][0]}"
-        raise InputError(problem, where=path, allowed="0 to 1")
+    for name, most in (("probability", 1.0), ("mass", math.inf)):
+        wrong = frame.filter(~pl.col(name).is_between(0, most))
+        if wrong.height:
+            problem = f"{counted_are(wrong.height, 'value')} no {name}, such as {wrong[name][0]}"
+            raise InputError(problem, where=path, allowed="0 to 1")
     return frame

@@ -1,15 +1,26 @@
 """A rule turns the text of an answer into yes, no, or neither.
 
-Rules differ from tool to tool, and so do the scores of the same answers; hence their names.
+The default is ``tolerant`` and reads what a person would. The other rules are those of tools, to
+the letter; their scores of the same answers differ.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
-__all__ = ["RULES", "Rule"]
+from nooch.answers.answer_text import (
+    answer_span,
+    closes_reasoning,
+    ends_reasoning,
+    without_reasoning,
+)
+from nooch.answers.answer_words import AskedQuestion, answer_words
+
+__all__ = ["EXACT", "RULES", "TOLERANT", "Rule", "read_verdicts"]
+
+TOLERANT = "tolerant"
 
 Rule = Callable[[str], bool | None]
 """Text of an answer -> yes (True), no (False), or neither (None)."""
@@ -58,7 +69,7 @@ def word_among(text: str) -> bool | None:
     return words == {"yes"} if len(words) == 1 else None
 
 
-RULES: MappingProxyType[str, Rule] = MappingProxyType(
+EXACT: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "pope": pope,
         "vlmevalkit": vlmevalkit,
@@ -67,4 +78,40 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "word": first_word,
     }
 )
-"""Name -> rule."""
+"""Name -> a tool's own rule."""
+RULES = (TOLERANT, *EXACT)
+"""Names of all rules."""
+
+
+def read_verdicts(
+    answers: Sequence[str],
+    asked: Sequence[AskedQuestion],
+    *,
+    rule: str = TOLERANT,
+    language: str = "en",
+    letters: bool = False,
+) -> list[bool | None]:
+    """Yes, no, or neither for each answer of one model.
+
+    An answer begins after its reasoning; one that is cut off within it is neither. Where any answer
+    ends reasoning that it did not open, the model's template opens it, and an answer that does not
+    end it is cut off.
+
+    Args:
+        answers: what the model wrote.
+        asked: what each is about.
+        rule: one of ``RULES``.
+        language: of the answers, for the tolerant rule, see ``answer_words``.
+        letters: whether A and B stand for yes and no there.
+    """
+    opened, words = any(map(closes_reasoning, answers)), answer_words(language)
+    verdicts: list[bool | None] = []
+    for text, about in zip(answers, asked, strict=True):
+        span = (answer_span if rule == TOLERANT else without_reasoning)(text)
+        if span is None or (opened and not ends_reasoning(text)):
+            verdicts.append(None)
+        elif rule == TOLERANT:
+            verdicts.append(words.verdict(text[slice(*span)], about, letters=letters))
+        else:
+            verdicts.append(EXACT[rule](text[slice(*span)]))
+    return verdicts

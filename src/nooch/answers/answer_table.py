@@ -8,14 +8,18 @@ from pathlib import Path
 import polars as pl
 
 from nooch.answers.answer_files import FORMATS, read_raw_answers
-from nooch.answers.answer_rules import RULES
-from nooch.answers.asked_questions import asked_of, asked_questions, images_and_tasks
+from nooch.answers.answer_rules import RULES, TOLERANT, read_verdicts
+from nooch.answers.answer_words import AskedQuestion
+from nooch.answers.asked_questions import asked_of, asked_questions, match_images, match_tasks
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.questions import QuestionOptions, draw_questions
 
 __all__ = ["Answers", "read_answers"]
+
+_MOST = 0.5
+"""Probability of yes and no together from which that of yes counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +30,9 @@ class Answers:
         run: its name.
         frame: one row for each image and task, ascending: ``image_id, task, question, answer``
             (String, the model's words, those of the first phrasing), ``yes`` (Float64: the share of
-            phrasings whose answer is yes, null where the rule finds neither yes nor no),
-            ``probability`` (Float64, of yes, null where it is not recorded), ``weight`` (Float64),
-            ``label`` (Int8, what the file of questions says, null where it does not).
+            phrasings whose answer is yes, null where they are neither yes nor no), ``probability``
+            (Float64, of yes, null where it is not recorded or does not count), ``weight``
+            (Float64), ``label`` (Int8, what the file of questions says, null where it does not).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
     """
@@ -45,7 +49,9 @@ def read_answers(
     *,
     questions: str | Path | None = None,
     rule: str | None = None,
+    language: str = "en",
     run: str | None = None,
+    ignore_unknown: bool = False,
 ) -> Answers:
     """Answers of a model in words, joined with the images and tasks that they are about.
 
@@ -56,27 +62,32 @@ def read_answers(
             folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
             questions that ``nooch export --to pope`` draws from the suite without further options,
             if answers are to all of them or have their texts.
-        rule: how text becomes yes or no, a name out of ``RULES``; by default the rule of the tool
-            that wrote the file.
+        rule: how text becomes yes or no, a name out of ``RULES``; by default ``tolerant``.
+        language: of the answers: a name out of ``LANGUAGES``, or a file of words, see
+            ``answer_words``; for the rule ``tolerant``.
         run: name of the run; by default the file's.
+        ignore_unknown: leave out images of which no file of the dataset has the name.
 
     Raises:
-        InputError: the file is not recognized, answers that fit no question or another one's
-            text, two answers to a question, fewer than there are to questions that are not known
-            to be theirs, or no answer about an image and task of the suite.
+        InputError: the file is not recognized, names of images that ``ImageNames.match`` refuses,
+            answers that fit no question or another one's text, two answers to a question, fewer
+            than there are to questions that are not known to be theirs, or no answer about an image
+            and task of the suite.
         ParameterError: an unknown rule.
     """
     kind, raw = read_raw_answers(path)
-    rule = check_one_of("rule", rule or FORMATS[kind].rule, RULES)
+    rule = check_one_of("rule", rule or TOLERANT, RULES)
     notes: list[str] = []
     if raw["image"][0] is not None:
-        named, label = images_and_tasks(raw["image"], raw["task"], about), pl.lit(None, pl.Int8)
+        matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
+        named, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
         asked = raw.select("question_id", *named, "weight", text="question", label=label)
+        notes += [matched.note] if matched.note else []
         of = pl.Series(range(len(raw)))
     else:
-        asked, notes = _questions(path, about, questions)
+        asked, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
         of = _matched(raw, asked, path)
-        if notes and len(raw) < len(asked) and raw["question"].has_nulls():
+        if is_drawn and len(raw) < len(asked) and raw["question"].has_nulls():
             raise InputError(
                 f"{len(raw):,} answers, without the texts of their questions, may not be to those"
                 f" that are drawn by default, which are {len(asked):,}",
@@ -84,7 +95,7 @@ def read_answers(
                 remedy="give the file of questions that the model was asked as `questions`",
             )
     answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
-    answers = answers.hstack(raw.select("answer", "probability"))
+    answers = answers.hstack(raw.select("answer", "probability", "mass"))
     known = answers.drop_nulls(["image_id", "task"])
     if not known.height:
         raise InputError("no answer is about an image and task of the suite", where=path)
@@ -96,27 +107,37 @@ def read_answers(
     if len(unanswered):
         count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
-    frame, counts = _averaged(known, rule)
+    about_each = [AskedQuestion(*of) for of in known.select(
+        pl.col("question").fill_null(""), "task"
+    ).iter_rows()]  # fmt: skip
+    texts = known["answer"].fill_null("").to_list()
+    letters = FORMATS[kind].letters
+    words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
+    judged, doubts = _judged(known, pl.Series("words", words, pl.Boolean))
+    frame, counts = _averaged(judged, rule)
+    counts += doubts
     if isinstance(about, Suite):
         counts += _disagreeing(frame, about)
     return Answers(run or Path(path).stem, frame, rule, notes + counts)
 
 
 def _questions(
-    path: str | Path, about: Suite | Dataset, questions: str | Path | None
-) -> tuple[pl.DataFrame, list[str]]:
+    path: str | Path, about: Suite | Dataset, questions: str | Path | None, ignore_unknown: bool
+) -> tuple[pl.DataFrame, list[str], bool]:
+    """The questions, notes on them, and whether they are those that are drawn by default."""
     sibling = Path(path).parent / "questions.parquet"
     if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
         questions = sibling
     if questions is not None:
-        return asked_questions(questions, about), []
+        asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+        return asked, [matched] if matched else [], False
     if isinstance(about, Dataset):
         raise InputError(
             "the answers do not name images and tasks", where=path, remedy="give `questions`"
         )
     keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
-    return asked_of(draw_questions(about, keys, QuestionOptions())), [note]
+    return asked_of(draw_questions(about, keys, QuestionOptions())), [note], True
 
 
 def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
@@ -198,27 +219,45 @@ def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
     return [f"{text}: {some_of(differ)}"] if differ else []
 
 
-def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
-    """One row for each image and task; several answers about one are averaged.
+def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list[str]]:
+    """Answers with ``yes`` (Boolean): by the probability where it counts, else by the words.
 
-    Where each answer has a probability of yes, that says yes or no, not the rule.
+    A probability with its mass is of one token: it counts where yes and no have most of the mass,
+    and where the words, if there are any, say yes or no: "No idea" begins with No. A probability
+    without mass is taken as it is.
     """
-    said = answers["probability"] > 0.5
-    if answers["probability"].null_count():
-        text = answers["answer"].fill_null("")
-        verdicts = {answer: RULES[rule](answer) for answer in text.unique()}
-        said = text.replace_strict(verdicts, return_dtype=pl.Boolean)
-    yes = pl.col("yes")
-    groups = (
-        answers.with_columns(yes=said)
-        .group_by("image_id", "task")
-        .agg(
-            pl.col("question", "answer").first(),
-            yes.mean(),
-            pl.col("probability").mean(),
-            pl.col("weight", "label").first(),
-            split=yes.any() & ~yes.all(),
-        )
+    given, mass = pl.col("probability").is_not_null(), pl.col("mass")
+    low = given & (mass < _MOST).fill_null(value=False)
+    spoken = pl.col("answer").fill_null("").str.strip_chars() != ""
+    unread = given & ~low & spoken & pl.col("words").is_null()
+    of = answers.with_columns(words).with_columns(low=low, unread=unread)
+    void = pl.col("low") | (pl.col("unread") & mass.is_not_null())
+    of = of.with_columns(
+        void=void & pl.col("unread"), probability=pl.when(~void).then("probability")
+    )
+    of = of.with_columns(yes=pl.coalesce(pl.col("probability") > 0.5, "words"))
+    of = of.with_columns(unread=pl.col("unread") & ~pl.col("void"))
+    of = of.with_columns(differ=pl.col("words") != pl.col("yes"))
+    texts = {
+        "low": "yes and no have less than half of the probability at the answer: the words count",
+        "void": "the words are neither yes nor no, whatever the probability of the first of them",
+        "unread": "the words are neither yes nor no: the probability counts",
+        "differ": "words and probability disagree: the probability counts",
+    }
+    sizes = {text: int(of[name].sum()) for name, text in texts.items()}
+    notes = [f"in {n:,} of {len(of):,} answers {text}" for text, n in sizes.items() if n]
+    return of.drop("words", *texts, "mass"), notes
+
+
+def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
+    """One row for each image and task; several answers about one are averaged."""
+    yes, probability = pl.col("yes"), pl.col("probability")
+    groups = answers.group_by("image_id", "task").agg(
+        pl.col("question", "answer").first(),
+        yes.cast(pl.Float64).mean(),
+        pl.when(~probability.is_null().any()).then(probability.mean()),
+        pl.col("weight", "label").first(),
+        split=yes.any() & ~yes.all(),
     )
     notes, n, rows = [], groups.height, answers.height
     if n < rows:

@@ -7,14 +7,13 @@ from pathlib import Path
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.data import Dataset, ImageNames, MatchedNames
 from nooch.data.json_records import json_records
 from nooch.english import readable
 from nooch.errors import InputError
 from nooch.questions import Questions, load_questions
-from nooch.readers.image_files import ids_in_names
 
-__all__ = ["asked_of", "asked_questions", "images_and_tasks"]
+__all__ = ["asked_of", "asked_questions", "match_images", "match_tasks"]
 
 _NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
 """POPE's wording; it writes "imange" after "an"."""
@@ -29,7 +28,9 @@ def asked_of(questions: Questions) -> pl.DataFrame:
     )
 
 
-def asked_questions(path: str | Path, about: Suite | Dataset) -> pl.DataFrame:
+def asked_questions(
+    path: str | Path, about: Suite | Dataset, *, ignore_unknown: bool = False
+) -> tuple[pl.DataFrame, str]:
     """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
     ``image`` and ``text``, whose images and objects are looked up in the suite or dataset.
 
@@ -37,16 +38,18 @@ def asked_questions(path: str | Path, about: Suite | Dataset) -> pl.DataFrame:
         One row for each question: ``question_id`` (String, may repeat in each category),
         ``image_id`` and ``task``, null where they are not known there, ``text``, ``weight``
         (Float64, images of the challenge sets that it stands for), ``category`` (String), ``label``
-        (Int8, what the file says the answer is; null where it does not).
+        (Int8, what the file says the answer is; null where it does not); and how images were
+        matched, in words.
 
     Raises:
-        InputError: the file cannot be read, or a record lacks ``image`` or ``text``.
+        InputError: the file cannot be read, or a record lacks ``image`` or ``text``; see also
+            ``match_images``.
     """
     path = Path(path)
     if path.is_dir():
         path = path / "questions.parquet"
     if path.suffix.lower() == ".parquet":
-        return asked_of(load_questions(path))
+        return asked_of(load_questions(path)), ""
     rows = []
     for number, record in enumerate(json_records(path), 1):
         image, text = record.get("image"), record.get("text")
@@ -61,27 +64,34 @@ def asked_questions(path: str | Path, about: Suite | Dataset) -> pl.DataFrame:
     names = ["image", "text", "question_id", "category", "label"]
     frame = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
     label = pl.col("label").str.to_lowercase()
-    return frame.select(
+    matched = match_images(frame["image"], about, path, ignore_unknown=ignore_unknown)
+    asked = frame.select(
         "question_id",
-        *images_and_tasks(frame["image"], frame["text"], about),
+        matched.ids,
+        match_tasks(frame["text"], about),
         "text",
         "category",
         label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
         weight=pl.lit(1.0),
     )
+    return asked, matched.note
 
 
-def images_and_tasks(
-    images: pl.Series, texts: pl.Series, about: Suite | Dataset
-) -> tuple[pl.Series, pl.Series]:
-    """Columns ``image_id`` and ``task``: the image that each name has, and the task (of a dataset,
-    the class) that each text names, or null. A text is the name, as words or as it is, in any case,
-    or a question in POPE's wording.
+def match_images(
+    names: pl.Series, about: Suite | Dataset, where: object, *, ignore_unknown: bool = False
+) -> MatchedNames:
+    """The images that names mean, see ``ImageNames.match``; null for those that are not there."""
+    if isinstance(about, Dataset):
+        return ImageNames.of(about.images).match(names, where, strict=not ignore_unknown)
+    return about.match_names(names, where, strict=not ignore_unknown)
+
+
+def match_tasks(texts: pl.Series, about: Suite | Dataset) -> pl.Series:
+    """Column ``task``: the task (of a dataset, the class) that each text names, or null. A text is
+    the name, as words or as it is, in any case, or a question in POPE's wording.
     """
-    ids = about.images["image_id"] if isinstance(about, Dataset) else about.image_ids()
     tasks = about.classes if isinstance(about, Dataset) else about.tasks
     known = {readable(task).lower(): task for task in tasks}
     known |= {task.lower(): task for task in tasks}
     names = pl.select(pl.coalesce(texts.str.extract(_NOUN), texts).str.to_lowercase()).to_series()
-    task = names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")
-    return ids_in_names(images, ids), task
+    return names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")

@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers.asked_questions import images_and_tasks
+from nooch.answers.asked_questions import match_images, match_tasks
 from nooch.challenge import Suite
 from nooch.challenge.suite import OverlayRecord
-from nooch.data import Dataset
+from nooch.data import Dataset, name_column
 from nooch.data.json_records import file_records
 from nooch.english import counted
 from nooch.errors import InputError, some_of
@@ -71,17 +71,9 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
             that differ, without a time that tells which is the later.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
-    rows = []
-    for path in paths:
-        for number, record in enumerate(file_records(path), 1):
-            fields = _fields(record)
-            if fields[0] is None or fields[2] not in _VERDICTS:
-                raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
-            rows.append([*fields, str(path), str(number)])
-    names = ("image", "text", "verdict", "reviewer", "time", "path", "number")
-    said = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
-    said = said.with_columns(images_and_tasks(said["image"], said["text"], about))
-    said = said.drop_nulls(_PAIR)
+    files = [_verdicts_of(path, about) for path in paths]
+    every = pl.concat([frame for frame, _ in files])
+    said = every.drop_nulls(_PAIR)
     latest = said.filter(pl.col("time") == pl.col("time").max().over(*_PAIR, "reviewer"))
     latest = latest.unique([*_PAIR, "reviewer", "verdict"], keep="first", maintain_order=True)
     for row in latest.filter(~pl.struct(*_PAIR, "reviewer").is_first_distinct()).to_dicts():
@@ -98,17 +90,37 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     decided = pl.when(pl.len().over(*_PAIR) == 1).then(verdict)
     frame = best.select(*_PAIR, decided.alias("verdict")).unique(maintain_order=True)
     notes = [f"corrected labels: {counted(frame.height, 'verdict')} on images and tasks known here"]
-    if left := len(rows) - said.height:
+    if left := every.height - said.height:
         notes[0] += f"; {counted(left, 'record')} on others left out"
+    notes += [f"corrected labels: {matched}" for _, matched in files if matched]
     if split.height:
         differ = some_of(f"{image} ({task})" for image, task in split.select(_PAIR).iter_rows())
         notes.append(f"reviewers differ on {counted(split.height, 'verdict')}: {differ}")
     return LabelOverlay(frame, OverlayRecord([sha256_of(path) for path in paths], notes))
 
 
-def _fields(record: Mapping[str, Any]) -> list[str | None]:
+def _verdicts_of(path: Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]:
+    """The verdicts of a file, with image and task, null where these are not known; and how images
+    were matched.
+    """
+    rows, images, ours = [], [], False
+    for number, record in enumerate(file_records(path), 1):
+        # as the page of nooch audit writes them, whose images are ids
+        ours = {"image_id", "task", "verdict", "reviewer", "time"} <= record.keys()
+        image, *fields = _fields(record)
+        if image is None or fields[1] not in _VERDICTS:
+            raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
+        rows.append([*fields, str(path), str(number)])
+        images.append(image)
+    names = ("text", "verdict", "reviewer", "time", "path", "number")
+    said = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    matched = match_images(name_column(images, path, typed=ours), about, path)
+    return said.with_columns(matched.ids, match_tasks(said["text"], about)), matched.note
+
+
+def _fields(record: Mapping[str, Any]) -> list[Any]:
     """Image, name of the task or question, verdict, reviewer and time of a record."""
     names = ("image_id", "task", "verdict") if "verdict" in record else ("image", "text", "label")
     image, text, verdict = (record.get(name) for name in names)
     about = [str(record.get(name) or "") for name in ("reviewer", "time")]
-    return [None if image is None else str(image), str(text), str(verdict).lower(), *about]
+    return [image, str(text), str(verdict).lower(), *about]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import glob
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,18 +13,22 @@ from typing import Any
 
 import polars as pl
 
-from nooch.answers import RULES
+from nooch.answers.answer_rules import read_verdicts
+from nooch.answers.answer_text import closes_reasoning, ends_reasoning, opens_reasoning
+from nooch.answers.answer_words import AskedQuestion
 from nooch.asking.asked_requests import AskOptions, AskPlan, Reply, plan_requests
 from nooch.asking.endpoint_answers import EndpointOptions, endpoint_replies, request_fields
 from nooch.asking.model_answers import model_replies, settled
 from nooch.challenge import Suite
 from nooch.data import Dataset
-from nooch.errors import check_one_of
+from nooch.errors import check_one_of, some_of
 from nooch.files import RESUME, Place, check_output_file, replacing, writing
+from nooch.models.image_decoding import Decoding, dark_notes
 from nooch.models.vision_language import find_vlm
+from nooch.readers.image_opening import UPRIGHT
 from nooch.shared_types import Map, Progress, no_progress, options_from, tracked
 from nooch.version import __version__
-from nooch.work_folder import held, key_of, remove_folder, remove_leftovers, work_folder
+from nooch.work_folder import held, key_of, remove_folder, work_folder
 
 __all__ = ["AskedFile", "ask"]
 
@@ -55,7 +60,8 @@ def ask(
 ) -> AskedFile:
     """Ask a vision-language model about the images of a suite's challenge sets.
 
-    Killed, it keeps the replies of finished parts next to ``out``, and resumes there.
+    Killed, it keeps the replies of finished parts next to ``out``, and resumes there. Replies that
+    other questions, or another model, left there stay, and a note names their folder.
 
     Args:
         suite: the suite.
@@ -96,17 +102,29 @@ def ask(
         fields = request_fields(str(model), options)
         made = {**fields, "endpoint": server.url, "max_side": server.max_side}
         replies = partial(endpoint_replies, requests, fields, server)
-    made |= {"nooch": __version__, "prompts": list(options.phrasings)}
+    made |= {"nooch": __version__, "prompts": list(options.phrasings), "orientation": UPRIGHT}
+    if options.range is not None:
+        made["range"] = list(options.range)
     asked = key_of([[request.key, str(request.image), request.text] for request in requests])
     folder = work_folder(target, "asking", [made, asked])
-    with held(folder, _DOING), writing(folder, RESUME):
+    writer = target.with_name(f".{target.name}.asking")
+    with held(writer, "writing this file"), held(folder, _DOING), writing(folder, RESUME):
+        # another process may have written it meanwhile
+        check_output_file(target, overwrite=options.overwrite)
         tracked_replies = tracked(replies(folder), len(requests), "asking", progress)
         frame = _joined(plan, tracked_replies, describe=options.describe)
         with replacing(target) as partial_file:
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)
-    remove_leftovers(target, "asking", _DOING)
-    return AskedFile(frame, made, [] if options.describe else _notes(frame))
+    told = dark_notes([*plan.paths.values()], Decoding(range=options.range))
+    told += [] if options.describe else _notes(frame)
+    left = target.parent.glob(f"{glob.escape(writer.name)}-*")
+    if others := sorted(str(other) for other in left if other.is_dir()):
+        told.append(
+            f"replies to other questions, or of another model, for this file are kept in"
+            f" {some_of(others)}: give that command again, with another `out`, or remove them"
+        )
+    return AskedFile(frame, made, told)
 
 
 def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.DataFrame:
@@ -121,25 +139,32 @@ def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.Da
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:
-    """How sure the answers are, and how often phrasings disagree."""
-    notes, unsure = [], int((frame["mass"] < 0.5).sum())
-    if unsure:
+    """How sure the answers are, which were cut off, and how often phrasings disagree."""
+    notes, n = [], len(frame)
+    texts = frame["answer"].fill_null("").to_list()
+    if unsure := int((frame["mass"] < 0.5).sum()):
         notes.append(
-            f"in {unsure:,} of {len(frame):,} answers yes and no have less than half of the"
-            " probability: the model would rather say something else"
+            f"in {unsure:,} of {n:,} answers yes and no have less than half of the probability at"
+            " the answer: their words count; `max_tokens` 16 gives more of these"
+        )
+    opened = any(map(closes_reasoning, texts))
+    if cut := sum(opens_reasoning(t) or (opened and not ends_reasoning(t)) for t in texts):
+        notes.append(
+            f"{cut:,} of {n:,} answers are cut off within their reasoning, and unknown: ask again"
+            " with more `max_tokens`, such as 4096"
         )
     if (phrasings := frame["prompt"].n_unique()) > 1:
-        word = pl.col("answer").map_elements(RULES["word"], pl.Boolean)
-        yes = pl.coalesce(pl.col("probability") > 0.5, word)
-        kinds = frame.group_by("question_id").agg(yes.drop_nulls().n_unique().alias("yes"))["yes"]
+        asked = [AskedQuestion(*of) for of in frame.select("text", "task").iter_rows()]
+        words = pl.Series(read_verdicts(texts, asked), dtype=pl.Boolean)
+        sure = pl.when(pl.col("mass").fill_null(1.0) >= 0.5).then("probability")
+        yes = pl.coalesce(sure > 0.5, words)
+        of_questions = frame.with_columns(yes=yes).group_by("question_id")
+        kinds = of_questions.agg(pl.col("yes").drop_nulls().n_unique())["yes"]
         split = int((kinds > 1).sum())
         notes.append(
             f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"
             f" ({100 * split / len(kinds):.1f} %)"
         )
-    if words := frame["probability"].null_count():
-        notes.append(
-            f"{words:,} of {len(frame):,} answers have no probability, so that nooch evaluate reads"
-            " the words of all"
-        )
+    if words_alone := frame["probability"].null_count():
+        notes.append(f"{words_alone:,} of {n:,} answers have no probability: their words count")
     return notes

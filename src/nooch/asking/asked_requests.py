@@ -27,18 +27,19 @@ _OF_DRAWN = ("per_set", "balance", "template", "seed", "criteria", "tasks", "spl
 @dataclass(frozen=True)
 class Request:
     """A question or instruction about an image file; ``key`` is ``question_id/prompt``, for
-    captions ``image_id/prompt``.
+    captions ``image_id/prompt``; ``range`` is that of ``AskOptions``.
     """
 
     key: str
     image: Path
     text: str
+    range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model replied: its words; of the first token P(yes) / (P(yes) + P(no)), and P(yes) +
-    P(no). None where that is not known.
+    """What a model replied: its words; at the answer's token P(yes) / (P(yes) + P(no)), and P(yes)
+    + P(no). None where that is not known.
     """
 
     key: str
@@ -61,6 +62,7 @@ class AskOptions(QuestionOptions):
         max_tokens: length of a reply; by default 1 token for yes or no (16 where a server is
             asked), 128 for a caption.
         images: folder of images, if not the one that the dataset records.
+        range: values that become black and white, of images of more than 8 bits a channel.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.
         batch: requests in a batch.
@@ -76,6 +78,7 @@ class AskOptions(QuestionOptions):
     describe: bool = False
     max_tokens: int | None = None
     images: str | Path | None = None
+    range: tuple[float, float] | None = None
     device: str = "auto"
     precision: str = "auto"
     batch: int = 8
@@ -117,12 +120,15 @@ class AskPlan:
 
     frame: pl.DataFrame
     paths: Mapping[ImageId, Path]
+    range: tuple[float, float] | None = None
 
     @property
     def requests(self) -> list[Request]:
         """The requests; those about an image follow each other."""
         rows = self.frame.select("key", "image_id", "text").iter_rows()
-        return [Request(key, self.paths[image_id], text) for key, image_id, text in rows]
+        return [
+            Request(key, self.paths[image_id], text, self.range) for key, image_id, text in rows
+        ]
 
     @property
     def facts(self) -> dict[str, int]:
@@ -164,7 +170,7 @@ def plan_requests(
     ]
     key = pl.format("{}/{}", "image_id" if options.describe else "question_id", "prompt")
     worded = pl.concat(parts).sort("row", "prompt").drop("row")
-    return AskPlan(worded.with_columns(key=key), paths)
+    return AskPlan(worded.with_columns(key=key), paths, options.range)
 
 
 def _worded(frame: pl.DataFrame, phrasing: str | None, options: AskOptions) -> pl.Expr:

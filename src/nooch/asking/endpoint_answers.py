@@ -21,11 +21,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from nooch.answers.answer_text import answer_span
 from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.download.http_requests import Client, MirrorError, Patience, RetryError
 from nooch.english import printable
 from nooch.errors import InputError, NoochError, ParameterError, some_of
-from nooch.readers.image_opening import UNREADABLE, opened_image, thumbnail
+from nooch.readers.image_opening import UNREADABLE, is_plain, opened_image, thumbnail
 
 __all__ = [
     "EndpointOptions", "RateLimit", "endpoint_replies", "image_url", "read_completion",
@@ -36,6 +37,11 @@ _HOPELESS = {401, 402, 404, 405}
 """Statuses that all requests would get."""
 _MOST_FAILURES = 8
 """In a row, after which a server is given up; more where it is asked more at a time."""
+_SECRET = 8
+"""Characters of a key that is masked in answers; a shorter one may be a word, such as EMPTY."""
+_NO_COMPLETION = (
+    ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
 _CHUNK = 1000
 """Requests that wait for a thread."""
 _OPTIONAL = ("max_tokens", "temperature", "logprobs", "top_logprobs")
@@ -167,7 +173,7 @@ def endpoint_replies(
     yield from known.values()
     missing = [request for request in requests if request.key not in known]
     rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
-    with journal.open("ab", buffering=0) as file, Client(patience) as client:
+    with journal.open("ab", buffering=0) as file, Client(patience, stopped) as client:
         run = _EndpointRun(endpoint, endpoint.key, fields, client, rate, file, stopped, not known)
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
@@ -269,7 +275,7 @@ class _EndpointRun:
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        picture = {"url": image_url(request.image, self.endpoint.max_side)}
+        picture = {"url": image_url(request.image, self.endpoint.max_side, request.range)}
         parts = [
             {"type": "image_url", "image_url": picture},
             {"type": "text", "text": request.text},
@@ -289,8 +295,10 @@ class _EndpointRun:
             fields = fewer
         self.fields = {name: fields[name] for name in self.fields if name in fields}
         try:
-            return Reply(request.key, *read_completion(content))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            answer, *chances = read_completion(content)
+            secret = self.key if len(self.key or "") >= _SECRET else None
+            return Reply(request.key, answer.replace(secret or "\0", "***"), *chances)
+        except _NO_COMPLETION as error:
             raise RetryError(f"sends no chat completion: {message}") from error
 
     def _message(self, content: bytes) -> str:
@@ -304,8 +312,8 @@ class _EndpointRun:
 
 
 def read_completion(content: bytes) -> tuple[str, float | None, float | None]:
-    """The answer in the server's words, and of its first token that is no white space P(yes) /
-    (P(yes) + P(no)) and P(yes) + P(no).
+    """The answer in the server's words, and at its first word P(yes) / (P(yes) + P(no)) and P(yes)
+    + P(no): after the last block of reasoning, within marks such as bold type.
 
     All spellings among the token's alternatives count; a word that is not among them counts 0.
     """
@@ -313,33 +321,62 @@ def read_completion(content: bytes) -> tuple[str, float | None, float | None]:
     answer = choice["message"].get("content") or choice["message"].get("refusal") or ""
     if not isinstance(answer, str):
         raise TypeError(answer)
-    tokens = (choice.get("logprobs") or {}).get("content") or []
-    worded = [token for token in tokens if token["token"].strip(_SPACES)]
-    alternatives = worded[0].get("top_logprobs") if worded else None
+    alternatives = _at_answer((choice.get("logprobs") or {}).get("content") or [], answer)
     if not alternatives:
         return answer, None, None
     sums = {"yes": 0.0, "no": 0.0}
     for other in alternatives:
         word = other["token"].strip(_SPACES).lower()
         if word in sums:
-            sums[word] += math.exp(min(other["logprob"], 0.0))
+            # a server may write a number of hundreds of digits
+            sums[word] += math.exp(max(min(other["logprob"], 0.0), -1e4))
     mass = sums["yes"] + sums["no"]
     return answer, (sums["yes"] / mass if mass else None), mass
 
 
-def image_url(path: Path, max_side: int | None) -> str:
-    """An image as data URL: JPEG and PNG files of at most ``max_side`` pixels unchanged, others as
-    JPEG. Raises InputError for what is no image.
+def _at_answer(tokens: Sequence[Mapping[str, Any]], answer: str) -> Any:
+    """Alternatives of the first token of the answer that has a letter; tokens may begin with
+    reasoning that the answer lacks, and may be cut off. None where it is not among them.
+    """
+    span, texts = answer_span(answer), [_written(token["token"]) for token in tokens]
+    written = "".join(texts).rstrip()
+    if span is None or not (said := answer[span[0] :].strip().lower()):
+        return None
+    if written.endswith(said):
+        start = len(written) - len(said)
+    elif not span[0] and said.startswith(written.strip()):
+        start = 0
+    else:
+        return None
+    end = 0
+    for text, token in zip(texts, tokens, strict=True):
+        end += len(text)
+        if end > start and any(map(str.isalpha, text[max(0, start - end) :])):
+            return token.get("top_logprobs")
+    return None
+
+
+def _written(token: str) -> str:
+    """A token as text in small letters; tokenizers have signs for blanks and ends of lines."""
+    return token.replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n").lower()
+
+
+def image_url(
+    path: Path, max_side: int | None, value_range: tuple[float, float] | None = None
+) -> str:
+    """An image as data URL: JPEG and PNG files of at most ``max_side`` pixels unchanged, others,
+    and those to be turned or of more than 8 bits a channel, as JPEG. Raises InputError for what is
+    no image.
     """
     try:
         with opened_image(path) as image:
-            kind, longest = str(image.format), max(image.size)
+            kind, longest = str(image.format) if is_plain(image) else "", max(image.size)
         most = min(longest, max_side or longest)
         if kind in {"JPEG", "PNG"} and most == longest:
             content = path.read_bytes()
         else:
             kind, file = "JPEG", io.BytesIO()
-            thumbnail(path, most).save(file, kind, quality=95)
+            thumbnail(path, most, value_range).save(file, kind, quality=95)
             content = file.getvalue()
     except UNREADABLE as error:
         raise InputError(f"is no image that can be read: {error}", where=path) from error

@@ -8,15 +8,16 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from nooch.answers.answer_text import opens_reasoning
 from nooch.asking.asked_requests import AskOptions, Reply, Request
 from nooch.errors import InputError
 from nooch.models.devices import choose_device, memory_limits
-from nooch.models.image_decoding import refuse_broken, rgb_image
+from nooch.models.image_decoding import refuse_broken
 from nooch.models.model_sources import ModelSource
 from nooch.models.pixel_batches import read_in_order
 from nooch.models.pretrained import silently
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
-from nooch.readers.image_opening import UNREADABLE
+from nooch.readers.image_opening import UNREADABLE, rgb_image
 from nooch.resources import limited_threads
 from nooch.shared_types import Map
 from nooch.work_folder import stored
@@ -81,15 +82,24 @@ def _loaded(
     if found.identity != identity:
         problem = f"the model has hash {found.identity} here, and {identity} where the work started"
         raise InputError(problem, where=folder, allowed="the same model on all machines")
-    return load_vlm(found, device, bf16=bf16, yes_no=yes_no)
+    model = load_vlm(found, device, bf16=bf16, yes_no=yes_no)
+    if opens_reasoning(model.prompt("Is it dark?")):
+        raise InputError(
+            "the chat template opens a block of reasoning: the next token is not the answer's",
+            where=folder,
+            allowed="a model whose template leaves reasoning out",
+            remedy="serve it with vLLM, say, and ask it there: `endpoint`, and `max_tokens` that"
+            " reach the end of its reasoning, such as 4096",
+        )
+    return model
 
 
 def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
     """What a model is given. Raises InputError where an image cannot be read."""
     images, broken = {}, []
-    for path in dict.fromkeys(request.image for request in requests):
+    for path, value_range in dict.fromkeys((r.image, r.range) for r in requests):
         try:
-            images[path] = rgb_image(path.read_bytes())
+            images[path] = rgb_image(path, value_range)
         except UNREADABLE as error:
             broken.append(f"{path}: {error}")
     refuse_broken(broken)

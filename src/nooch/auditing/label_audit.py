@@ -10,15 +10,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.auditing.label_evidence import context_run, fold_numbers, mentions, values_of, weighed
+from nooch.auditing.label_evidence import values_of, weighed
 from nooch.auditing.review_page import write_review
-from nooch.captions import COCO, load_vocabulary, read_captions
+from nooch.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.challenge import Suite, as_suite
+from nooch.criteria.context import FOLDS
+from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, parquet_bytes
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import InputError, ParameterError
-from nooch.evaluation import PredictionFormat, Predictions, load_predictions
+from nooch.evaluation import (
+    PredictionFormat,
+    Predictions,
+    context_run,
+    load_predictions,
+    run_notes,
+)
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.files import Place, atomic_folder, check_output
 from nooch.shared_types import Progress, no_progress, options_from, tracked
@@ -37,6 +45,8 @@ class AuditOptions(PredictionFormat):
     Attributes:
         split: one or several; by default ``test``, or the only one.
         tasks: names; all of the suite's by default.
+        criterion: names; labels of images on which none of them has a verdict are not audited. All
+            of the suite's by default.
         captions: files of captions, see ``nooch.score_captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: labels on the page at most.
@@ -45,6 +55,7 @@ class AuditOptions(PredictionFormat):
 
     split: str | Sequence[str] | None = None
     tasks: Sequence[str] | None = None
+    criterion: Sequence[str] | None = None
     captions: Sequence[str | Path] = ()
     synonyms: str | Path = COCO
     most: int = 200
@@ -115,18 +126,23 @@ def audit(
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_TABLE)
     splits = suite.splits_to_score(asked.split)
-    keys = suite.select_keys((), asked.tasks or (), splits)
+    keys = suite.select_keys(asked.criterion or (), asked.tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
     found = suite.found_in() if data is None else suite.require_dataset(data)
     runs = []
     if predictions is not None:
         runs += load_predictions(predictions, suite, found, options=asked)
     if asked.captions:
-        words, ids = load_vocabulary(asked.synonyms), suite.image_ids()
-        runs += [mentions(one, words, tasks) for one in read_captions(asked.captions, ids)]
-    notes = [f"{run.run}: {text}" for run in runs for text in run.notes]
+        words = load_vocabulary(asked.synonyms)
+        runs += [mentions(one, words, tasks) for one in read_captions(asked.captions, suite)]
+    notes = run_notes(runs)
     if found is not None:
-        runs.insert(0, context_run(found, tasks, splits, progress))
+        progress("fitting contexts", 0, 1)
+        try:
+            runs.insert(0, context_run(found, tasks, splits))
+        except InputError as error:
+            notes.append(f"no context: {error.problem}")
+        progress("fitting contexts", 1, 1)
     else:
         notes.append("no context: the dataset is not where it was; it can be given as `dataset`")
     table = _ranked(suite, keys, runs, progress)
@@ -145,6 +161,15 @@ def _ranked(
     progress: Progress,
 ) -> pl.DataFrame:
     """The table of ``Audit``: the images on which any criterion has a verdict."""
+    frames = []
+    for task in dict.fromkeys(key[1] for key in keys):
+        sets = (suite.set(*key).table for key in keys if key[1] == task)
+        rows = pl.concat(one.select("image_id", "label") for one in sets).unique("image_id")
+        frames.append(rows.sort("image_id").with_columns(task=pl.lit(task)))
+    pairs = pl.concat(frames)
+    labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"], FOLDS)
+    if labels.all() or not labels.any():
+        raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
     names = [run.run for run in runs]
     if not names or len({*names, *_PAIR, "score"}) < len(names) + 4:
         raise InputError(
@@ -152,17 +177,9 @@ def _ranked(
             allowed=f"one and more of different names, but {', '.join(_PAIR)}, score",
             remedy="give `predictions`, `captions` or `dataset`; rename files of one name",
         )
-    frames = []
-    for task in dict.fromkeys(key[1] for key in keys):
-        sets = (suite.set(*key).table for key in keys if key[1] == task)
-        rows = pl.concat(one.select("image_id", "label") for one in sets).unique("image_id")
-        rows = rows.sort("image_id").with_columns(task=pl.lit(task))
-        values = {run.run: values_of(run, task, rows["image_id"]) for run in runs}
-        frames.append(rows.with_columns(**{name: pl.Series(one) for name, one in values.items()}))
-    pairs = pl.concat(frames)
-    labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"])
-    if labels.all() or not labels.any():
-        raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
+    for run in runs:
+        of_tasks = [values_of(run, one["task"][0], one["image_id"]) for one in frames if len(one)]
+        pairs = pairs.with_columns(pl.Series(run.run, np.concatenate(of_tasks)))
     sources = {"score": names, **{name: [name] for name in names}}
     odds = {
         name: weighed(pairs.select(of).to_numpy(), labels, folds)

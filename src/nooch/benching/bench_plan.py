@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.benching.bench_config import BenchConfig
-from nooch.benching.epoch_costs import EpochCost, head_cost, network_cost
 from nooch.caches.features import Features
 from nooch.challenge import Suite
 from nooch.criteria import CE, FittedCE
@@ -48,7 +46,6 @@ class Plan:
         header: what the folder of runs will say.
         begin: makes the training of some jobs; what they share with all others may be kept in a
             folder that all workers see, such as that of the runs.
-        cost: times an epoch of all jobs on the device that the plan was made for.
         keep_weights: whether what jobs have learned is kept.
     """
 
@@ -56,7 +53,6 @@ class Plan:
     training: TrainingData
     header: RunsHeader
     begin: Callable[..., Training]
-    cost: Callable[[], EpochCost]
     keep_weights: bool = False
 
     @property
@@ -118,10 +114,7 @@ def plan_bench(
         return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
 
     described = _described(data, suite, config) | {"features": features_name}
-    # four products of two operations for each row, feature and head
-    operations = 8.0 * len(training.rows["train"]) * d * len(jobs)
-    cost, header = partial(head_cost, operations, device), _header(config, jobs, described)
-    return Plan(data, training, header, begin, cost, config.keep_weights)
+    return Plan(data, training, _header(config, jobs, described), begin, config.keep_weights)
 
 
 def plan_finetune(
@@ -175,11 +168,7 @@ def plan_finetune(
     network = {name: value for name, value in first.describe().items() if name != "versions"}
     identity = getattr(pixels, "identity", "array")
     described = _described(data, suite, config) | {"pixels": identity, "backbone": network}
-    # a job without a first stage, where there is one: its steps are those of the others
-    typical = next((job for job in jobs if job.kind.first is None), jobs[0])
-    cost = partial(network_cost, source, training, typical, settings, len(jobs))
-    header = _header(config, jobs, described)
-    return Plan(data, training, header, begin, cost, config.keep_weights)
+    return Plan(data, training, _header(config, jobs, described), begin, config.keep_weights)
 
 
 def _header(config: BenchConfig, jobs: Sequence[Job], described: dict[str, Any]) -> RunsHeader:
@@ -305,4 +294,6 @@ def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
 
 def identity_of(suite: Suite) -> str:
     """Identity of a suite: its header, which has counts and thresholds of all sets."""
-    return sha256(msgspec.json.encode(suite.header, order="sorted")).hexdigest()[:32]
+    # how names of images are matched changes no set
+    header = msgspec.structs.replace(suite.header, image_names="")
+    return sha256(msgspec.json.encode(header, order="sorted")).hexdigest()[:32]

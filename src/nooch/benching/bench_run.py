@@ -31,6 +31,7 @@ from nooch.shared_types import Map, Progress, no_progress
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import add_method
 from nooch.training.network_settings import TuneSettings
+from nooch.training.own_values import own_values
 from nooch.training.run_records import JobRecord, RunsFolder
 from nooch.training.training_data import TrainingData
 
@@ -272,8 +273,11 @@ def _write(
     ]
     predictions, environments = None, []
     losses: tuple[float | None, float | None] = (None, None)
+    own: tuple[float | None, float | None] = (None, None)
     if best:
         losses = _validation_losses(plan.training, job.task, outputs["valid"])
+        variant, first = trained.settings.variant, trained.first_outputs(job)
+        own = own_values(plan.training, job, outputs["valid"], variant, first)
         environments = _environment_losses(plan.training, job.task, outputs["valid"])
         frames = []
         for split, logits in outputs.items():
@@ -285,7 +289,7 @@ def _write(
     data, settings, sees = runs.header.data, runs.header.settings, list(job.kind.sees)
     epochs = len(history)
     record = JobRecord(
-        name, job, settings, data, sees, best, epochs, not best, environments, *losses
+        name, job, settings, data, sees, best, epochs, not best, environments, *losses, *own
     )
     # JSON has no NaN
     lines = [

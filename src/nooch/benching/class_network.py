@@ -1,4 +1,4 @@
-"""One network with an output for each class (paper, section 3.2), trained by the mean loss."""
+"""One network with an output for each class (paper, section 3.3), trained by the mean loss."""
 
 from __future__ import annotations
 

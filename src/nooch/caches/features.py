@@ -21,7 +21,7 @@ from nooch.encoders import load_embedding
 from nooch.errors import InputError, ParameterError, some_of
 from nooch.models.backbones import Backbone
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.image_decoding import choose_codec, codec_versions, decode_images, refuse_broken
+from nooch.models.image_decoding import Decoding, dark_notes, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.readers.image_files import image_paths
 from nooch.resources import usable_cpus
@@ -105,7 +105,8 @@ class FeatureOptions:
     """How features are computed.
 
     Attributes:
-        codec: how images are decoded, see ``nooch.models.image_decoding``.
+        codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
+            ``nooch.models.image_decoding.Decoding``.
         batch: images in a batch, 1 and more.
         half: keep float16, half the size; the features are computed as without.
         readers: threads that read and decode; by default one per CPU.
@@ -114,7 +115,7 @@ class FeatureOptions:
         ParameterError: an empty batch.
     """
 
-    codec: str = "auto"
+    codec: str | Decoding = "auto"
     batch: int = BATCH
     half: bool = False
     readers: int | None = None
@@ -131,18 +132,19 @@ class _PixelReader:
     pixels: PixelCache | None
     paths: Sequence[Path]
     size: tuple[int, int]
-    codec: str
+    how: Decoding
 
     def __call__(self, rows: range) -> tuple[NDArray[np.uint8], list[str]]:
         if self.pixels is not None:
             return self.pixels.batch(np.arange(rows.start, rows.stop)), []
-        return decode_images([self.paths[row] for row in rows], self.size, self.codec)
+        return decode_images([self.paths[row] for row in rows], self.size, self.how)
 
     def describe(self) -> dict[str, Any]:
         if self.pixels is not None:
             return {"cache": self.pixels.identity, **self.pixels.header.made}
-        versions = codec_versions(self.codec)
-        return {"size": list(self.size), "codec": self.codec, "versions": versions}
+        notes = dark_notes(self.paths, self.how)
+        made = {"size": list(self.size), **self.how.describe()}
+        return made | ({"notes": notes} if notes else {})
 
 
 def extract_features(
@@ -196,10 +198,11 @@ def _reader(
     backbone: Backbone,
     pixels: PixelCache | None,
     images: str | Path | None,
-    codec: str,
+    codec: str | Decoding,
 ) -> _PixelReader:
+    how = Decoding.of(codec)
     if pixels is None:
-        return _PixelReader(None, image_paths(data, images), backbone.size, choose_codec(codec))
+        return _PixelReader(None, image_paths(data, images), backbone.size, how)
     if pixels.size != backbone.size or len(pixels) != len(data):
         raise ParameterError(
             f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
@@ -209,7 +212,7 @@ def _reader(
             remedy="load the backbone with the pixels' size (size=), and the pixels with this"
             " dataset",
         )
-    return _PixelReader(pixels, [], pixels.size, codec)
+    return _PixelReader(pixels, [], pixels.size, how)
 
 
 def _fill(

@@ -6,14 +6,15 @@ import builtins
 import multiprocessing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nooch.caches.array_store import ArrayKind, Unfinished, making, write_block
 from nooch.caches.memmap import MappedRows
 from nooch.data import Dataset
 from nooch.models.image_decoding import (
+    Decoding,
     check_size,
-    choose_codec,
-    codec_versions,
+    dark_notes,
     decode_images,
     refuse_broken,
     use_one_thread,
@@ -67,7 +68,7 @@ def build_pixels(
     *,
     size: int | tuple[int, int] = SIZE,
     images: str | Path | None = None,
-    codec: str = "auto",
+    codec: str | Decoding = "auto",
     map: Map = builtins.map,
     overwrite: bool = False,
     progress: StepProgress = no_progress,
@@ -82,7 +83,7 @@ def build_pixels(
         folder: to write; it needs n_images x height x width x 3 bytes.
         size: pixels, or (height, width); the aspect is not kept.
         images: folder of images, where it is not the one that the dataset records.
-        codec: ``fast``, ``pil`` or ``auto``, see ``nooch.models.image_decoding``.
+        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.image_decoding.Decoding``.
         map: where the blocks are done, such as an engine's.
         overwrite: replace a cache that exists.
         progress: called with (images done, images).
@@ -92,11 +93,12 @@ def build_pixels(
         OutputError: the folder exists, cannot be written, or the disk is too small.
     """
     height, width = check_size(size)
-    chosen = choose_codec(codec)
+    chosen = Decoding.of(codec)
     paths = image_paths(data, images)
-    how = {"filter": "bilinear, antialiased", "orientation": "as stored"}
-    versions = codec_versions(chosen)
-    made = {"size": [height, width], **how, "codec": chosen, "versions": versions}
+    made: dict[str, Any] = {"size": [height, width], "filter": "bilinear, antialiased"}
+    made |= chosen.describe()
+    if notes := dark_notes(paths, chosen):
+        made["notes"] = notes
     shape, block = (len(data), height, width, 3), max(1, BLOCK_BYTES // (height * width * 3))
     with making(
         folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite
@@ -106,10 +108,10 @@ def build_pixels(
 
 
 def _fill(
-    unfinished: Unfinished, paths: list[Path], codec: str, map: Map, progress: StepProgress
+    unfinished: Unfinished, paths: list[Path], how: Decoding, map: Map, progress: StepProgress
 ) -> None:
     _, height, width, _ = unfinished.shape
-    decode = partial(_decode_block, unfinished.array, (height, width), codec)
+    decode = partial(_decode_block, unfinished.array, (height, width), how)
     todo = list(unfinished.todo)
     blocks = [(unfinished.offset_of(n), [str(p) for p in paths[unfinished.rows(n)]]) for n in todo]
     done, broken = len(paths) - sum(len(files) for _, files in blocks), []
@@ -124,11 +126,11 @@ def _fill(
 
 
 def _decode_block(
-    array: Path, size: tuple[int, int], codec: str, block: tuple[int, list[str]]
+    array: Path, size: tuple[int, int], how: Decoding, block: tuple[int, list[str]]
 ) -> tuple[str, list[str]]:
     """Write images at an offset; the block's hash, and the images that could not be read."""
-    if codec == "fast" and multiprocessing.parent_process() is not None:
+    if how.codec == "fast" and multiprocessing.parent_process() is not None:
         use_one_thread()
     offset, files = block
-    pixels, broken = decode_images(files, size, codec)
+    pixels, broken = decode_images(files, size, how)
     return write_block(array, offset, pixels), broken

@@ -26,10 +26,11 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         settings: options, and fingerprints of the datasets.
         areas: ``name, predicted, images, bias`` (mean predicted minus true area), ``correlation,
             auc`` (of the predicted area for true areas above beta) of each class.
-        verdicts: ``task, cue`` (null: all cues together), ``set``, ``true`` (truly hard images);
-            ``precision`` and ``recall``, each with its 95 % interval, by beta itself and, as
-            ``calibrated_*``, out of fold. One cue alone has no row of its own.
-        notes: what could not be calibrated, or does not reach the precision.
+        verdicts: ``task, cue`` (null: all cues together), ``set`` (one of the four cells), ``true``
+            (images truly in it); ``precision`` and ``recall``, each with its 95 % interval, by beta
+            itself and, as ``calibrated_*``, out of fold. One cue alone has no row of its own.
+        notes: what could not be calibrated, does not reach the precision, or keeps beta; and how
+            many images are neither hard nor easy.
         hash: of all that.
     """
 

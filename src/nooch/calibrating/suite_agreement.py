@@ -13,7 +13,8 @@ from scipy.sparse import coo_array
 from nooch.challenge import CELLS, POOLED, Suite, as_suite
 from nooch.errors import InputError, ParameterError
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
+from nooch.evaluation.bootstrap import BootstrapDraws, intervals
+from nooch.metrics.proportions import wilson
 from nooch.published import Published, SetAgreement
 from nooch.published import verify as verify_published
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from nooch.answers.answer_text import answer_span
+from nooch.challenge import Suite
+from nooch.data import name_column
 from nooch.data.json_records import file_records
 from nooch.errors import InputError, some_of
-from nooch.readers.image_files import ids_in_names
 
 __all__ = ["ModelCaptions", "read_captions"]
 
@@ -27,24 +29,28 @@ class ModelCaptions:
         run: name of the file, with its folder where several have that name.
         captions: ``image_id`` (of the suite), ``caption``.
         n_outside: captions of images that the suite does not have.
+        n_cut: texts without a caption, such as reasoning that was cut off.
+        matched: how images were matched, in words; empty where all are ids.
     """
 
     run: str
     captions: pl.DataFrame
     n_outside: int = 0
+    n_cut: int = 0
+    matched: str = ""
 
 
-def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCaptions]:
+def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptions]:
     """The captions of each file.
 
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
     file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
-    AMBER's (``id, response``). A file without images, but with ``question_id``, takes them from the
-    other files, where they are given for these ids.
+    AMBER's (``id, response``). Reasoning before a caption is left out. A file without images, but
+    with ``question_id``, takes them from the other files, where they are given for these ids.
 
     Args:
         paths: the files.
-        ids: of the images of the suite.
+        suite: which images there are.
 
     Raises:
         InputError: a file that cannot be read, has another form, or whose images are not known.
@@ -62,7 +68,7 @@ def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCapt
                     where=path,
                     allowed="files of the same questions",
                 )
-    runs = [_read(path, records, images, ids) for path, records in files]
+    runs = [_read(path, records, images, suite) for path, records in files]
     stems = [run.run for run in runs]
     return [
         replace(run, run=str(path)) if stems.count(run.run) > 1 else run
@@ -71,7 +77,7 @@ def read_captions(paths: Sequence[str | Path], ids: pl.Series) -> list[ModelCapt
 
 
 def _read(
-    path: Path, records: Sequence[Mapping[str, Any]], images: Mapping[Any, Any], ids: pl.Series
+    path: Path, records: Sequence[Mapping[str, Any]], images: Mapping[Any, Any], suite: Suite
 ) -> ModelCaptions:
     if not records:
         raise InputError("holds no caption", where=path, allowed=_ALLOWED)
@@ -97,8 +103,17 @@ def _read(
                 remedy="give a file of the same questions that has image_id, too",
             )
         names = [images[question] for question in names]
-    of = ids_in_names(pl.Series(map(str, names), dtype=pl.String), ids)
-    captions = pl.DataFrame([of, pl.Series("caption", texts)]).drop_nulls()
+    matched = suite.match_names(name_column(names, path), path)
+    said = pl.Series("caption", [_said(str(text)) for text in texts], pl.String)
+    captions = pl.DataFrame([matched.ids, said]).drop_nulls()
     if not captions.height:
         raise InputError("no caption is of an image of the suite", where=path)
-    return ModelCaptions(path.stem, captions, len(records) - captions.height)
+    cut = int((said.is_null() & matched.ids.is_not_null()).sum())
+    return ModelCaptions(path.stem, captions, matched.ids.null_count(), cut, matched.note)
+
+
+def _said(text: str) -> str | None:
+    """The caption after a model's reasoning; None where there is reasoning alone."""
+    span = answer_span(text)
+    said = text[slice(*span)] if span else ""
+    return said if said.strip() or not text.strip() else None

@@ -10,7 +10,14 @@ from typing import Any
 import polars as pl
 
 from nooch.captions.caption_files import ModelCaptions, read_captions
-from nooch.captions.mention_vocabulary import COCO, Vocabulary, load_vocabulary
+from nooch.captions.mention_vocabulary import (
+    COCO,
+    Vocabulary,
+    first_words,
+    load_vocabulary,
+    whole_sentences,
+    word_count,
+)
 from nooch.challenge import Suite
 from nooch.display import DisplayTable
 from nooch.english import counted
@@ -44,6 +51,8 @@ class CaptionOptions:
         bootstrap: resamples of the images, for intervals; 0 for Wilson's of the rates alone.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
+        as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
+            that has no end, as studies before did.
     """
 
     split: str | Sequence[str] | None = None
@@ -53,6 +62,7 @@ class CaptionOptions:
     bootstrap: int = 1000
     seed: int = 0
     baseline: str | None = None
+    as_written: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +75,10 @@ class CaptionScores(ComparedRuns):
             ``subset`` (a cell, or a side: ``positive`` for recall, ``negative`` for mentions of
             absent objects), ``value, low, high, n, reason``. Besides, for each run, ``chair_i``
             (the share of mentions that are of absent objects) and ``chair_s`` (of captions with
-            one), over the tasks (Rohrbach et al., EMNLP 2018).
+            one), over the tasks (Rohrbach et al., EMNLP 2018); ``chair_i_equal`` and
+            ``chair_s_equal``, where each caption of an image is cut to as many words as the
+            shortest run's has; ``words``, the mean number of words; and ``denied``, mentions that
+            are denied ("no cars"), which are no mentions, as a share of all.
         differences: the same, without CHAIR, for each run minus the baseline run, in columns ``run,
             baseline, ..., difference, low, high, n, reason``; of runs with captions of the same
             images.
@@ -75,13 +88,27 @@ class CaptionScores(ComparedRuns):
     @property
     def tables(self) -> list[DisplayTable]:
         """Pooled over tasks: recall, mentions of absent objects in percent, ratio, odds ratio; and
-        differences from the baseline, if there are any.
+        differences from the baseline, if there are any; lengths and CHAIR.
         """
         tables = [_pooled("Mentions by context", self.table)]
         if self.differences.height:
             title = f"Differences from {self.differences['baseline'][0]}"
             tables.append(_pooled(title, self.differences.rename({"difference": "value"}), "+"))
-        return tables
+        return [*tables, self._lengths]
+
+    @property
+    def _lengths(self) -> DisplayTable:
+        """Length of captions, CHAIR, and denials of each run and criterion."""
+        names = {"words": "words", "chair_i": "chair_i", "chair_s": "chair_s",
+                 "chair_i_equal": "chair_i, equal length",
+                 "chair_s_equal": "chair_s, equal length", "denied": "denied"}  # fmt: skip
+        wide = self.table.filter(pl.col("measure").is_in([*names])).pivot(
+            "measure", index=["run", "criterion"], values="value"
+        )
+        rows = wide.select("run", "criterion", *names).rows()
+        return DisplayTable(
+            "Lengths and CHAIR", ["run", "criterion", *names.values()], rows, left=2
+        )
 
     @property
     def display(self) -> DisplayTable:
@@ -156,12 +183,15 @@ def score_captions(
         for criterion in dict.fromkeys(key[0] for key in keys)
     }
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
-    runs = read_captions(paths, suite.image_ids())
+    runs = read_captions(paths, suite)
     names = [run.run for run in runs]
     baseline = check_one_of("run", chosen.baseline or names[0], names, owner="the captions")
+    if not chosen.as_written:
+        runs = [_ended(run) for run in runs]
+    cut = _equally_long(runs)
     tables, lines, rated = [], [], {}
     for done, run in enumerate(runs, 1):
-        frame, of_run, rated[run.run] = _scores(run, vocabulary, cells, chosen)
+        frame, of_run, rated[run.run] = _scores(run, cut[run.run], vocabulary, cells, chosen)
         tables.append(frame)
         lines += of_run
         progress("scoring captions", done, len(paths))
@@ -177,20 +207,23 @@ Rated = dict[str, tuple[pl.DataFrame, dict[str, ContextRates]]]
 
 def _scores(
     run: ModelCaptions,
+    cut: pl.DataFrame,
     vocabulary: Vocabulary,
     cells: Mapping[str, pl.DataFrame],
     chosen: CaptionOptions,
 ) -> tuple[pl.DataFrame, list[str], Rated]:
-    """Rows of a run, its lines for the reader, and its rates."""
+    """Rows of a run, its lines for the reader, and its rates; ``cut`` are its captions, cut."""
     captions = run.captions.with_row_index("number")
-    mentions = enumerate(map(vocabulary.mentions, captions["caption"]))
-    counts = [(number, *found) for number, some in mentions for found in some.items()]
-    schema = {"number": pl.get_index_type(), "task": pl.String, "times": pl.Int64}
-    said = pl.DataFrame(counts, schema, orient="row").join(captions, on="number")
+    said, denied = _said(captions, vocabulary, as_written=chosen.as_written)
+    of_cut, _ = _said(cut.with_row_index("number"), vocabulary, as_written=chosen.as_written)
     rows, lines = [], []
     rated: Rated = {}
+    if run.matched:
+        lines.append(f"{run.run}: {run.matched}")
     if run.n_outside:
         lines.append(f"{run.run}: {run.n_outside:,} captions are of images that the suite lacks")
+    if run.n_cut:
+        lines.append(f"{run.run}: {counted(run.n_cut, 'text')} of reasoning alone left out")
     for criterion, known in cells.items():
         mentioned = _with_mentions(known, captions, said)
         if not mentioned.height:
@@ -203,7 +236,9 @@ def _scores(
         of_criterion = [
             of.frame().select(pl.lit(task).alias("task"), pl.all()) for task, of in rates.items()
         ]
-        of_criterion.append(pl.DataFrame(_chair(mentioned, said), of_criterion[0].schema))
+        more = _chair(mentioned, said) + _chair(mentioned, of_cut, "_equal")
+        more += _lengths(mentioned, captions, said, denied)
+        of_criterion.append(pl.DataFrame(more, of_criterion[0].schema))
         names = pl.lit(run.run).alias("run"), pl.lit(criterion).alias("criterion")
         rows.append(pl.concat(of_criterion).select(*names, pl.all()))
     if not rows:
@@ -244,14 +279,85 @@ def _with_mentions(known: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFra
     return rows.with_columns(pl.col("yes").fill_null(0) / pl.col("captions"))
 
 
-def _chair(mentioned: pl.DataFrame, said: pl.DataFrame) -> list[dict[str, Any]]:
+def _ended(run: ModelCaptions) -> ModelCaptions:
+    """The run's captions without sentences that were cut off."""
+    texts = [whole_sentences(text) for text in run.captions["caption"]]
+    return replace(
+        run, captions=run.captions.with_columns(caption=pl.Series(texts, dtype=pl.String))
+    )
+
+
+def _equally_long(runs: Sequence[ModelCaptions]) -> dict[str, pl.DataFrame]:
+    """Run -> its captions, each cut to the words of the shortest run's captions of the image."""
+    lengths = [
+        run.captions.with_columns(
+            pl.col("caption").map_elements(word_count, return_dtype=pl.Int64).alias("words")
+        )
+        for run in runs
+    ]
+    ids = pl.concat(frame.select("image_id", "words") for frame in lengths)
+    least = ids.group_by("image_id").agg(pl.col("words").min())
+    return {
+        run.run: run.captions.join(least, on="image_id", maintain_order="left").select(
+            "image_id",
+            pl.struct("caption", "words")
+            .map_elements(
+                lambda row: first_words(row["caption"], row["words"]) if row["words"] else "",
+                return_dtype=pl.String,
+            )
+            .alias("caption"),
+        )
+        for run in runs
+    }
+
+
+def _said(
+    captions: pl.DataFrame, vocabulary: Vocabulary, *, as_written: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Mentions and denials: the columns of captions, ``task, times``, a row for each class."""
+    counts: tuple[list[Any], list[Any]] = ([], [])
+    for number, text in captions.select("number", "caption").rows():
+        found, denied = vocabulary.read(text)
+        if as_written:
+            found, denied = found + denied, denied - denied
+        for rows, some in zip(counts, (found, denied), strict=True):
+            rows += [(number, *pair) for pair in some.items()]
+    schema = {"number": pl.get_index_type(), "task": pl.String, "times": pl.Int64}
+    said, denials = (
+        pl.DataFrame(rows, schema, orient="row").join(captions, on="number") for rows in counts
+    )
+    return said, denials
+
+
+def _lengths(
+    mentioned: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFrame, denied: pl.DataFrame
+) -> list[dict[str, Any]]:
+    """Mean number of words, and the share of mentions that are denials, as rows of the table."""
+    images = mentioned.select("image_id").unique()
+    own = captions.join(images, on="image_id", how="semi")
+    words = sum(map(word_count, own["caption"]))
+    pairs = mentioned.select("image_id", "task")
+    times = [
+        part.join(pairs, on=["image_id", "task"])["times"].to_list() for part in (denied, said)
+    ]
+    common = {"task": POOLED, "subset": "all"}
+    shares = (("words", words, len(own)), ("denied", sum(times[0]), sum(map(sum, times))))
+    return [
+        {**common, "measure": name, "n": n, "value": part / n}
+        if n
+        else {**common, "measure": name, "n": 0, "reason": "none"}
+        for name, part, n in shares
+    ]
+
+
+def _chair(mentioned: pl.DataFrame, said: pl.DataFrame, ending: str = "") -> list[dict[str, Any]]:
     """CHAIR_i and CHAIR_s over the tasks whose labels are known, as rows of the table."""
     of = said.join(mentioned.select("image_id", "task", "cell"), on=["image_id", "task"])
     wrong = of.filter(pl.col("cell").str.ends_with("negative"))
     captions = mentioned.unique("image_id")["captions"]
     shares = (
-        ("chair_i", int(wrong["times"].sum()), int(of["times"].sum())),
-        ("chair_s", wrong["number"].n_unique(), int(captions.sum())),
+        (f"chair_i{ending}", int(wrong["times"].sum()), int(of["times"].sum())),
+        (f"chair_s{ending}", wrong["number"].n_unique(), int(captions.sum())),
     )
     common = {"task": POOLED, "subset": "all"}
     return [

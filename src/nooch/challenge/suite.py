@@ -16,7 +16,7 @@ from nooch.challenge.challenge_set import ChallengeSet, Counts
 from nooch.challenge.hard_easy import Side
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
-from nooch.data import Dataset, as_dataset, open_dataset
+from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
 from nooch.display import Displayed, DisplayTable, parameters_text
 from nooch.english import counted
 from nooch.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
@@ -103,7 +103,10 @@ class SetRecord(Counts, frozen=True, kw_only=True):
         )
 
     def of_table(self, rows: pl.DataFrame) -> ChallengeSet:
-        """The set whose ``table`` has these rows, with thresholds and counts of the record."""
+        """The set whose ``rows`` these are, with thresholds and counts of the record."""
+        undecided = rows["subset"].is_null()
+        between = rows.filter(undecided).select("image_id", "label", "support")
+        rows = rows.filter(~undecided)
         # suites of earlier versions have no column by_cue
         support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
         return ChallengeSet(
@@ -118,6 +121,7 @@ class SetRecord(Counts, frozen=True, kw_only=True):
             Side(self.threshold_negative, self.tied_negative, self.missing_negatives),
             (self.excluded_positives, self.excluded_negatives, self.excluded_unknown),
             None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+            between=between if len(between) else None,
         )
 
 
@@ -138,7 +142,8 @@ class OverlayRecord(msgspec.Struct, frozen=True):
 
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image;
-    ``overlay``: the corrected labels that took the place of the dataset's.
+    ``overlay``: the corrected labels that took the place of the dataset's; ``image_names``: see
+    ``Suite.name_rule``.
     """
 
     dataset: DatasetRecord
@@ -149,6 +154,7 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     skipped: list[Skipped]
     hard_only: bool = False
     overlay: OverlayRecord | None = None
+    image_names: str = ""
 
 
 def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None:
@@ -169,6 +175,8 @@ class Suite(Displayed):
         header: records of criteria, sets and what was skipped.
         source: gives the set of (criterion, task, split), from memory or from disk.
         dataset: the dataset that it was found in or its folder, where that is known.
+        names: gives ``image_id, file_name`` of the dataset's images, where the header says that
+            there is such a table.
     """
 
     def __init__(
@@ -176,8 +184,10 @@ class Suite(Displayed):
         header: SuiteHeader,
         source: Callable[[str, str, str], ChallengeSet],
         dataset: Dataset | str | None = None,
+        names: Callable[[], pl.DataFrame] | None = None,
     ) -> None:
         self.header, self._source, self.dataset = header, source, dataset
+        self.named_images = names
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
@@ -275,6 +285,32 @@ class Suite(Displayed):
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
         return dataset_of(self.dataset, self.header.dataset.fingerprint)
 
+    @property
+    def name_rule(self) -> str:
+        """How names of images are matched without the dataset, see ``ImageNames.rule``; empty where
+        nothing is recorded. The authors' sets are of COCO, whose file names end in ids.
+        """
+        is_coco = self.header.dataset.fingerprint.startswith("published-")
+        return self.header.image_names or ("digits" if is_coco else "")
+
+    def image_names(self) -> ImageNames:
+        """What names of images can mean: by its own record; by its dataset, where that is there and
+        an earlier version, which recorded nothing, found the suite; else by id alone.
+        """
+        rule = self.name_rule
+        if rule == "digits":
+            return ImageNames(self.image_ids(), digits=True)
+        if rule == "table" and self.named_images is not None:
+            return ImageNames.of(self.named_images())
+        found = None if rule else self.found_in()
+        return ImageNames(self.image_ids()) if found is None else ImageNames.of(found.images)
+
+    def match_names(self, names: pl.Series, where: object, *, strict: bool = True) -> MatchedNames:
+        """The images of the suite that names mean, null for others; see ``ImageNames.match``."""
+        matched = self.image_names().match(names, where, strict=strict)
+        inside = matched.ids.is_in(self.image_ids().implode()).fill_null(value=False)
+        return replace(matched, ids=matched.ids.set(~inside, None))
+
     def record(self, criterion: str, task: str, split: str) -> SetRecord:
         """Counts and thresholds of a set, without reading its rows."""
         record = self._records.get((criterion, task, split))
@@ -312,7 +348,15 @@ class Suite(Displayed):
         header = msgspec.structs.replace(
             h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
         )
-        return Suite(header, self._source, self.dataset)
+        return self.with_header(header)
+
+    def with_header(
+        self,
+        header: SuiteHeader,
+        source: Callable[[str, str, str], ChallengeSet] | None = None,
+    ) -> Suite:
+        """The suite with another header, and other sets where these are given."""
+        return Suite(header, source or self._source, self.dataset, self.named_images)
 
     def select_keys(
         self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()

@@ -1,7 +1,8 @@
 """The suite folder: ``suite.json`` and ``challenge_sets.parquet``, enough to score a model with.
 
 ``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group
-for each (criterion, task), so that one set is read without the others.
+for each (criterion, task), so that one set is read without the others. Where no
+rule leads from file names to ids, ``image_names.parquet`` has the names of the dataset's images.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from importlib import resources
 from itertools import chain, groupby
 from pathlib import Path
@@ -22,19 +24,23 @@ from nooch.challenge.challenge_set import ROWS, SUBSETS, ChallengeSet
 from nooch.challenge.packed_suites import unpack_suite
 from nooch.challenge.suite import SetRecord, Suite, SuiteHeader
 from nooch.data import ALL, SPLITS, load_header, sealed_header
-from nooch.data.data_files import BROKEN_TABLE
+from nooch.data.data_files import BROKEN_TABLE, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
-from nooch.errors import FormatError, wrong_type
+from nooch.errors import FormatError, reason_of, wrong_type
 from nooch.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.version import __version__
 
-__all__ = ["FORMAT_VERSION", "SHIPPED", "as_suite", "is_shipped", "load_suite", "save_suite"]
+__all__ = [
+    "FORMAT_VERSION", "SHIPPED", "as_suite", "check_file", "is_shipped", "load_suite", "save_suite",
+    "suite_files",
+]  # fmt: skip
 
 SHIPPED = ("nooch-coco",)
 """Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
+IMAGE_NAMES = "image_names.parquet"
 
 _AGAIN = "find the suite again"
 _SETS: Schema = {
@@ -44,11 +50,17 @@ _SETS: Schema = {
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
     "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
     "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
-    "subset": Column(NAMES, ", ".join(SUBSETS), among=SUBSETS),
+    "subset": Column(
+        NAMES, f"{', '.join(SUBSETS)}, null for neither hard nor easy", nulls=True, among=SUBSETS
+    ),
     # suites of earlier versions have no such column
     "by_cue": Column(
         (pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True
     ),
+}
+_NAMES: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "file_name": Column((pl.String,), "String, null where unknown", nulls=True),
 }
 
 
@@ -66,11 +78,13 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as partial:
-        _write_table(suite, partial / TABLE)
-        files = {TABLE: sha256_of(partial / TABLE)}
+    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
+        _write_table(suite, target / TABLE)
+        if suite.header.image_names == "table" and suite.named_images is not None:
+            suite.named_images().write_parquet(target / IMAGE_NAMES, compression="zstd")
+        files = {file.name: sha256_of(file) for file in sorted(target.glob("*.parquet"))}
         file = _SuiteFile("nooch-suite", FORMAT_VERSION, __version__, suite.header, files)
-        (partial / SUITE_MARKER).write_bytes(sealed_header(file))
+        (target / SUITE_MARKER).write_bytes(sealed_header(file))
     return Path(folder)
 
 
@@ -88,7 +102,32 @@ def load_suite(folder: str | Path) -> Suite:
         shipped = resources.files("nooch.challenge").joinpath("shipped", f"{folder}.suite")
         return unpack_suite(shipped.read_bytes(), str(folder))
     folder = Path(folder)
-    file = load_header(
+    file = _load_file(folder)
+    for name in _tables_of(file):
+        check_file(folder, name, file.files.get(name))
+    path = file.header.dataset.path
+    dataset = None if path is None else os.path.normpath(folder / path)
+    reader = _SetReader(folder / TABLE, file.header)
+    return Suite(file.header, reader, dataset, partial(_read_names, folder / IMAGE_NAMES))
+
+
+def suite_files(folder: Path) -> dict[str, str | None]:
+    """The tables of a suite folder and their recorded SHA-256. Raises as ``load_suite``."""
+    file = _load_file(folder)
+    return {name: file.files.get(name) for name in _tables_of(file)}
+
+
+def check_file(folder: Path, name: str, recorded: str | None) -> None:
+    """Raise FormatError for a table that is missing or has another SHA-256."""
+    if not (folder / name).is_file():
+        raise FormatError(f"{name} is missing", where=folder, remedy=_AGAIN)
+    if sha256_of(folder / name) != recorded:
+        problem = f"{name} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
+        raise FormatError(problem, where=folder, remedy=_AGAIN)
+
+
+def _load_file(folder: Path) -> _SuiteFile:
+    return load_header(
         folder / SUITE_MARKER,
         _SuiteFile,
         name="suite",
@@ -96,15 +135,17 @@ def load_suite(folder: str | Path) -> Suite:
         make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
         again=_AGAIN,
     )
-    table = folder / TABLE
-    if not table.is_file():
-        raise FormatError(f"{TABLE} is missing", where=folder, remedy=_AGAIN)
-    if sha256_of(table) != file.files.get(TABLE):
-        problem = f"{TABLE} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
-        raise FormatError(problem, where=folder)
-    path = file.header.dataset.path
-    dataset = None if path is None else os.path.normpath(folder / path)
-    return Suite(file.header, _SetReader(table, file.header), dataset)
+
+
+def _tables_of(file: _SuiteFile) -> list[str]:
+    return [TABLE] + ([IMAGE_NAMES] if file.header.image_names == "table" else [])
+
+
+def _read_names(path: Path) -> pl.DataFrame:
+    with _readable(path):
+        frame = parquet_rows([path], path)
+    check_columns(frame, _NAMES, path, _AGAIN)
+    return frame
 
 
 def is_shipped(folder: str | Path) -> bool:
@@ -160,7 +201,7 @@ def _frame_of(
     frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
     for challenge in sets:
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
-        frames.append(challenge.table.select(*names, "image_id", *ROWS))
+        frames.append(challenge.rows.select(*names, "image_id", *ROWS))
     return pl.concat(frames)
 
 
@@ -221,5 +262,5 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, *BROKEN_TABLE) as error:
         raise FormatError(
-            f"cannot be read: {str(error).splitlines()[0]}", where=path, remedy=_AGAIN
+            f"cannot be read: {reason_of(error)}", where=path, remedy=_AGAIN
         ) from error

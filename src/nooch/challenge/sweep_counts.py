@@ -1,4 +1,4 @@
-"""What sweeping thresholds finds: counts of cues and of hard images over alpha, beta and tau."""
+"""What sweeping thresholds finds: counts of cues and of hard images over alpha, beta, tau, lift."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ class Sweep:
         equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest
             |p - q| / (p + q), then the larger shares; without tasks where no point has images on
             both sides.
+        lift: as ``tau`` for the context criterion; its hard positives are the same at each lift.
     """
 
     cues: pl.DataFrame
     grid: pl.DataFrame
     tau: pl.DataFrame
     equal: pl.DataFrame
+    lift: pl.DataFrame
 
     def __repr__(self) -> str:
         return (
             f"Sweep({self.cues['task'].n_unique()} tasks, {self.grid.height} points,"
-            f" {self.tau.height} of tau)"
+            f" {self.tau.height} of tau, {self.lift.height} of lift)"
         )

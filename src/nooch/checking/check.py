@@ -13,13 +13,15 @@ import msgspec
 
 from nooch.challenge import Suite, save_suite
 from nooch.checking.baselines import baselines
+from nooch.checking.confusions import Confusions, find_confusions, largest_answers
 from nooch.checking.cue_findings import checked_split, cue_findings, errors_of, labeled_images
 from nooch.checking.findings import SMALLEST, Findings
-from nooch.checking.slice_search import Slices, find_slices
-from nooch.criteria import CE, Gist
+from nooch.checking.slice_search import SliceOptions, Slices, find_slices
+from nooch.criteria import CE, Attribute, Context, Gist
+from nooch.criteria.context import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.display import Displayed, DisplayTable
-from nooch.errors import InputError, check_fraction, some_of
+from nooch.errors import InputError, check_fraction, check_one_of, some_of
 from nooch.evaluation import (
     PredictionFormat,
     Predictions,
@@ -27,7 +29,9 @@ from nooch.evaluation import (
     described,
     evaluate,
     load_predictions,
+    run_notes,
 )
+from nooch.evaluation.predictions import task_notes
 from nooch.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.finding.suite_builder import find
 from nooch.importing.dataset_import import import_dataset
@@ -41,6 +45,9 @@ __all__ = ["CheckOptions", "Checked", "check"]
 
 PAGE = "report/index.html"
 _MARKER = "findings.json"
+_DECISIONS = ("argmax", "threshold")
+_NOTHING = "no context"
+"""Name of the criterion of labels that hold no context: no image is hard."""
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
 
@@ -52,6 +59,11 @@ class CheckOptions(PredictionFormat):
     Attributes:
         tasks: names; by default those that have predictions.
         split: ``test`` where there is one, else ``valid``, else all images.
+        criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
+            what they need for: areas, images with several labels, embedded captions.
+        decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
+            ``argmax``: the class with the largest output is the answer. By default argmax where
+            labels exclude each other.
         alpha: of the CE criterion; ``beta`` likewise.
         beta: fraction of the image beyond which a cue is present.
         min_hard: hard images of either side that a task must have to be checked.
@@ -62,12 +74,14 @@ class CheckOptions(PredictionFormat):
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
         group: see ``SliceOptions``.
-        seed: of resamples and halves.
+        seed: of resamples.
         fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
     """
 
     tasks: Sequence[str] | None = None
     split: str | None = None
+    criterion: Sequence[str] | None = None
+    decision: str | None = None
     alpha: float = 0.05
     beta: float = 0.1
     min_hard: int = SMALLEST
@@ -81,6 +95,8 @@ class CheckOptions(PredictionFormat):
     fail_if: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if self.decision is not None:
+            check_one_of("decision", self.decision, _DECISIONS)
         check_fraction("alpha", self.alpha, "check")
         check_fraction("beta", self.beta, "check")
 
@@ -93,6 +109,7 @@ class Checked:
         suite: the challenge sets.
         scores: of the runs and of the baselines.
         findings: errors in the misleading and in the usual context.
+        confusions: which classes are taken for which; None where images have several.
         slices: where else the model errs; None where they were not searched.
         errors: how many objects each model misses, and how many it claims.
         notes: the choices that were made.
@@ -103,6 +120,7 @@ class Checked:
     suite: Suite
     scores: Scores
     findings: Findings
+    confusions: Confusions | None
     slices: Slices | None
     errors: DisplayTable
     notes: Sequence[str]
@@ -118,8 +136,13 @@ class Checked:
         runs = self.findings.table["run"].unique(maintain_order=True).to_list()
         title = f"Where {some_of(runs)} errs"
         sections = [FindingSection(title, [], self.errors, "; ".join(self.notes))]
-        for title, found in (("Errors by context", self.findings), ("Slices", self.slices)):
-            if found is not None:
+        parts = {
+            "Errors by context": self.findings,
+            "Confusions": self.confusions,
+            "Slices": self.slices,
+        }
+        for title, found in parts.items():
+            if found is not None and (found is not self.findings or len(self.findings)):
                 rows = found.table.select("task", "images").rows()
                 # the worst findings are the first rows
                 words = zip(rows, found.sentences(most), strict=False)
@@ -137,7 +160,8 @@ class Checked:
 
     @property
     def _shown(self) -> Sequence[Displayed]:
-        return [self.findings, self.scores] + ([] if self.slices is None else [self.slices])
+        found = [self.findings, self.scores, self.confusions, self.slices]
+        return [one for one in found if one is not None]
 
 
 def check(
@@ -152,10 +176,10 @@ def check(
 ) -> Checked:
     """Check where a model errs because of the context.
 
-    Finds the challenge sets of the CE criterion (and of gist, where the dataset has an embedding of
-    its captions) for the tasks that have predictions, scores all runs and three baselines,
-    compares errors in the misleading with those in the usual context, searches slices, and writes
-    everything with a page that opens from disk.
+    Finds the challenge sets of the criteria that the dataset allows (``CheckOptions.criterion``)
+    for the tasks that have predictions, scores all runs and three baselines, compares errors in the
+    misleading with those in the usual context, searches slices, and writes everything with a page
+    that opens from disk.
 
     Args:
         dataset: a dataset, its folder or address, or annotations of a known format, which are
@@ -174,45 +198,59 @@ def check(
     """
     chosen = options_from(CheckOptions, options, named)
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        data, recorded, notes = _opened(dataset, folder, chosen, progress)
+        data, recorded, notes = _opened(dataset, folder, Path(out), chosen, progress)
         runs = load_predictions(predictions, data=data, tasks=chosen.tasks, options=chosen)
-        notes.append(described(runs))
+        notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, chosen.split)
         asked = _asked(data, runs, chosen.tasks)
-        criteria: dict[str, Any] = {"ce": CE(alpha=chosen.alpha, beta=chosen.beta)}
-        if data.embedding_names:
-            criteria["gist"] = Gist(embedding=data.embedding_names[0])
+        notes += task_notes(runs, data.classes, "dataset", chosen.tasks)
+        criteria, reasons = _criteria(data, chosen)
+        notes += reasons
+        exclusive = len(data.classes) > 1 and no_context(data) is not None
+        answers = largest_answers(runs, chosen.decision, exclusive=exclusive)
+        if answers is not runs:
+            notes.append("the answer is the class with the largest output (`decision`)")
+            runs = list(answers)
         found = find(
             data,
             criteria,
             tasks=asked,
             splits=[split],
             path=recorded,
-            match="ce" if data.embedding_names else None,
+            match=next(iter(criteria)) if "gist" in criteria else None,
             stability=chosen.stability,
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
+        confusions = find_confusions(data.select(split), runs, asked) if exclusive else None
         if chosen.bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             chosen = replace(chosen, bootstrap=200 if many else 1000)
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         scores = _scores(suite, data, scored, split, chosen, progress)
-        findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
+        findings = Findings.of([], {"split": split})
+        if [*suite.criteria] != [_NOTHING]:
+            findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            how: dict[str, Any] = {"seed": chosen.seed, "group": chosen.group}
-            slices = find_slices(data, runs, split=split, tasks=asked, progress=progress, **how)
+            how = SliceOptions(group=chosen.group)
+            slices = find_slices(
+                data, runs, split=split, tasks=asked, options=how, progress=progress
+            )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
-        checked = Checked(suite, scores, findings, slices, errors, notes, Path(out))
+        checked = Checked(suite, scores, findings, confusions, slices, errors, notes, Path(out))
         _write(checked, folder, data, scored, chosen, progress)
     return checked
 
 
 def _opened(
-    dataset: Dataset | Place | str, folder: Path, chosen: CheckOptions, progress: Progress
+    dataset: Dataset | Place | str,
+    folder: Path,
+    out: Path,
+    chosen: CheckOptions,
+    progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
     """The dataset, its place for the suite to record, and a note where it was imported."""
     if isinstance(dataset, Dataset):
@@ -226,8 +264,44 @@ def _opened(
             import_dataset(found.reading, folder / "dataset", images=given, progress=progress)
             data = load_dataset(folder / "dataset")
             return data, "../dataset", [f"imported {found.kind}: {found.why}"]
-        return load_dataset(path), os.path.relpath(path, folder / "suite"), []
+        # from where the suite is going to be
+        return load_dataset(path), os.path.relpath(path, out.absolute() / "suite"), []
     return load_dataset(dataset), str(dataset), []
+
+
+def _criteria(data: Dataset, chosen: CheckOptions) -> tuple[dict[str, Any], list[str]]:
+    """The criteria asked for, or those that the dataset allows; and what they leave out."""
+    made: dict[str, Any] = {
+        "ce": CE(alpha=chosen.alpha, beta=chosen.beta),
+        "context": Context(),
+        "gist": Gist(),
+    }
+    for name in chosen.criterion or ():
+        check_one_of("criterion", name, made, owner="a check")
+    if chosen.criterion is not None:
+        return {name: made[name] for name in made if name in chosen.criterion}, []
+    notes = []
+    if not data.has_areas:
+        del made["ce"]
+        notes.append(
+            "areas are unknown: the context is the presence of other classes, and objects are not"
+            " compared at the same size"
+        )
+    if not data.embedding_names:
+        del made["gist"]
+    if (error := no_context(data)) is None:
+        return made, notes
+    del made["context"]
+    if data.attributes:
+        made["context"] = Context(source="columns")
+        notes.append(f"{error.problem}; the context is {some_of(data.attributes)}")
+    elif not made:
+        if len(data.classes) == 1:
+            raise error
+        # all images are easy: scores, confusions and slices are left
+        made[_NOTHING] = Attribute("y < 0")
+        notes = [f"{error.problem}; for findings by context: {error.remedy}"]
+    return made, notes
 
 
 def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | None) -> list[str]:
@@ -252,12 +326,16 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
         )
         for task in suite.tasks
     }
+    if [*suite.criteria] == [_NOTHING]:
+        return suite, f"split {split}"
     kept = [task for task, count in hard.items() if count >= min_hard]
     if not kept:
         largest = max(hard.values(), default=0)
         raise InputError(
             f"no task has {min_hard} hard images on a side; the most is {largest}",
-            remedy="give more images, a lower `min_hard`, or a lower `alpha` or `beta`",
+            remedy="give more images, a lower `min_hard`, or for ce a lower `alpha` or `beta`; the"
+            " context criterion has more in `find` with `lift` 1, whose suite `evaluate` and"
+            " `slices` take",
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
     note = f"split {split}; {count} have at least {min_hard} hard images of a side"
@@ -273,8 +351,8 @@ def _scores(
     progress: Progress,
 ) -> Scores:
     """Scores of the runs and of the baselines."""
-    if chosen.with_baselines and data.has_areas:
-        runs = [*runs, *baselines(suite, data, suite.tasks, split, chosen.seed, progress)]
+    if chosen.with_baselines:
+        runs = [*runs, *baselines(data, suite.tasks, split)]
     return evaluate(
         suite,
         runs,
@@ -340,6 +418,8 @@ def _write(
         findings=checked.sections(),
         progress=progress,
     )
+    if checked.confusions is not None:
+        (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
     content = {
         "settings": dict(checked.findings.settings),

@@ -16,10 +16,10 @@ from nooch.data import Dataset
 from nooch.errors import InputError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.asked_sample import AskedSample
-from nooch.evaluation.bootstrap import wilson
 from nooch.evaluation.predictions import Aligned, positions
 from nooch.files import Place
 from nooch.metrics.pointwise import said_positive
+from nooch.metrics.proportions import wilson
 from nooch.metrics.rate_gaps import rate_gap
 from nooch.shared_types import Progress, no_progress, tracked
 
@@ -82,7 +82,19 @@ def cue_findings(
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
             rows += _of_set(suite, sample.set(*key), runs, data)
+    rows = _said_once(rows)
     return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})
+
+
+def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the cues of a criterion that an earlier one has, too."""
+    seen: dict[tuple[Any, ...], str] = {}
+    kept = []
+    for row in rows:
+        key = tuple(row[name] for name in ("run", "task", "side", "cue"))
+        if row["cue"] is None or seen.setdefault(key, row["criterion"]) == row["criterion"]:
+            kept.append(row)
+    return kept
 
 
 def checked_split(data: Dataset, split: str | None) -> str:

@@ -137,6 +137,11 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 def _condition(row: Mapping[str, Any]) -> str:
     absent = f"no {readable(row['task'])}"
+    if row["criterion"] == "context" and row["cue"] is None:
+        task = with_article(row["task"])
+        if row["side"] == "positive":
+            return f"Where the other labels do not suggest {task}"
+        return f"Where the other labels suggest {task}, but there is none"
     if row["cue"] is None:
         where = f"the context that {row['criterion']} expects"
         return f"Outside {where}" if row["side"] == "positive" else f"In {where}, with {absent}"

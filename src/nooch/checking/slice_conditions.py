@@ -51,17 +51,20 @@ class SliceConditions:
 
     Attributes:
         data: the images, in one order.
-        half: bool (n_images,), those that are searched.
+        half: bool (n_images,), one of the two halves.
         whole: all images that phi has to have a value for.
+        columns_alone: classes are no conditions: labels exclude each other.
     """
 
     data: Dataset
     half: Booleans
     whole: Dataset
+    columns_alone: bool = False
 
     @cached_property
     def _of_classes(self) -> dict[str, list[SliceCondition]]:
-        return {name: [*_of_class(self.data, name, self.whole)] for name in self.data.classes}
+        names = [] if self.columns_alone else self.data.classes
+        return {name: [*_of_class(self.data, name, self.whole)] for name in names}
 
     @cached_property
     def _of_columns(self) -> list[SliceCondition]:
@@ -70,10 +73,18 @@ class SliceConditions:
         return [one for column in columns for one in _of_column(images[column], whole[column])]
 
     @cached_property
-    def _counts(self) -> tuple[dict[SliceCondition, int], Floats]:
-        """The place of each condition that tasks share, and in how many images two of them hold."""
+    def _counts(self) -> tuple[dict[SliceCondition, int], list[Floats]]:
+        """The place of each condition that tasks share, and in how many images of either half two
+        of them hold.
+        """
         shared = [*chain(*self._of_classes.values()), *self._of_columns]
-        return {one: at for at, one in enumerate(shared)}, pair_counts(shared, self.half)
+        counts = [pair_counts(shared, half) for half in self.halves]
+        return {one: at for at, one in enumerate(shared)}, counts
+
+    @property
+    def halves(self) -> tuple[Booleans, Booleans]:
+        """The images of either half, bool (n_images,)."""
+        return self.half, ~self.half
 
     def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
         """Those of other classes and of columns; with ``size`` also of the target's area."""
@@ -81,13 +92,16 @@ class SliceConditions:
         sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
         return [*others, *sizes, *self._of_columns]
 
-    def counts(self, conditions: Sequence[SliceCondition], side: Booleans) -> Floats:
-        """In how many searched images of a side any two conditions hold, float64 (k, k)."""
+    def counts(self, conditions: Sequence[SliceCondition], side: Booleans) -> list[Floats]:
+        """In how many images of a side, of either half, two conditions hold, float64 (k, k)."""
         if 2 * side.sum() > len(side) and self._counts[0].keys() >= set(conditions):
             # the other side is smaller
             at = [self._counts[0][one] for one in conditions]
-            return self._counts[1][np.ix_(at, at)] - pair_counts(conditions, self.half & ~side)
-        return pair_counts(conditions, self.half & side)
+            return [
+                counts[np.ix_(at, at)] - pair_counts(conditions, half & ~side)
+                for counts, half in zip(self._counts[1], self.halves, strict=True)
+            ]
+        return [pair_counts(conditions, half & side) for half in self.halves]
 
 
 def pair_counts(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:

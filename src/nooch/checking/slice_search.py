@@ -1,40 +1,40 @@
-"""Slices: where a model errs, searched on half of the images and tested on the other half."""
+"""Slices: where a model errs, by tests of conditions and of pairs that half of the images find."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
 from nooch.checking.cue_findings import checked_split, errors_of, labeled_images, size_strata
 from nooch.checking.findings import some_images, with_runs
-from nooch.checking.slice_conditions import (
-    Booleans,
-    Floats,
-    SliceCondition,
-    SliceConditions,
-    pair_counts,
+from nooch.checking.slice_conditions import Booleans, SliceCondition, SliceConditions
+from nooch.checking.slice_tests import (
+    FoundSlice,
+    SliceFamily,
+    SliceOptions,
+    SliceSide,
+    slice_families,
 )
+from nooch.criteria.context import no_context
 from nooch.criteria.phi import identifier
+from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import plural, readable
-from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.errors import InputError, check_one_of
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.bootstrap import wilson
 from nooch.files import Place
-from nooch.metrics.rate_gaps import rate_gap
+from nooch.metrics.proportions import wilson
 from nooch.report.score_files import result_bytes
 from nooch.shared_types import Progress, no_progress, options_from, tracked
 
 __all__ = ["SliceOptions", "Slices", "find_slices"]
 
-AGAINST = ("whole", "parent")
 _SCHEMA: dict[str, Any] = {
     "run": pl.String, "task": pl.String, "side": pl.String, "split": pl.String,
     "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,
@@ -43,59 +43,22 @@ _SCHEMA: dict[str, Any] = {
     "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
     "phi": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
-_ERROR = 0.05
-"""Chance that any slice is confirmed where none errs more often."""
-_ALIKE = 0.8
-"""Share of images (Jaccard) above which two slices are the same one."""
-
-
-@dataclass(frozen=True)
-class SliceOptions:
-    """How slices are searched.
-
-    Attributes:
-        min_support: images of a slice, over both halves, at least.
-        min_drop: how much larger its error rate is on the half that is searched, at least.
-        against: ``whole``: than that of all other images; ``parent``: for two conditions, than
-            that of the images with only one of them.
-        most: slices for each run, task and side that are tested, at most.
-        seed: of the halves.
-        group: attribute column; images with the same value, such as photographs of one scene, are
-            in the same half.
-    """
-
-    min_support: int = 10
-    min_drop: float = 0.1
-    against: str = "whole"
-    most: int = 10
-    seed: int = 0
-    group: str | None = None
-
-    def __post_init__(self) -> None:
-        check_one_of("comparison", self.against, AGAINST)
-        if self.min_support < 2 or self.most < 1:
-            raise ParameterError(
-                f"min_support is {self.min_support} and most {self.most}",
-                allowed="at least 2, and at least 1",
-            )
-        if not 0 <= self.min_drop < 1:
-            raise ParameterError(f"min_drop is {self.min_drop}", allowed="0 to below 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Slices(TabularResult):
-    """Slices on which a model errs more often, tested on images that the search did not see.
+    """Slices on which a model errs more often than by chance, and others that come close.
 
     Attributes:
-        table: a row for each slice: its conditions; images, errors and error rate over both halves,
-            with Wilson's interval, and the rate of the others; on the half that tests it, images,
-            errors, the ``effect`` (difference of the rates) with an interval corrected for the
-            number of slices tested, the p-value, and ``p_adjusted`` (Bonferroni). ``confirmed``:
-            the interval excludes 0, and ``p_adjusted`` is at most 0.05. ``by_size``: the test
-            compares objects of the same size.
-            ``phi``: the slice as the expression of an attribute criterion (``nooch.Attribute``).
-            ``images``: ids of some errors.
-        settings: how they were searched (JSON-like).
+        table: a row for each slice: its conditions; images, errors and error rate, with Wilson's
+            interval, and the rate of the others; on the images that test it (all of them for one
+            condition, of a pair the half that did not find it), images, errors, the ``effect``
+            (difference of the rates) with an interval, the one-sided p-value, and ``p_adjusted``
+            (Holm), both corrected for all slices tested. ``confirmed``: the interval excludes 0,
+            and ``p_adjusted`` is at most 0.05. ``by_size``: the test compares objects of the same
+            size. ``phi``: the slice as the expression of an attribute criterion
+            (``nooch.Attribute``). ``images``: ids of some errors.
+        settings: how they were searched, and how many were tested (JSON-like).
     """
 
     table: pl.DataFrame
@@ -106,8 +69,14 @@ class Slices(TabularResult):
 
     @property
     def counts(self) -> str:
-        """How many were tested, and how many are confirmed."""
-        return f"{len(self):,} tested, {self.table.filter('confirmed').height:,} confirmed"
+        """How many were tested, how many are listed, and how many are confirmed."""
+        tested = sum(self.settings.get("tested", {}).values())
+        confirmed = self.table.filter("confirmed").height
+        text = f"{tested:,} tested, {len(self):,} listed, {confirmed:,} confirmed"
+        if not self.settings.get("columns_alone"):
+            return text
+        why = "labels exclude each other, so slices are of attribute columns"
+        return f"{text}; {why}{'' if tested else ', and none can be tested: `add-attributes`'}"
 
     @property
     def display(self) -> DisplayTable:
@@ -139,18 +108,18 @@ def _sentence(row: Mapping[str, Any]) -> str:
     short = first.startswith("with ")
     also = "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
     held = "confirmed" if row["confirmed"] else "not confirmed"
-    test = f"{row['errors_test']} of {row['n_test']} on the half that tests"
+    test = [f"{row['errors_test']} of {row['n_test']} on the half that tests"] if more else []
     if row["by_size"]:
         effect = row["effect"]
         points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
-        test += f"; {points} among objects of the same size"
+        test.append(f"{points} among objects of the same size")
     if row["side"] == "positive":
         what = f"{plural(row['task']).capitalize()} {first}{also}: {row['errors']:,} of"
         what += f" {row['n']:,} missed"
     else:
         what = f"Images {first}{also} but no {readable(row['task'])}:"
         what += f" {plural(row['task'])} claimed in {row['errors']:,} of {row['n']:,}"
-    return f"{what}, {100 * row['rate_rest']:.0f} % elsewhere ({test}; {held})"
+    return f"{what}, {100 * row['rate_rest']:.0f} % elsewhere ({'; '.join([*test, held])})"
 
 
 def find_slices(
@@ -167,10 +136,13 @@ def find_slices(
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
 
     Conditions are presences, absences and large areas of classes, the size of the target (for
-    positives) and attribute columns; they need not be context cues. Slices are found on one half of
-    the images and tested on the other; a slice of two conditions is dropped where one of its
-    conditions alone errs as often, and so is one of nearly the same images as a better one. Misses
-    are tested within quartiles of the target's area, unless the slice is about its size.
+    positives) and attribute columns; they need not be context cues. Labels that exclude each other
+    are no conditions. Each condition is tested on all
+    images. Pairs of conditions are searched in each half of the images, which a hash of the id or
+    group decides, and tested in the other; a pair is dropped where one of its conditions alone errs
+    as often, and a slice where another one has nearly the same images. The chance that anything is
+    confirmed where nothing errs more often is 5 %, over all runs, tasks and sides. Misses are
+    tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:
         data: the annotated images.
@@ -196,50 +168,41 @@ def find_slices(
     if not wanted:
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
-    shared = SliceConditions(part, _half(part, settings), data)
-    tested: list[_Tested] = []
+    alone = len(data.classes) > 1 and no_context(data) is not None
+    shared = SliceConditions(part, _half(part, settings), data, alone)
+    families = slice_families()
     for task in tracked(wanted, len(wanted), "searching slices, tasks", progress):
         known, everything = labeled_images(part, task, split, runs)
         conditions = shared
         if known is not part:
-            conditions = SliceConditions(known, _half(known, settings), data)
-        tested += _of_task(everything, runs, conditions, settings) if len(known) else ()
-    testing = tracked(tested, len(tested), "testing slices", progress)
-    rows = [_row(one, split, len(tested)) for one in testing]
+            conditions = SliceConditions(known, _half(known, settings), data, alone)
+        if len(known):
+            _of_task(everything, runs, conditions, settings, families)
+    rows = [{"split": split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
     rank: dict[str, Any] = {"descending": [True, True], "nulls_last": True, "maintain_order": True}
     table = table.sort("confirmed", "low", **rank)
-    return Slices(table, {"split": split, "options": asdict(settings)})
+    place = pl.int_range(pl.len()).over("run", "task", "side", "confirmed")
+    table = table.filter(pl.col("confirmed") | (place < settings.most))
+    tested = {family.name: family.tested for family in families}
+    how = {"split": split, "options": asdict(settings), "columns_alone": alone, "tested": tested}
+    return Slices(table, how)
+
+
+def _groups(part: Dataset, options: SliceOptions) -> pl.Series:
+    """The group of each image, text (n_images,); an image without a value is one of its own."""
+    alone = part.images["image_id"].cast(pl.String)
+    if options.group is None:
+        return alone
+    check_one_of("attribute", options.group, part.attributes, owner="the dataset")
+    values = part.images[options.group].cast(pl.String)
+    return ("group " + values).zip_with(values.is_not_null(), "image " + alone)
 
 
 def _half(part: Dataset, options: SliceOptions) -> Booleans:
-    """The images that are searched, bool (n_images,): all or none of a group."""
-    group = np.arange(len(part))
-    if options.group is not None:
-        check_one_of("attribute", options.group, part.attributes, owner="the dataset")
-        values = part.images[options.group].cast(pl.String)
-        # an image without a value is a group of its own
-        group = np.where(values.is_null(), -1 - group, values.rank("dense").fill_null(0))
-        group = np.unique(group, return_inverse=True)[1]
-    order = np.random.default_rng(options.seed).permutation(group.max(initial=-1) + 1)
-    return np.asarray(order[group] % 2 == 0)
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """A slice with what it is tested on."""
-
-    run: str
-    task: str
-    side: str
-    conditions: tuple[SliceCondition, ...]
-    inside: Booleans
-    wrong: Booleans
-    other: Booleans
-    half: Booleans
-    ids: pl.Series
-    sizes: NDArray[np.intp] | None
+    """One of the halves, bool (n_images,): a group's, whatever other images there are."""
+    return np.asarray(fold_numbers(_groups(part, options), 2) == 0)
 
 
 def _of_task(
@@ -247,19 +210,28 @@ def _of_task(
     runs: Sequence[Predictions],
     conditions: SliceConditions,
     options: SliceOptions,
-) -> Iterator[_Tested]:
-    task, labels, half = everything.task, everything.labels, conditions.half
-    strata = size_strata(conditions.data, everything)
+    families: Sequence[SliceFamily],
+) -> None:
+    """The tests of a task, added to the families."""
+    task, labels, groups = everything.task, everything.labels, None
+    sizes = size_strata(conditions.data, everything)
+    if options.group is not None:
+        groups = _groups(conditions.data, options).rank("dense").to_numpy()
     wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
         kept = _distinct(conditions.of_task(task, size=missed), of_side, options.min_support)
+        n = conditions.counts(kept, of_side) if kept else []
         for run, wrong in wrong_of.items() if kept else ():
-            n = conditions.counts(kept, of_side)
-            for held, inside, other in _search(kept, n, wrong, of_side, half, options):
-                of_size = not missed or any(one.name == task for one in held)
-                tested = inside, wrong, other, ~half, everything.image_ids
-                yield _Tested(run, task, side, held, *tested, None if of_size else strata)
+            one = SliceSide(
+                task, kept, of_side, wrong & of_side, conditions.halves, n,
+                sizes if missed else None, groups,
+            )  # fmt: skip
+            for found in one.tested(options, families):
+                label = f"present({identifier(task)})"
+                phi = [label if missed else f"NOT {label}", *(c.phi for c in found.conditions)]
+                row = {"run": run, "task": task, "side": side, "phi": " AND ".join(phi)}
+                found.family.found.append((found, row | _counts(found, one, everything)))
 
 
 def _distinct(
@@ -275,66 +247,15 @@ def _distinct(
     return list(kept.values())
 
 
-def _search(
-    conditions: list[SliceCondition],
-    n: Floats,
-    wrong: Booleans,
-    side: Booleans,
-    half: Booleans,
-    options: SliceOptions,
-) -> Iterator[tuple[tuple[SliceCondition, ...], Booleans, Booleans]]:
-    """Slices for testing: their conditions, the images inside, those compared with."""
-    here, bad = half & side, half & side & wrong
-    errors = pair_counts(conditions, bad)
-    first, second = np.triu_indices(len(conditions))
-    names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
-    allowed = (names[first] != names[second]) | (first == second)
-    allowed &= n[first, second] >= options.min_support / 2
-    first, second = first[allowed], second[allowed]
-    support, hits, single = n[first, second], errors[first, second], first == second
-    rest = (bad.sum() - hits) / np.maximum(here.sum() - support, 1)
-    rates = hits / np.maximum(support, 1)
-    alone = np.diag(errors) / np.maximum(np.diag(n), 1)
-    parents = np.maximum(alone[first], alone[second])
-    against = np.where(single | (options.against == "whole"), rest, parents)
-    good = np.flatnonzero(rates - against >= options.min_drop)
-    low = wilson(rates[good], support[good].astype(np.int64))[0]
-    # a second condition has to add something beyond chance
-    adds = single[good] | (low > parents[good])
-    good, lower = good[adds], (low - against[good])[adds]
-    chosen: list[Booleans] = []
-    for at in good[np.lexsort((~single[good], -lower))]:
-        one, two = conditions[first[at]], conditions[second[at]]
-        inside = one.holds & two.holds & side
-        few = inside.sum() < options.min_support
-        if few or any((inside & x).sum() / (inside | x).sum() > _ALIKE for x in chosen):
-            continue
-        chosen.append(inside)
-        other = side & ~inside
-        if options.against == "parent" and one is not two:
-            other &= (one if alone[first[at]] >= alone[second[at]] else two).holds
-        yield (one,) if one is two else (one, two), inside, other
-        if len(chosen) == options.most:
-            return
-
-
-def _row(one: _Tested, split: str, n_tested: int) -> dict[str, Any]:
-    n, errors = int(one.inside.sum()), int(one.wrong[one.inside].sum())
+def _counts(found: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:
+    """What a row says of all images of the slice."""
+    wrong, other = found.inside & side.wrong, found.other
+    n, errors = int(found.inside.sum()), int(wrong.sum())
     low, high = wilson(np.array(errors / n), np.array(n))
-    used = one.half & (one.inside | one.other)
-    sizes = None if one.sizes is None else one.sizes[used]
-    gap = rate_gap(one.wrong[used], one.inside[used], sizes, level=1 - _ERROR / n_tested)
-    p_adjusted = float(np.minimum(1.0, gap.p * n_tested))
-    label = f"present({identifier(one.task)})"
-    phi = [label if one.side == "positive" else f"NOT {label}", *(c.phi for c in one.conditions)]
     return {
-        "run": one.run, "task": one.task, "side": one.side, "split": split,
-        "conditions": [c.text for c in one.conditions], "n": n, "errors": errors,
+        "conditions": [c.text for c in found.conditions], "n": n, "errors": errors,
         "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
-        "rate_rest": float(one.wrong[one.other].mean()) if one.other.any() else None,
-        "n_test": gap.n_with, "errors_test": gap.errors_with,
-        "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
-        "p_adjusted": p_adjusted, "confirmed": gap.low > 0 and p_adjusted <= _ERROR,
-        "by_size": sizes is not None, "phi": " AND ".join(phi),
-        "images": some_images(one.ids, one.inside & one.wrong),
+        "rate_rest": float(side.wrong[other].mean()) if other.any() else None,
+        "by_size": side.strata(found.conditions) is not None,
+        "images": some_images(everything.image_ids, wrong),
     }  # fmt: skip

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nooch import criteria
 from nooch.calibrating.calibration_file import read_calibration
-from nooch.challenge import CriterionRecord, Suite, SuiteThresholds, load_suite, suite_thresholds
+from nooch.challenge import Suite, SuiteThresholds, load_suite, suite_thresholds
 from nooch.cli.option_parsing import split_names
-from nooch.criteria.named_criteria import custom_criterion
+from nooch.criteria.named_criteria import custom_criterion, custom_fitted
 from nooch.data import ALL, SPLITS, open_dataset
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place
@@ -19,7 +19,7 @@ from nooch.finding.search import check_thresholds, resolve_tasks
 __all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
 
 _FROM = "from:"
-_WITH_TAU = {"gist": "a cosine", "scores": "a score"}
+_WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 
 
 @dataclass
@@ -35,6 +35,7 @@ class CriterionOptions:
     suite: Suite | None
     embedding: str = ""
     calibrated: criteria.CE | None = None
+    context: criteria.Context | None = None
 
     def calibrate(self, file: Path, dataset: Place, base: Sequence[str]) -> None:
         """Take CE from a calibration of the areas of the dataset."""
@@ -58,7 +59,7 @@ class CriterionOptions:
             check_one_of("criterion", name, self.suite.criteria, owner="--fitted")
             record = self.suite.header.criteria[name]
             if ":" in name:
-                return _own_fitted(name, record)
+                return custom_fitted(name, record.fitted)
             if record.fitted is None:
                 raise ParameterError(
                     f"{name} of the suite was not fitted: its sets were imported",
@@ -70,11 +71,14 @@ class CriterionOptions:
                 tau = self._tau_for("embedding", fitted.criterion.embedding)
             elif isinstance(fitted, criteria.FittedContextScores):
                 tau = self._tau_for("column", fitted.criterion.column)
+            elif isinstance(fitted, criteria.FittedContext):
+                tau = self._tau_for("source", fitted.criterion.source)
             else:
                 return fitted
             return fitted if tau is None else fitted.with_tau(tau)
         makers: dict[str, Callable[[], criteria.Criterion]] = {
             "ce": lambda: self.calibrated or self._ce(),
+            "context": self._context,
             "gist": self._gist,
             "attribute": self._attribute,
             "scores": self._scores,
@@ -83,6 +87,11 @@ class CriterionOptions:
 
     def _gist(self) -> criteria.Gist:
         return criteria.Gist(self.embedding, self._tau_for("embedding", self.embedding))
+
+    def _context(self) -> criteria.Context:
+        own = self.context or criteria.Context()
+        tau = self._tau_for("source", own.source)
+        return own if tau is None else replace(own, tau=tau)
 
     def _attribute(self) -> criteria.Attribute:
         if self.phi is None:
@@ -141,7 +150,7 @@ def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | criter
             if kinds
             else f"no criterion takes it: {', '.join(base)}",
             where="--tau",
-            allowed="--criterion gist or --criterion scores, each in a find of its own",
+            allowed="--criterion context, gist or scores, each in a find of its own",
             remedy="use --match, or two finds" if kinds else None,
         )
     if text.startswith(_FROM):
@@ -167,18 +176,6 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
     if len(set(texts)) != len(texts):
         raise ParameterError("a criterion is named twice", allowed="each --criterion once")
     return base, combined
-
-
-def _own_fitted(name: str, record: CriterionRecord) -> criteria.Fitted:
-    """A custom criterion as a suite has it fitted: imported as the command line names it."""
-    kind = getattr(custom_criterion(name), "fitted", None)
-    if not (isinstance(kind, type) and issubclass(kind, criteria.Fitted)):
-        raise ParameterError(
-            f"{name} does not say what class it has when it is fitted",
-            where="--fitted",
-            remedy="name the class in the criterion: fitted = FittedDusk",
-        )
-    return kind.from_json(record.fitted or {})
 
 
 def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:

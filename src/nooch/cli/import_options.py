@@ -18,8 +18,8 @@ from nooch.cli.option_parsing import (
     parse_pairs,
     with_options,
 )
-from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import hint, note, print_json, say
+from nooch.cli.progress_log import logs_of
+from nooch.cli.terminal_output import hint, note, print_json, progress, say
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.english import counted
@@ -121,7 +121,7 @@ def run_import(
     from nooch.importing.dataset_import import DatasetImportOptions, import_dataset
 
     asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
-    with watched(engine.logs) as update:
+    with progress() as update:
         imported = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
     print_imported(out, imported, options.format)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -38,9 +39,9 @@ from nooch.cli.commands import (
     waterbirds,
 )
 from nooch.cli.failure_report import report_failure
-from nooch.cli.terminal_output import fail, note, speak_for
+from nooch.cli.terminal_output import fail, speak_for
 from nooch.errors import InputError, NoochError, OutputError
-from nooch.files import RAW_CSV
+from nooch.text_encoding import reading_as
 from nooch.version import __version__
 
 __all__ = ["COMMANDS", "app", "command_name", "run"]
@@ -55,12 +56,13 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
         find.find_command, info.show_command, info.explain_command,
         sweep_thresholds.sweep_thresholds_command, sweep_thresholds.calibrate_command,
         scenes.find_score_command,
-        classes.class_losses_command, classes.select_tasks_command,
+        classes.select_tasks_command,
     ),
     "Score": (
         check.check_command, predict.predict_command, repair.intervene_command, ask.ask_command,
         evaluate.evaluate_command,
         ask.captions_command, check.slices_command, check.audit_command,
+        check.validity_command,
     ),
     "Train": (
         pixels.pixels_command, pixels.features_command, bench.bench_command,
@@ -83,14 +85,6 @@ def command_name(command: Any) -> str:
     return str(command.__name__).removesuffix("_command").replace("_", "-")
 
 
-_RENAMED = {
-    "--splits": "--split", "--rules": "--rule", "--workers": "--processes",
-    "--json": "--format=json",
-}  # fmt: skip
-"""Earlier names of options, which no command has now; ``--format yolo`` is ``--boxes yolo``."""
-_BOXES = {"yolo", "voc", "openimages"}
-
-
 class _Commands(TyperGroup):
     """All commands; an unexpected file error becomes an error like any other."""
 
@@ -104,14 +98,15 @@ class _Commands(TyperGroup):
                 formatter.write_dl(short)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; earlier names of options still work, with a note."""
+        """Run the command; a file that cannot be read or written is an error like any other."""
         speak_for(self)
+        # it is about all files, and may be typed behind any command
         for place, word in enumerate(ctx.args):
             name, sign, value = word.partition("=")
-            of_boxes = name == "--format" and {value, *ctx.args[place + 1 : place + 2]} & _BOXES
-            if now := "--boxes" if of_boxes else _RENAMED.get(name):
-                note(f"{name} is now {now}")
-                ctx.args[place] = f"{now}{sign}{value}"
+            if name == "--encoding" and (sign or ctx.args[place + 1 :]):
+                ctx.params["encoding"] = value if sign else ctx.args[place + 1]
+                del ctx.args[place : place + (1 if sign else 2)]
+                break
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -148,10 +143,11 @@ for _command in chain(*COMMANDS.values()):
 
 @_typer.callback(invoke_without_command=True)
 def _root(
+    ctx: typer.Context,
     version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
-    raw_csv: bool = Option(False, "--raw-csv", help="Write text that spreadsheets run as it is."),
+    encoding: str = Option(None, help="Of text that is not UTF-8, such as cp1252."),
 ) -> None:
-    RAW_CSV.set(raw_csv)
+    ctx.with_resource(reading_as(encoding))
     if version:
         print(__version__)  # noqa: T201 - what was asked for goes to standard output
         raise typer.Exit
@@ -183,8 +179,31 @@ def run() -> None:
     # not where it is ignored, as in the background
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
-    code = _exit_code(received)
+    code = _unusable_streams_or_names() or _exit_code(received)
     sys.exit(128 + received[0] if received else code)
+
+
+def _unusable_streams_or_names() -> int:
+    """2 with a message where standard output is closed, or a name is not UTF-8; else 0."""
+    is_open = sys.stdout is not None
+    # in the place of a closed stream a file would be opened, and get what is printed
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if not is_open:
+        return fail("standard output is closed\n  remedy: redirect it, for example to /dev/null")
+    # what the encoding of a terminal lacks is spelled out
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for name, text in (*(("argument", word) for word in sys.argv[1:]), ("folder", os.getcwd())):  # noqa: PTH109
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode("utf-8", "backslashreplace").decode()
+            remedy = "rename the file or folder: names are recorded as UTF-8"
+            return fail(f"the {name} {shown} is not UTF-8\n  remedy: {remedy}")
+    return 0
 
 
 def _exit_code(received: list[int]) -> int | str | None:

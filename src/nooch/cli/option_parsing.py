@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from functools import wraps
@@ -21,11 +21,12 @@ __all__ = [
     "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption", "EncoderOption",
     "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption", "OverwriteOption",
     "PerSetOption", "Precision", "PrecisionOption", "PredictionsArgument", "ProcessesOption",
-    "QuestionSeedOption", "ResamplesSeedOption", "RuleOption", "SettingsOption", "SizeOption",
-    "SplitsOption", "StrictOption", "SuiteArgument", "TaskMapOption", "TaskSelectionOption",
-    "TasksOption", "TauOption", "TemplateOption", "ThresholdOption", "command_group",
-    "complete_tasks", "dataset_place", "parse_cues", "parse_grid", "parse_grids", "parse_pairs",
-    "question_options", "split_names", "with_options",
+    "QuestionSeedOption", "RangeOption", "ResamplesSeedOption", "RuleOption", "SettingsOption",
+    "SizeOption", "SplitsOption", "StrictOption", "SuiteArgument", "SuiteOrDatasetArgument",
+    "TaskMapOption", "TaskSelectionOption", "TasksOption", "TauOption", "TemplateOption",
+    "ThresholdOption", "command_group", "complete_tasks", "dataset_place", "parse_classes",
+    "parse_cues", "parse_grid", "parse_grids", "parse_pairs", "parse_range", "question_options",
+    "split_names", "with_options",
 ]  # fmt: skip
 
 
@@ -119,6 +120,10 @@ DatasetOption: Any = Option(
 SuiteArgument: Any = Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
 """A suite that is read: a folder, or the one that comes with the package."""
 
+SuiteOrDatasetArgument: Any = Argument(
+    ..., metavar="SUITE", help="Suite folder, nooch-coco, or a dataset folder: all its images."
+)
+
 PredictionsArgument: Any = Argument(
     ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
 )
@@ -162,6 +167,13 @@ BackboneOption: Any = Option(
 )
 CodecOption: Any = Option(
     "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
+)
+RangeOption: Any = Option(
+    None,
+    "--range",
+    metavar="LOW,HIGH",
+    help="Values that become black and white, of images of 16 bits (by default 0,65535), and of 32"
+    " bits or floating-point numbers, which need it.",
 )
 SettingsOption: Any = Option(
     [], "--set", help="name=value (YAML), over the file; repeat for several."
@@ -249,11 +261,20 @@ TauOption: Any = Option(
     None,
     metavar="TAU",
     help=(
-        "gist: threshold on the cosine; scores: on the value; instead of --match. A number; or a"
+        "gist: threshold on the cosine; context: on the log odds; scores: on the value; instead of"
+        " --match. A number; or a"
         " table with task, positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as"
         " recorded there (default: valid)."
     ),
 )
+
+
+def parse_classes(text: str | None, option: str) -> Sequence[str] | dict[str, tuple[str, ...]]:
+    """``truck,bus``, for all tasks, or ``car=truck+bus,cup=table``, by task."""
+    if text is None or "=" not in text:
+        return split_names(text)
+    pairs = parse_pairs(text, option, "car=truck+bus,cup=table")
+    return {task: tuple(name.strip() for name in names.split("+")) for task, names in pairs.items()}
 
 
 def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
@@ -291,6 +312,18 @@ def question_options(
         raise ParameterError(
             f"is {per_set!r}", where="--per-set", allowed="1 and more, or all"
         ) from error
+
+
+def parse_range(text: str | None) -> tuple[float, float] | None:
+    """``0,4095`` as two numbers; None where there is no text."""
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError as error:
+        allowed = "two numbers, LOW,HIGH, such as 0,4095"
+        raise ParameterError(f"is {text!r}", where="--range", allowed=allowed) from error
+    return low, high
 
 
 def parse_grid(text: str | None, option: str) -> list[float]:

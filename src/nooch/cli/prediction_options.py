@@ -31,7 +31,10 @@ class _Reading:
     classes: Path = Option(None, help="Class names of arrays or detections: lines, or a COCO file.")
     ids: Path = Option(None, help="Image ids of arrays or detections, one per line.")
     questions: Path = Option(None, help="Questions that answers in words are to; see nooch export.")
-    rule: str = Option(None, help="How answers are read: pope, vlmevalkit, lmms-eval, word, ...")
+    rule: str = Option(
+        None, help="How answers are read: tolerant, or as a tool does: pope, lmms-eval, ..."
+    )
+    language: str = Option("en", help="Of answers: en, de, fr, es, pl, or a YAML file of words.")
     unknown: str = Option("wrong", help="Answers that are neither yes nor no: wrong, or skip.")
     ignore_unknown: bool = Option(
         False, "--ignore-unknown", help="Leave out unknown images and tasks."

@@ -19,6 +19,7 @@ from rich.markup import escape
 from nooch.cli.option_parsing import Format
 from nooch.display import DisplayTable
 from nooch.english import UNPRINTABLE, cell_text, printable
+from nooch.errors import OutputError
 from nooch.shared_types import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ def print_text(text: str) -> None:
     terminal.
     """
     shown = printable(text, "\n\t") if sys.stdout.isatty() else text
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        shown.encode(encoding)
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"standard output is {encoding}, which lacks {shown[error.start]!r}",
+            remedy="set PYTHONIOENCODING=utf-8, or write to a file with `out`",
+        ) from error
     print(shown, end="")  # noqa: T201 - the requested document goes to standard output
 
 
@@ -96,9 +105,11 @@ def fail(text: str) -> int:
 
 
 def note(*texts: str) -> None:
-    """Print notes on standard error."""
+    """Print notes on standard error; a text may start with ``warning:`` instead."""
     for text in texts:
-        _errors().print(f"[yellow]note:[/] {_shown(with_flags(text))}")
+        kind = "warning" if text.startswith("warning: ") else "note"
+        shown = _shown(with_flags(text.removeprefix("warning: ")))
+        _errors().print(f"[yellow]{kind}:[/] {shown}")
 
 
 _all_commands: Any = None
@@ -128,7 +139,8 @@ def _flags(commands: Any) -> dict[str, str]:
     running = commands
     for word in sys.argv[1:]:
         running = getattr(running, "commands", {}).get(word, running)
-    everywhere = [parameter for command in commands_of(commands) for parameter in command.params]
+    every = (commands, *commands_of(commands))
+    everywhere = [parameter for command in every for parameter in command.params]
     options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
     # an underscore behind a name keeps it from being a word of Python's own
     return {

@@ -27,7 +27,7 @@ MOST = 20
 
 def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
     """Print a suite that was written, and the next command."""
-    from nooch.finding.suite_summary import summary
+    from nooch.finding.suite_summary import fit_notes, summary
 
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
@@ -35,6 +35,7 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
     print_counts(suite)
     print_expected(suite)
     note(*(suite.header.overlay.notes if suite.header.overlay else ()))
+    note(*(text for name in suite.criteria for text in fit_notes(suite, name)))
     number = len(suite.header.sets)
     following = f"{counted(number, 'challenge set')}; next: nooch {following}"
     hint(f"{out}: {following if number else 'no challenge set, for the reasons above'}")
@@ -109,9 +110,10 @@ def print_skipped(suite: Suite, most: int = 12) -> None:
 
 
 def print_cues(suite: Suite) -> None:
-    """Context cues of each task with A(C, Y)."""
+    """Context cues of each task with A(C, Y), or odds ratios."""
     for name, record in suite.header.criteria.items():
-        columns = ["task", "cue", "A(cue, task)"]
+        strength = "odds ratio" if record.kind == "context" else "A(cue, task)"
+        columns = ["task", "cue", strength]
         rows = [[task, *cue] for task, cues in record.cues.items() for cue in cues]
         if record.stability:
             columns += ["95 % interval", "cue in"]
@@ -136,12 +138,20 @@ def print_left_out(suite: Suite) -> None:
 
     for split in suite.splits:
         rows: list[list[Any]] = [
-            [r.criterion, r.task, r.excluded_positives, r.excluded_negatives, r.excluded_unknown]
+            [
+                r.criterion,
+                r.task,
+                r.excluded_positives,
+                r.excluded_negatives,
+                r.excluded_unknown,
+                r.between_positives + r.between_negatives,
+            ]
             for r in suite.header.sets
             if r.split == split and r.excluded_positives + r.excluded_negatives + r.excluded_unknown
         ]
         if rows:
             columns = ["criterion", "task", "positives", "negatives", "unknown which"]
+            columns.append("between two betas")
             print_table(f"Images without a verdict ({split})", columns, rows, left=2)
     for name in suite.criteria:
         rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
@@ -186,21 +196,35 @@ def print_expected(suite: Suite) -> None:
 
 def print_thresholds(suite: Suite) -> None:
     """Thresholds on support, as Tables 6 and 7; a star marks a cut between equal supports."""
+    from nooch.finding.suite_summary import threshold_facts
+
+    facts = threshold_facts(suite)
     for split in suite.splits:
         rows: list[list[Any]] = []
-        for record in suite.header.sets:
-            thresholds = record.threshold_positive, record.threshold_negative
-            if record.split == split and thresholds != (None, None):
-                ties = record.tied_positive, record.tied_negative
-                pair = [
-                    None if value is None else f"{value:.3g}{'*' if tied else ''}"
-                    for value, tied in zip(thresholds, ties, strict=True)
-                ]
+        for one in facts:
+            if one["split"] == split:
+                record = suite.record(one["criterion"], one["task"], split)
+                sides = [one.get(name, {}) for name in ("positive", "negative")]
                 missing = record.missing_positives + record.missing_negatives
-                rows.append([record.criterion, record.task, *pair, missing or None])
+                tied = sum(side.get("tied", 0) for side in sides)
+                pair = map(_threshold, sides, (record.tied_positive, record.tied_negative))
+                rows.append([record.criterion, record.task, *pair, tied or None, missing or None])
         if rows:
-            columns = ["criterion", "task", "positives below", "negatives above", "too few"]
+            columns = ["criterion", "task", "positives below", "negatives above"]
+            columns += ["* tied there", "too few"]
             print_table(f"Thresholds on support ({split})", columns, rows, left=2)
+    sides = [one.get(side, {}) for one in facts for side in ("positive", "negative")]
+    if any("probability" in side for side in sides):
+        note("P: the probability of the class given its context, in base rates of the class")
+
+
+def _threshold(side: dict[str, Any], tied: bool) -> str | None:
+    if not side:
+        return None
+    value = f"{side['threshold']:.3g}{'*' if tied else ''}"
+    if "probability" not in side:
+        return value
+    return f"{value} (P {side['probability']:.2g}, {side['times_base_rate']:.2g} times)"
 
 
 def print_agreement(table: pl.DataFrame, format: Format) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.criteria.context import Context, FittedContext
 from nooch.criteria.context_scores import ContextScores, FittedContextScores
 from nooch.criteria.cooccurrence import CE, FittedCE
 from nooch.criteria.fitted_criterion import (
@@ -25,6 +26,7 @@ from nooch.errors import check_one_of
 
 FITTED: dict[str, type[Fitted]] = {
     "ce": FittedCE,
+    "context": FittedContext,
     "gist": FittedGist,
     "attribute": FittedAttribute,
     "scores": FittedContextScores,
@@ -38,8 +40,9 @@ def fitted_from_json(kind: str, content: Mapping[str, Any]) -> Fitted:
 
 
 __all__ = [
-    "CE", "FITTED", "PRESETS", "Attribute", "Combination", "ContextScores", "Criterion", "Fitted",
-    "FittedAttribute", "FittedCE", "FittedContextScores", "FittedGist", "Gist", "MarkFitted",
-    "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds", "fitted_from_json",
-    "is_combination", "preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
+    "CE", "FITTED", "PRESETS", "Attribute", "Combination", "Context", "ContextScores", "Criterion",
+    "Fitted", "FittedAttribute", "FittedCE", "FittedContext", "FittedContextScores", "FittedGist",
+    "Gist", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds",
+    "fitted_from_json", "is_combination", "preset", "read_thresholds", "reads_of", "require_areas",
+    "thresholds_of",
 ]  # fmt: skip

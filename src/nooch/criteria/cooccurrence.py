@@ -1,4 +1,4 @@
-"""The CE criterion (paper, section 3.1.1): objects that usually come with Y and are larger."""
+"""The CE criterion (paper, section 3.2.1): objects that usually come with Y and are larger."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class CE:
             image.
         cues: task -> cues given by hand, instead of those that alpha finds.
         betas: task -> cue -> its own beta, or two: of positives and of negatives. Such a cue's
-            area is scaled so that its own beta becomes ``beta``.
+            area is scaled so that its own beta becomes ``beta``. Images between the two are neither
+            hard nor easy.
         expected: what is known of verdicts with these betas, recorded in suites (JSON-like).
     """
 
@@ -225,7 +226,7 @@ class FittedCE(SupportFitted):
         return known | {name: value for name, value in more.items() if value}
 
     def undefined(self, task: str) -> str | None:
-        """A task without cues has no CE set (paper, section 3.1.1: "at least one context cue")."""
+        """A task without cues has no CE set (paper, section 3.2.1: "at least one context cue")."""
         column = self._columns_of(task)
         if self.cues(task):
             return None
@@ -249,7 +250,11 @@ class FittedCE(SupportFitted):
             problem = f"task {task} has no CE support: {reason}"
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
         require_areas(data)
-        largest, labels = np.zeros(len(data)), data.labels(task, unknown=False)
+        return self._largest(data, task, data.labels(task, unknown=False))
+
+    def _largest(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The support where these were the labels."""
+        largest = np.zeros(len(data))
         for cue in self.cues(task):
             rows, areas = self._areas(data, task, cue, labels)
             largest[rows] = np.maximum(largest[rows], areas)
@@ -258,6 +263,24 @@ class FittedCE(SupportFitted):
                 # an unknown area could be the largest, and NaN stays in a maximum
                 largest[unknown] = np.nan
         return largest
+
+    def between(
+        self, data: Dataset, task: str, labels: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | None:
+        """Images with areas between the two betas of cues, which are neither hard nor easy.
+
+        A positive is hard where all cues are below their first beta, and easy where one is not
+        below its second. A negative is hard where a cue is above its second beta, and easy where
+        none is above its first. With the same two betas that leaves none.
+        """
+        if all(
+            first >= second for first, second in (self._pair(task, cue) for cue in self.cues(task))
+        ):
+            return None
+        beta = self.criterion.beta
+        own, other = (self._largest(data, task, of) for of in (labels, ~labels))
+        absent, present = (own >= beta) & (other < beta), (own <= beta) & (other > beta)
+        return np.where(labels, absent, present)
 
     def _pair(self, task: str, cue: str) -> tuple[float, float]:
         """Betas of positives and of negatives."""

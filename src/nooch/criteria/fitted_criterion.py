@@ -110,6 +110,11 @@ class Fitted(ABC):
     def undefined(self, task: str) -> str | None:
         """Why the task has no challenge set under this criterion, or None where it has one."""
 
+    def notes(self, tasks: Sequence[str]) -> list[str]:
+        """What a reader of the challenge sets of these tasks should know of the fit."""
+        del tasks
+        return []
+
     def left_out(self, task: str) -> tuple[int, int] | None:
         """Training positives left out as not annotated, of how many; None where none is."""
         del task
@@ -173,10 +178,29 @@ class SupportFitted(Fitted):
         for start in range(0, len(tasks), n_tasks):
             yield from self.supports(data, tasks[start : start + n_tasks]).T
 
+    def cues(self, task: str) -> tuple[str, ...]:
+        """Classes that are single pieces of the task's context, strongest first; may be none."""
+        del task
+        return ()
+
+    def strength(self, cue: str, task: str) -> float:
+        """How strong a cue is: A(cue, task) for CE, an odds ratio for context; or NaN."""
+        del cue, task
+        return np.nan
+
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
         """Bit i: hard by the task's i-th cue alone, uint64 (n_images,); None without cues."""
+        del data, task, labels
+        return None
+
+    def between(
+        self, data: Dataset, task: str, labels: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | None:
+        """Images between two thresholds, neither hard nor easy, bool (n_images,); None where there
+        is one threshold alone.
+        """
         del data, task, labels
         return None
 

@@ -1,4 +1,4 @@
-"""The gist criterion (paper, section 3.1.2): likeness of captions to those of Y's images."""
+"""The gist criterion (paper, section 3.2.2): likeness of captions to those of Y's images."""
 
 from __future__ import annotations
 

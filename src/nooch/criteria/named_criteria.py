@@ -7,13 +7,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
+from nooch.criteria.context import Context
 from nooch.criteria.cooccurrence import CE
 from nooch.criteria.fitted_criterion import Criterion, Fitted
 from nooch.criteria.gist import Gist
 from nooch.errors import ParameterError, check_one_of, wrong_type
 from nooch.import_string import imported, is_named
 
-__all__ = ["AnyCriterion", "Combination", "custom_criterion", "is_combination", "named_criteria"]
+__all__ = [
+    "AnyCriterion", "Combination", "custom_criterion", "custom_fitted", "is_combination",
+    "named_criteria",
+]  # fmt: skip
 
 
 class _Mark(Protocol):
@@ -85,8 +89,10 @@ def _evaluate(node: ast.expr, marks: Mapping[str, M]) -> M:
 
 
 AnyCriterion = Criterion | Fitted | Combination
-_BY_NAME = {"ce": CE, "gist": Gist}
-_ALLOWED = "a criterion, its name (ce, gist, ce & gist, package.module:Name), or several of them"
+_BY_NAME = {"ce": CE, "context": Context, "gist": Gist}
+_ALLOWED = (
+    "a criterion, its name (ce, context, gist, ce & gist, package.module:Name), or several of them"
+)
 
 
 def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyCriterion]:
@@ -127,6 +133,19 @@ def custom_criterion(name: str) -> Criterion:
     named = imported(name, f"criterion {name}")
     criterion: Criterion = named() if isinstance(named, type) else named
     return criterion
+
+
+def custom_fitted(name: str, content: Mapping[str, Any] | None) -> Fitted:
+    """A custom criterion named ``package.module:Name`` with the statistics that a suite has of it.
+    Raises ParameterError: it does not say what class it has when it is fitted.
+    """
+    kind = getattr(custom_criterion(name), "fitted", None)
+    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
+        raise ParameterError(
+            f"{name} does not say what class it has when it is fitted",
+            remedy="name the class in the criterion: fitted = FittedDusk",
+        )
+    return kind.from_json(content or {})
 
 
 def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:

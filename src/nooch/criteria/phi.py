@@ -33,7 +33,7 @@ from nooch.criteria.phi_expressions import (
     written,
 )
 from nooch.criteria.phi_types import Term, as_boolean
-from nooch.errors import ParameterError
+from nooch.errors import ParameterError, reason_of
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "literal_text", "parse"]
 
@@ -192,7 +192,7 @@ def _parse(text: str) -> Any:
         raise _too_deep() from None
     except SqlglotError as error:
         detail = (getattr(error, "errors", None) or [{}])[0]
-        reason = detail.get("description") or str(error).splitlines()[0]
+        reason = detail.get("description") or reason_of(error)
         raise _error(
             f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})"
         ) from None

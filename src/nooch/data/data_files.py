@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -19,9 +19,10 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.data.array_files import UNREADABLE_ARRAY
-from nooch.errors import FormatError, InputError, NoochError, some_of
-from nooch.files import RAW_CSV, Place, local_path, read_bytes
+from nooch.errors import FormatError, InputError, NoochError, reason_of, some_of
+from nooch.files import Place, local_path, read_bytes
 from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
+from nooch.text_encoding import transcoded, utf8_bytes
 
 __all__ = [
     "BROKEN_TABLE", "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes",
@@ -32,6 +33,9 @@ __all__ = [
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
     """A CSV, TSV, Parquet or JSON-lines table: one file, or a folder of part files of one kind.
+
+    ``names`` are columns of CSV and TSV (in lower case) in which numbers with leading zeros are
+    text; other ``csv_options`` are those of Polars.
 
     Raises:
         InputError: no such file, an ending that is not known, or contents that do not parse.
@@ -68,7 +72,7 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: parquet_rows([path], path),
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
-    ".jsonl": lambda path, _: pl.read_ndjson(path.read_bytes()),
+    ".jsonl": lambda path, _: pl.read_ndjson(utf8_bytes(path.read_bytes(), path)),
 }
 TABLE_ENDINGS = tuple(_READ)
 """Endings of the files that are tables."""
@@ -83,28 +87,43 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
     """A table as the content of a CSV file.
 
     A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
-    apostrophe in front, which ``read_table`` removes; not where ``RAW_CSV`` is set.
+    apostrophe in front, which ``read_table`` removes.
     """
     content = io.BytesIO()
     for start in range(0, max(table.height, 1), _CSV_ROWS):
         part = table.slice(start, _CSV_ROWS)
-        if not RAW_CSV.get():
-            texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
-            part = part.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
-            part = part.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
+        texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
+        part = part.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
+        part = part.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
         part.write_csv(content, include_header=header and start == 0)
     return content.getvalue()
 
 
-def _read_csv(path: Path, **options: Any) -> pl.DataFrame:
+def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.DataFrame:
     # a name with [ or * is a name, not a pattern
-    table = pl.read_csv(path, infer_schema_length=None, glob=False, **options)
+    content = transcoded(path)
+    source = path if content is None else content
+    read = partial(pl.read_csv, source, infer_schema_length=None, glob=False, **options)
+    columns = read(n_rows=0).columns if names else []
+    texts = [column for column in columns if column.strip(' \t"').lower() in names]
+    table = read(schema_overrides=dict.fromkeys(texts, pl.String))
+    table = table.with_columns(_without_zeros(table[column]) for column in texts)
     table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
     return table.with_columns(
         column.str.replace(f"^'{_FORMULA}", "${1}")
         for column in table.select(cs.string())
         if column.str.starts_with("'").any()
     )
+
+
+def _without_zeros(column: pl.Series) -> pl.Series:
+    """Text as numbers where all of it is such; 007 is a name."""
+    if not column.str.contains(r"^\s*0\d").any():
+        for kind in (pl.Int64, pl.Float64):
+            numbers = column.cast(kind, strict=False)
+            if numbers.null_count() == column.null_count():
+                return numbers
+    return column
 
 
 _T = TypeVar("_T")
@@ -118,7 +137,7 @@ def checked_read(where: object, read: Callable[[], _T]) -> _T:
     except NoochError:
         raise
     except BROKEN_TABLE as error:
-        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", where=where) from error
+        raise InputError(f"cannot be read: {reason_of(error)}", where=where) from error
 
 
 BROKEN_TABLE = (
@@ -158,8 +177,12 @@ def parquet_rows(
         # types that polars alone has, such as Int128
         return pl.scan_parquet(sources, glob=False).select(columns or pl.all()).collect()
     except pa.ArrowException as error:
-        raise OSError(str(error) or "no table") from error
-    frame = pl.from_arrow(table)
+        raise OSError(reason_of(error)) from error
+    try:
+        frame = pl.from_arrow(table)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # a schema that Arrow takes, such as two columns of one name
+        raise OSError(reason_of(error)) from error
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
 
@@ -239,6 +262,7 @@ class _BaseHeader(msgspec.Struct):
 
     format: str
     version: int
+    checksum: Any = None
 
 
 def load_header(
@@ -287,7 +311,7 @@ def load_header(
             allowed=f"nooch-{name} up to version {version}",
             remedy="install a newer nooch",
         )
-    if _SEAL.search(content[-_TAIL:]) and not is_intact(content):
+    if base.checksum is not None and not is_intact(content):
         raise FormatError(
             "was altered: its checksum is not that of its content",
             where=path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -124,6 +124,14 @@ class DatasetTables:
         if self._files is None:
             return self
         return self.stored(self._files.only(number)).in_memory(reads)
+
+    def image_parts(self) -> Iterator[pl.DataFrame]:
+        """``images`` of one part after the other; of a stored dataset nothing else is read."""
+        if self._files is None:
+            yield self.images
+            return
+        for number in range(self.n_parts):
+            yield self._files.only(number).images()
 
     @property
     def folder(self) -> Place | None:

@@ -10,9 +10,11 @@ import msgspec
 import polars as pl
 
 from nooch.data.data_files import checked_read, read_table
+from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.errors import InputError, MissingExtraError
 from nooch.files import read_bytes
 from nooch.limits import BROKEN_JSON
+from nooch.text_encoding import utf8_bytes
 
 __all__ = ["file_records", "json_records"]
 
@@ -28,7 +30,7 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
         InputError: the file cannot be read, is not JSON, or holds anything but objects; the
             message names the record.
     """
-    content = checked_read(path, lambda: read_bytes(Path(path)))
+    content = utf8_bytes(checked_read(path, lambda: read_bytes(Path(path))), path)
     records: list[Any]
     try:
         whole = msgspec.json.decode(content)
@@ -64,16 +66,13 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
     if ending not in _TABLES:
         return json_records(path)
     # dates that Python does not have are found where rows are made
-    return checked_read(path, read_table(path).to_dicts)
+    return checked_read(path, read_table(path, names=IMAGE_COLUMNS).to_dicts)
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
     records: list[Any] = []
     decoder, at = json.JSONDecoder(), 0
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError("is not text", where=path, allowed="JSON in UTF-8") from error
+    text = content.decode()
     while at < len(text):
         if text[at].isspace():
             at += 1

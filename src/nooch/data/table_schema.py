@@ -12,7 +12,7 @@ import polars as pl
 from scipy.sparse import csr_array
 
 from nooch.data.data_files import id_column
-from nooch.errors import FormatError, InputError, some_of
+from nooch.errors import FormatError, InputError, reason_of, some_of
 from nooch.limits import MOST_AREA
 
 __all__ = [
@@ -190,7 +190,7 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
         )
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"ids or sizes of images are of the wrong kind: {str(error).splitlines()[0]}",
+            f"ids or sizes of images are of the wrong kind: {reason_of(error)}",
             allowed="text or 64-bit integers as image_id, integers as width and height",
         ) from error
 

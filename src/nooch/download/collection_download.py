@@ -1,4 +1,4 @@
-"""A whole collection: use files that exist, take those of a folder, fetch the rest, unpack zips."""
+"""A whole collection: use files that exist, fetch the rest, unpack zips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from nooch.download.download_folder import is_unpacked, note_unpacked, only_proc
 from nooch.download.file_checks import DownloadRecord, fault
 from nooch.download.file_download import fetch
 from nooch.download.http_requests import Client, Patience
-from nooch.download.local_files import LocalFiles, files_below, is_linkable, take
 from nooch.download.partial_files import PartialFile
 from nooch.download.zip_extraction import unpack
 from nooch.errors import DownloadError, OutputError
@@ -26,7 +25,7 @@ LARGE = 10**7
 
 @dataclass(frozen=True)
 class Obtained:
-    """How a file was obtained: ``downloaded``, ``taken``, ``there`` already, ``unpacked`` earlier.
+    """How a file was obtained: ``downloaded``, ``there`` already, ``unpacked`` earlier.
 
     ``published`` tells a published checksum from one that was recorded at the first download.
     """
@@ -57,7 +56,6 @@ def download(
     root: str | Path,
     *,
     images: bool = False,
-    source: str | Path | None = None,
     keep_zips: bool = True,
     progress: Progress = no_progress,
     patience: Patience | None = None,
@@ -68,7 +66,6 @@ def download(
         wanted: ``coco-stuff``, ``nooch-published``, or a custom collection.
         root: folder of downloads; made if it is missing.
         images: also the images (coco-stuff: 20 GB).
-        source: folder that has some of the files, anywhere below it; it is read, never changed.
         keep_zips: keep zips after they are unpacked.
         progress: called with (what, done, total): ``files`` counts files, anything else bytes,
             an estimate if their number is unknown.
@@ -76,16 +73,14 @@ def download(
 
     Raises:
         DownloadError: no mirror gives a file.
-        InputError: a zip is damaged or holds what is refused, no such ``source``.
+        InputError: a zip is damaged or holds what is refused.
         OutputError: the folder cannot be written, its disk is full, another process uses it, or it
             holds other files of these names.
     """
     chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
     folder = prepared(Path(root).absolute())
-    names = {choice.name for remote in chosen.files for choice in remote.choices}
-    local = files_below(source, folder, names)
     with only_process(folder), Client(patience or Patience()) as client:
-        run = _DownloadRun(folder, DownloadRecord(folder), local, client, keep_zips, progress)
+        run = _DownloadRun(folder, DownloadRecord(folder), client, keep_zips, progress)
         check_space(folder, run.needs(chosen.files), "downloading and unpacking")
         files = []
         for number, remote in enumerate(chosen.files):
@@ -102,7 +97,6 @@ class _DownloadRun:
 
     root: Path
     record: DownloadRecord
-    local: LocalFiles
     client: Client
     keep_zips: bool
     progress: Progress
@@ -116,8 +110,7 @@ class _DownloadRun:
                 continue
             final = self.root / remote.name
             here = remote.expected_size if final.exists() else PartialFile(final).size
-            if not is_linkable(self.local, remote.name, self.root):
-                used += max(0, remote.expected_size - here)
+            used += max(0, remote.expected_size - here)
             unpacked = remote.expected_size if remote.into else 0
             peak = max(peak, used + unpacked)
             used += unpacked - (remote.expected_size if remote.into and not self.keep_zips else 0)
@@ -135,9 +128,9 @@ class _DownloadRun:
             return self.obtain(chosen.mirror)
 
     def _choice(self, remote: Remote) -> Remote:
-        """The file or mirror that is in the folder, unpacked or in the source; else the file."""
+        """The file or mirror that is in the folder or unpacked; else the file."""
         for choice in remote.choices:
-            there = (self.root / choice.name).exists() or choice.name in self.local
+            there = (self.root / choice.name).exists()
             if there or is_unpacked(self.root, self.record.complete(choice)):
                 return choice
         return remote
@@ -172,8 +165,6 @@ class _DownloadRun:
         if final.exists():
             self._check_there(remote, final)
             return "there", None
-        if taken := take(remote, self.local, final, self.notes.append):
-            return "taken", str(taken)
         title = f"downloading {remote.name}"
         return "downloaded", fetch(
             remote, PartialFile(final), self.client, self._teller(remote, title)

@@ -52,8 +52,8 @@ def fetch(remote: Remote, partial: PartialFile, client: Client, tell: StepProgre
         "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
         where=remote.name,
         remedy=(
-            "run the same command again later, it resumes where it stopped; or name with"
-            " `source` a folder that has the file"
+            "run the same command again later, it resumes where it stopped; or put the file there"
+            " yourself"
         ),
     )
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import socket
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import responses
+from threading import Event, Thread, local
 from typing import Any, Self
 
 import urllib3
 from urllib3 import exceptions
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
@@ -31,6 +34,8 @@ _MOST_REDIRECTS = 10
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _BLOCK = 1 << 20
 _MOST_REPLY = 1 << 24
+_LAST_SECONDS = 1.0
+"""For replies that are on their way when a program is stopped."""
 _KEPT = 64
 """Connections to a host that are kept open."""
 _HOPELESS = (
@@ -111,8 +116,9 @@ class Client:
     variables are respected.
     """
 
-    def __init__(self, patience: Patience) -> None:
-        self.patience = patience
+    def __init__(self, patience: Patience, stopped: Event | None = None) -> None:
+        """With ``stopped``, posts end within a second once it is set."""
+        self.patience, self.stopped = patience, stopped or Event()
         self._pools: dict[str | None, urllib3.PoolManager] = {}
 
     def __enter__(self) -> Self:
@@ -142,12 +148,38 @@ class Client:
         raise MirrorError(f"redirects more than {_MOST_REDIRECTS} times")
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """Status and content of the response to a POST, whole within ``patience.read`` seconds.
+        """Status and content of the response to a POST, whole within ``patience.read`` seconds,
+        whatever the server sends meanwhile.
 
         Raises RetryError where the server is busy or breaks off. MirrorError: no such server, or a
         redirect, which is not followed: headers may hold a key.
         """
-        until = time.monotonic() + self.patience.read
+        done, outcome, connections = Event(), list[tuple[int, bytes] | Exception](), list[Any]()
+
+        def act() -> None:
+            _sending.connections = connections
+            try:
+                outcome.append(self._posted(url, headers, body))
+            except Exception as error:  # noqa: BLE001 - raised where the result is waited for
+                outcome.append(error)
+            done.set()
+
+        # a thread of its own: nothing else ends a read of headers that never end
+        Thread(target=act, daemon=True).start()
+        until, stopping = time.monotonic() + self.patience.read, False
+        while not done.wait(min(0.1, max(0.0, until - time.monotonic()))):
+            if self.stopped.is_set() and not stopping:
+                until, stopping = min(until, time.monotonic() + _LAST_SECONDS), True
+            if time.monotonic() >= until:
+                for connection in connections:
+                    _shut(connection)
+                raise RetryError(f"gives no whole reply within {self.patience.read:g} s")
+        (result,) = outcome
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _posted(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         with self._response("POST", url, headers, body) as response:
             if response.status in _REDIRECTS:
                 target = redirected(url, response.headers.get("Location"))
@@ -157,7 +189,7 @@ class Client:
             content = b""
             while block := read_block(response):
                 content += block
-                if len(content) > _MOST_REPLY or time.monotonic() > until:
+                if len(content) > _MOST_REPLY:
                     raise RetryError(f"sends {len(content):,} bytes, and no end")
             return response.status, content
 
@@ -166,7 +198,8 @@ class Client:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> Iterator[BaseHTTPResponse]:
         sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
-        timeout = urllib3.Timeout(connect=self.patience.connect, read=self.patience.read)
+        connect = min(self.patience.connect, self.patience.read)
+        timeout = urllib3.Timeout(connect=connect, read=self.patience.read)
         try:
             plain: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
             sending: dict[str, Any] = {"headers": sent, "body": body, "timeout": timeout}
@@ -188,8 +221,44 @@ class Client:
         if proxy and (urllib.request.proxy_bypass(parts.hostname or "") or parts.hostname is None):
             proxy = None
         if proxy not in self._pools:
-            self._pools[proxy] = _proxied(proxy) if proxy else urllib3.PoolManager(maxsize=_KEPT)
+            manager = _proxied(proxy) if proxy else urllib3.PoolManager(maxsize=_KEPT)
+            manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+            self._pools[proxy] = manager
         return self._pools[proxy]
+
+
+_sending = local()
+"""``connections``: those of the request that a thread sends."""
+
+
+class _Noted:
+    """A connection that is known to the request that uses it."""
+
+    def request(self, *args: Any, **named: Any) -> None:
+        getattr(_sending, "connections", []).append(self)
+        super().request(*args, **named)  # type: ignore[misc]
+
+
+class _Http(_Noted, HTTPConnection):
+    pass
+
+
+class _Https(_Noted, HTTPSConnection):
+    pass
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+def _shut(connection: HTTPConnection) -> None:
+    """End what another thread reads from a connection."""
+    with suppress(OSError, AttributeError):
+        connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def read_block(response: BaseHTTPResponse) -> bytes:
@@ -240,9 +309,11 @@ def _retry_after(text: str | None) -> float | None:
         return float(text.strip()[:9])
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        # a year or a zone that there is not
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return max(0.0, seconds)
 
 
 def _words(error: Exception) -> str:

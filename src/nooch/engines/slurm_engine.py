@@ -7,7 +7,6 @@ import getpass
 import re
 import subprocess
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,13 @@ from uuid import uuid4
 
 from nooch.engines import job_window as base
 from nooch.engines.job_window import Jobs, Logged, check_gpus, lost_each_time, module_paths, ordered
-from nooch.errors import MissingExtraError, NoochError, check_one_of
+from nooch.errors import MissingExtraError, NoochError
 from nooch.resources import environment
 
 __all__ = ["SlurmEngine"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_OPTIONS = ("gpus", "cluster", "minutes", "cpus", "array", "more")
 
 _ARRAY = 200
 """Jobs in one array at most, where the site allows it."""
@@ -52,14 +49,14 @@ class SlurmEngine:
         gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see them alone.
         cluster: ``slurm``, or submitit's ``local`` and ``debug``, which stand in for it in tests.
         minutes: time limit of a job. It is requeued if it is preempted or runs out of time.
-        cpus: of a job; ``processors`` is its deprecated name.
+        cpus: of a job.
         array: jobs in one array at most; by default 200, or what the site allows.
         more: further parameters of submitit, such as ``{"slurm_account": "vision"}``.
 
     Raises:
         MissingExtraError: submitit is not installed.
         NoochError: there is no Slurm here.
-        ParameterError: a negative number of GPUs, an unknown option.
+        ParameterError: a negative number of GPUs.
     """
 
     def __init__(
@@ -73,12 +70,7 @@ class SlurmEngine:
         cpus: int = 1,
         array: int | None = None,
         more: dict[str, Any] | None = None,
-        **renamed: int,
     ) -> None:
-        for name, value in renamed.items():
-            check_one_of("option", name, [*_OPTIONS, "processors"], owner="SlurmEngine")
-            warnings.warn("`processors` is now called `cpus`", DeprecationWarning, stacklevel=2)
-            cpus = value
         try:
             import submitit
         except ImportError as error:

@@ -85,7 +85,7 @@ class Workers(Jobs):
     def __init__(self, function: Logged, environments: Sequence[Mapping[str, str]]) -> None:
         # enough that nobody waits while the first of them takes its time
         self.window = 4 * len(environments)
-        self._function = bytes(ForkingPickler.dumps(function))
+        self._function = _pickled(function)
         self._waiting: SimpleQueue[tuple[int, Any, Future[Any]] | None] = SimpleQueue()
         self._workers: dict[int, _Worker] = {}
         self._lock, self._closed = threading.Lock(), threading.Event()
@@ -104,7 +104,7 @@ class Workers(Jobs):
         futures: list[Future[Any]] = []
         for number, item in items:
             futures.append(Future())
-            self._waiting.put((number, ForkingPickler.dumps((number, item)), futures[-1]))
+            self._waiting.put((number, _pickled((number, item)), futures[-1]))
         return futures
 
     def result(self, handle: Future[Any]) -> Any:
@@ -180,8 +180,16 @@ class Workers(Jobs):
     def _started(self, environment: Mapping[str, str]) -> _Worker:
         try:
             return _Worker(environment, self._function)
-        except OSError as error:
-            raise NoochError(f"no process can be started: {error}", remedy=self.remedy) from error
+        except (EOFError, OSError) as error:
+            # EOFError: the process that workers are forked from has ended
+            reason = str(error) or "the process that starts them was killed"
+            raise NoochError(f"no process can be started: {reason}", remedy=self.remedy) from error
+
+
+def _pickled(value: object) -> bytes:
+    # a copy: what dumps returns is a view of a BytesIO that nothing else holds, and Python 3.12 and
+    # 3.13 crash where that is collected before its view
+    return bytes(ForkingPickler.dumps(value))
 
 
 def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> None:
@@ -201,12 +209,12 @@ def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> 
         return
 
 
-def _outcome(called: list[Callable[[Any], Any]], function: bytes, sent: bytes) -> Any:
+def _outcome(called: list[Callable[[Any], Any]], function: bytes, sent: bytes) -> bytes:
     """Whether a job went well, and its result or its error."""
     try:
         if not called:
             called.append(ForkingPickler.loads(function))
-        return ForkingPickler.dumps((True, called[0](ForkingPickler.loads(sent))))
+        return _pickled((True, called[0](ForkingPickler.loads(sent))))
     except _Ended:
         raise
     except BaseException as error:  # noqa: BLE001 - it is raised again by the driver
@@ -214,13 +222,13 @@ def _outcome(called: list[Callable[[Any], Any]], function: bytes, sent: bytes) -
         return _failure(error)
 
 
-def _failure(error: BaseException) -> Any:
+def _failure(error: BaseException) -> bytes:
     try:
-        failure = ForkingPickler.dumps((False, error))
+        failure = _pickled((False, error))
         ForkingPickler.loads(failure)
     except Exception:  # noqa: BLE001 - of any kind: this error cannot be pickled
         plain = NoochError(f"a job failed: {type(error).__name__}: {error}")
-        return ForkingPickler.dumps((False, plain))
+        return _pickled((False, plain))
     return failure
 
 

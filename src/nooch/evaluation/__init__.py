@@ -1,7 +1,8 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
+from nooch.evaluation.context_run import context_run
 from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
-from nooch.evaluation.prediction_files import described, load_predictions
+from nooch.evaluation.prediction_files import described, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.score_conditions import (
@@ -19,5 +20,6 @@ from nooch.evaluation.task_losses import PARTS, class_losses
 __all__ = [
     "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",
     "EvaluateOptions", "PredictionFormat", "Predictions", "Scores", "check_names", "class_losses",
-    "described", "evaluate", "judge", "load_predictions", "parse_condition", "parse_distribution",
+    "context_run", "described", "evaluate", "judge", "load_predictions", "parse_condition",
+    "parse_distribution", "run_notes",
 ]  # fmt: skip

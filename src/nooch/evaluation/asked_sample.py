@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import msgspec
@@ -15,11 +15,11 @@ from nooch.answers import Answers
 from nooch.challenge import ChallengeSet, Suite
 from nooch.challenge.suite import SetRecord
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.context_rates import ContextRates, context_rates
+from nooch.evaluation.context_rates import ContextRates, answer_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 
-__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers"]
+__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers", "readings"]
 
 Key = tuple[str, str, str]
 
@@ -27,8 +27,9 @@ Key = tuple[str, str, str]
 def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predictions:
     """Predictions of the images and tasks that a model was asked about.
 
-    Where every answer has a probability of yes, these are the values; else the words are.
-    Phrasings that disagree evenly are neither yes nor no.
+    Where every answer has a probability of yes that counts, these are the values; else they are 1
+    for yes and 0 for no. Phrasings that disagree evenly are neither. ``said`` has all answers, with
+    ``value``, and ``unknown`` (neither yes nor no) and ``skipped`` (Boolean).
 
     Args:
         answers: of one model.
@@ -38,18 +39,24 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         ParameterError: another ``unknown``, or nothing left when unknown answers are skipped.
     """
     check_one_of("way to count unknown answers", unknown, UNKNOWN)
-    frame = answers.frame
-    in_words, share = bool(frame["probability"].has_nulls()), pl.col("yes")
-    said = pl.when(share != 0.5).then((share > 0.5).cast(pl.Float64))
-    frame = frame.with_columns(value=said if in_words else pl.col("probability"))
-    if in_words and unknown == "skip":
-        frame = frame.drop_nulls("value")
-    if in_words and not frame.height:
+    share, probability = pl.col("yes"), pl.col("probability")
+    decided = pl.when(share != 0.5).then(share > 0.5).otherwise(probability > 0.5)
+    said = answers.frame.with_columns(unknown=decided.is_null())
+    said = said.with_columns(skipped=pl.col("unknown") & pl.lit(unknown == "skip"))
+    notes, many = [*answers.notes], said["unknown"].sum() / max(said.height, 1)
+    if many:
+        done = "are left out" if unknown == "skip" else "count as wrong"
+        notes.append(f"{100 * many:.1f} % of the answers are unknown and {done}")
+    frame = said.filter(~pl.col("skipped"))
+    if not frame.height:
         raise ParameterError(
             "no answer is left without those that are neither yes nor no",
             where="`unknown`",
             allowed="wrong, or another `rule`",
         )
+    in_words = bool(frame["probability"].has_nulls())
+    value = decided.cast(pl.Float64) if in_words else probability
+    said, frame = (of.with_columns(value=value) for of in (said, frame))
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique().sort()
     values = np.full((len(tasks), len(ids)), np.nan)
     weights = np.zeros_like(values)
@@ -65,9 +72,38 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         weights=weights,
         in_words=in_words,
         read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
-        notes=tuple(answers.notes),
-        said=frame,
+        notes=tuple(notes),
+        said=said,
     )
+
+
+def readings(
+    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key]
+) -> Iterator[list[Predictions]]:
+    """Runs with unknown answers as yes, as no, as right and as wrong. Had all been readable, every
+    metric would be between the least and the largest of these four.
+
+    Args:
+        runs: the predictions.
+        suite: with the images that were asked about alone.
+        keys: (criterion, task, split) of the sets that are scored.
+    """
+    unread: list[NDArray[np.bool_]] = []
+    truths: list[NDArray[np.bool_]] = []
+    for run in runs:
+        truth = np.zeros(run.values.shape, np.bool_)
+        unread.append(np.isnan(run.values) if run.said is not None else truth.copy())
+        for key in keys if unread[-1].any() else ():
+            if key[1] in run.tasks:
+                known = suite.set(*key)
+                own = run.image_ids.cast(known.image_ids.dtype, strict=False)
+                truth[run.tasks.index(key[1]), positions(known.image_ids, own)] = known.labels
+        truths.append(truth)
+    for flip, by_label in ((True, False), (False, False), (False, True), (True, True)):
+        yield [
+            replace(run, values=np.where(where, (truth & by_label) ^ flip, run.values), said=None)
+            for run, where, truth in zip(runs, unread, truths, strict=True)
+        ]
 
 
 def rates_of_answers(
@@ -81,8 +117,9 @@ def rates_of_answers(
     """(run, criterion) -> how often the run says yes, by context.
 
     Args:
-        runs: those with ``said`` count.
-        suite: the suite, with the images that were asked about alone.
+        runs: those with ``said`` count. Unknown answers are no yes, or left out where they are
+            skipped; the bounds have them in any case.
+        suite: the suite.
         keys: (criterion, task, split) of its sets that are scored.
         thresholds: run -> task -> probability above which the answer is yes; 0.5 by default.
         bootstrap: resamples for the intervals; 0 for Wilson's.
@@ -103,7 +140,7 @@ def rates_of_answers(
             ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
             rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
             if rows.height:
-                rates[run, criterion] = context_rates(rows, bootstrap=bootstrap, seed=seed)
+                rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
     return rates
 
 
@@ -157,7 +194,7 @@ class AskedSample:
             )
         header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
         notes = _about(suite, keys, weights) if weights else []
-        return cls(Suite(header, lambda *key: sets[key]), suite, weights, notes)
+        return cls(suite.with_header(header, lambda *key: sets[key]), suite, weights, notes)
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,11 +12,18 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from nooch.errors import InputError
-from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
+from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.predictions import positions
 from nooch.evaluation.subsets import CELLS
+from nooch.metrics.proportions import paired_interval, ratio_interval, wilson
 
-__all__ = ["POOLED", "ContextRates", "Estimate", "context_rates", "headline", "task_rates"]
+__all__ = [
+    "MOST_UNKNOWN", "POOLED", "ContextRates", "Estimate", "UnknownAnswers", "answer_rates",
+    "context_rates", "headline", "task_rates",
+]  # fmt: skip
+
+MOST_UNKNOWN = 0.05
+"""Share of answers that are neither yes nor no above which a rate has bounds and no value."""
 
 POOLED = "pooled"
 """The task that stands for all tasks together."""
@@ -47,6 +55,59 @@ class Estimate:
     reason: str | None = None
 
 
+@dataclass(frozen=True)
+class UnknownAnswers:
+    """Answers of a cell that are neither yes nor no.
+
+    Attributes:
+        share: of all answers, by weight.
+        least: the rate of yes if all of them were no; ``most`` if all were yes.
+    """
+
+    share: float
+    least: Estimate
+    most: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """The answers that rates are of: ``yes`` and ``weight`` float64 (n,), ``cell`` an index into
+    ``CELLS``, and the number of the ``image``.
+    """
+
+    yes: Floats
+    weight: Floats
+    cell: NDArray[np.int64]
+    image: NDArray[np.int64]
+
+    def only(self, rows: NDArray[np.bool_]) -> _Answers:
+        """Some of them."""
+        return _Answers(self.yes[rows], self.weight[rows], self.cell[rows], self.image[rows])
+
+    def _sums(self, values: Floats) -> Floats:
+        return np.bincount(self.cell, values, minlength=4).astype(np.float64)
+
+    def means(self, values: Floats) -> Floats:
+        """Weighted means by cell, float64 (4,); NaN without a row."""
+        total, of = self._sums(self.weight), self._sums(self.weight * values)
+        return np.asarray(np.divide(of, total, out=np.full(4, np.nan), where=total > 0))
+
+    def effective(self, values: Floats) -> Floats:
+        """Images that would tell as much about the mean of values without weights, float64 (4,):
+        Kish's number, divided by what answers about the same image have in common.
+        """
+        total, squares = (
+            np.bincount(self.cell, w, minlength=4) for w in (self.weight, self.weight**2)
+        )
+        away = self.weight * (values - self.means(values)[self.cell])
+        places, of_image = np.unique(4 * self.image + self.cell, return_inverse=True)
+        together = np.bincount(places % 4, np.bincount(of_image, away) ** 2, minlength=4)
+        apart = self._sums(away**2)
+        effect = np.divide(together, apart, out=np.ones(4), where=apart > 0)
+        kish = np.divide(total**2, squares, out=np.zeros(4), where=squares > 0)
+        return kish / np.maximum(effect, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class ContextRates:
     """How often a model says yes.
@@ -56,27 +117,62 @@ class ContextRates:
             cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over that of its
             easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
         replicates: float64 (8, k), of the estimates, in resamples of the images.
+        answers: the answers themselves.
+        unknown: cell -> its unknown answers; empty where there are no answers, but mentions.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
     replicates: Floats
+    answers: _Answers
+    unknown: Mapping[str, UnknownAnswers] = field(default_factory=dict)
 
     def frame(self) -> pl.DataFrame:
-        """``measure, subset, value, low, high, n, reason``, a row for each estimate."""
+        """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate is None
+        between its bounds where more than ``MOST_UNKNOWN`` of the answers are unknown.
+        """
         rows = [
             {"measure": measure, "subset": of, **vars(estimate)}
             for (measure, of), estimate in self.estimates.items()
         ]
+        for row in rows:
+            unknown = self.unknown.get(row["subset"]) if row["measure"] == "rate" else None
+            if unknown is not None and unknown.share > MOST_UNKNOWN:
+                row |= {"value": None, "low": unknown.least.value, "high": unknown.most.value}
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides={**schema, "reason": pl.String})
 
+    @property
+    def has_bounds_alone(self) -> bool:
+        """Whether more than ``MOST_UNKNOWN`` of the answers of a cell count, and are unknown."""
+        return any(of.share > MOST_UNKNOWN for of in self.unknown.values())
+
+    def bounded(self) -> list[dict[str, Any]]:
+        """For each cell ``subset, rate, low, high, n, unknown_share, bound_low, bound_high``: the
+        bounds are the rate if all unknown answers were no, and if all were yes; ``rate`` is None
+        where more than ``MOST_UNKNOWN`` are unknown.
+        """
+        rows = []
+        for cell, of in self.unknown.items():
+            row: dict[str, Any] = {"subset": cell, "rate": None, "low": None, "high": None}
+            rate, bounds = self.estimates["rate", cell], (of.least.value, of.most.value)
+            if of.share <= MOST_UNKNOWN:
+                row |= {"rate": rate.value, "low": rate.low, "high": rate.high}
+            row |= {"n": of.most.n, "unknown_share": of.share}
+            rows.append(row | dict(zip(("bound_low", "bound_high"), bounds, strict=True)))
+        return rows
+
     def minus(self, baseline: ContextRates) -> pl.DataFrame:
         """``measure, subset, difference, low, high, n, reason``: the estimates less those of a
-        baseline, whose images, tasks and resamples are the same.
+        baseline, whose images, tasks and resamples are the same: rates with Tango's interval, the
+        others with percentiles.
         """
         low = high = np.full(len(_PLACES), np.nan)
         if self.replicates.shape[1]:
             low, high, _ = intervals(self.replicates - baseline.replicates)
+        gap, mean = self.answers.yes - baseline.answers.yes, self.answers.means
+        ends = mean(np.maximum(gap, 0)), mean(np.maximum(-gap, 0))
+        of_rates = paired_interval(*ends, self.answers.effective(gap))
+        low, high = (np.append(*of) for of in zip(of_rates, (low[4:], high[4:]), strict=True))
         known, defined = baseline.frame(), pl.col("value").is_not_null()
         pairs = self.frame().with_columns(
             pl.col("value") - known["value"],
@@ -93,6 +189,31 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     return task_rates(rows, bootstrap=bootstrap, seed=seed)[POOLED]
 
 
+def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
+    """Rates of yes by cell, with the share of unknown answers and what they leave open.
+
+    Args:
+        rows: as of ``task_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
+            skipped are in the bounds alone.
+        bootstrap: see ``task_rates``, as for ``seed``.
+        seed: see there.
+    """
+    counted = rows.filter(~pl.col("skipped"))
+    draws = {"bootstrap": bootstrap, "seed": seed}
+    rates = least = most = context_rates(counted if counted.height else rows, **draws)
+    unknown = pl.col("unknown")
+    if rows["unknown"].any():
+        least = context_rates(rows.with_columns(pl.col("yes") & ~unknown), **draws)
+        most = context_rates(rows.with_columns(pl.col("yes") | unknown), **draws)
+    weight = pl.col("weight")
+    shares = rows.group_by("cell").agg((unknown * weight).sum() / weight.sum())
+    of = {
+        cell: UnknownAnswers(share, *(r.estimates["rate", cell] for r in (least, most)))
+        for cell, share in sorted(shares.rows())
+    }
+    return replace(rates, unknown=of)
+
+
 def task_rates(
     rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, ContextRates]:
@@ -103,8 +224,9 @@ def task_rates(
         rows: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
             and ``weight`` (Float64, the images that a row stands for; 1 where the column is not
             there). Each image and task once.
-        bootstrap: resamples of the images, all rows of an image together, for percentile intervals;
-            0 gives the rates Wilson's intervals and the others none.
+        bootstrap: resamples of the images, all rows of an image together, for the intervals of odds
+            ratios; 0 gives these none. Rates have Wilson's interval, of the effective number of
+            images, and ratios combine those of their rates.
         seed: of the resamples.
 
     Raises:
@@ -128,32 +250,32 @@ def task_rates(
     draws = BootstrapDraws(n_images, bootstrap, seed)
     weights = np.ones((n_images, 1)), *(block for _, block in draws.weights(slice(None)))
     sums = np.concatenate([matrix @ w for w in weights], axis=1).reshape(2, n_tasks, 4, -1)
-    rates = {POOLED: _rates(sums, cell, weight)}
+    answers = _Answers(yes, weight, cell, image)
+    rates = {POOLED: _rates(sums, answers)}
     for number, name in enumerate(names):
-        own = task == number
-        rates[name] = _rates(sums[:, [number]], cell[own], weight[own])
+        rates[name] = _rates(sums[:, [number]], answers.only(task == number))
     return rates
 
 
-def _rates(sums: Floats, cell: NDArray[np.int64], weight: Floats) -> ContextRates:
-    """Rates from sums (2, n_tasks, 4, 1 + resamples), and the cells and weights of their rows."""
+def _rates(sums: Floats, answers: _Answers) -> ContextRates:
+    """Rates from sums (2, n_tasks, 4, 1 + resamples), and the answers that they are sums of."""
     measures = _measures(sums)
     point, replicates = measures[:, 0], measures[:, 1:]
     bounds = np.full((2, 8), np.nan)
     if replicates.shape[1]:
-        low, high, _ = intervals(replicates)
-        bounds = np.where(~np.isnan(point) & (high > low), [low, high], np.nan)
-    n, total, squares = (np.bincount(cell, w, minlength=4) for w in (None, weight, weight**2))
-    effective = np.divide(total**2, squares, out=np.zeros(4), where=squares > 0)
-    of_rates = bounds[:, :4]
-    bounds[:, :4] = np.where(np.isnan(of_rates), wilson(point[:4], effective), of_rates)
+        low, high, _ = intervals(replicates[6:])
+        bounds[:, 6:] = np.where(~np.isnan(point[6:]) & (high > low), [low, high], np.nan)
+    bounds[:, :4] = wilson(point[:4], answers.effective(answers.yes))
+    of_hard, of_easy = bounds[:, :2], bounds[:, 2:4]
+    bounds[:, 4:6] = ratio_interval(point[:2], [*of_hard], point[2:4], [*of_easy])
+    n = np.bincount(answers.cell, minlength=4)
     sizes = [*n, *(2 * [n[0] + n[2], n[1] + n[3]])]
     estimates = []
     for *numbers, size, reason in zip(point, *bounds, sizes, _REASONS, strict=True):
         value, least, most = (None if np.isnan(number) else float(number) for number in numbers)
         why = reason if value is None else None
         estimates.append(Estimate(value, least, most, int(size), why))
-    return ContextRates(dict(zip(_PLACES, estimates, strict=True)), replicates)
+    return ContextRates(dict(zip(_PLACES, estimates, strict=True)), replicates, answers)
 
 
 def _measures(sums: Floats) -> Floats:
@@ -174,14 +296,47 @@ def _measures(sums: Floats) -> Floats:
 
 def headline(rates: ContextRates, verb: str) -> str | None:
     """The line that says it: "VERB an absent object: 16.7 % [..] with its context, 5.2 % [..]
-    without: 3.2 times"; None where there is no hard or no easy negative.
+    without: 3.2 times; 0.0 % unknown"; None where there is no hard or no easy negative. Where more
+    than ``MOST_UNKNOWN`` of the answers are unknown, it has bounds in place of rates.
     """
-    hard, easy = (rates.estimates["rate", f"{kind}_negative"] for kind in ("hard", "easy"))
-    if hard.value is None or easy.value is None:
+    cells = [f"{kind}_negative" for kind in ("hard", "easy")]
+    hard, easy = (rates.estimates["rate", cell] for cell in cells)
+    unknown = [rates.unknown[cell] for cell in cells if cell in rates.unknown]
+    if any(of.share > MOST_UNKNOWN for of in unknown):
+        if len(unknown) < len(cells):
+            return None
+        texts, times = [_bounds(of) for of in unknown], ""
+    elif hard.value is None or easy.value is None:
         return None
-    ratio = rates.estimates["ratio", "negative"].value
-    times = "" if ratio is None else f": {ratio:.1f} times"
-    return f"{verb} an absent object: {_text(hard)} with its context, {_text(easy)} without{times}"
+    else:
+        ratio = rates.estimates["ratio", "negative"].value
+        texts, times = (
+            list(map(_text, (hard, easy))),
+            "" if ratio is None else f": {ratio:.1f} times",
+        )
+    line = f"{verb} an absent object: {texts[0]} with its context, {texts[1]} without{times}"
+    if not unknown:
+        return line
+    shares = " and ".join(dict.fromkeys(_percent(of.share) for of in unknown))
+    if times and any(of.share for of in unknown):
+        shares += f" % unknown, which leaves {' and '.join(map(_between, unknown))}"
+        return f"{line}; {shares}"
+    return f"{line}; {shares} % unknown"
+
+
+def _percent(share: float) -> str:
+    """In percent, never 0.0 of more than nothing."""
+    return "<0.1" if 0 < share < 0.0005 else f"{100 * share:.1f}"
+
+
+def _between(of: UnknownAnswers) -> str:
+    low, high = (100 * (estimate.value or 0.0) for estimate in (of.least, of.most))
+    return f"{low:.1f} to {high:.1f} %"
+
+
+def _bounds(of: UnknownAnswers) -> str:
+    low, high = 100 * (of.least.low or 0.0), 100 * (of.most.high or 0.0)
+    return f"{_between(of)} [{low:.1f}, {high:.1f}]"
 
 
 def _text(estimate: Estimate) -> str:

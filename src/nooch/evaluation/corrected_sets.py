@@ -31,7 +31,7 @@ def corrected_suite(suite: Suite, overlay: LabelOverlay) -> tuple[Suite, str]:
         f"{counted(len(moved), 'label')} corrected, {counted(len(gone), 'image')} left out of the"
         " sets of a task (ambiguous, or not known to be hard or easy with the other label)"
     )
-    return Suite(header, lambda *key: _corrected(suite, overlay, *key)[0], suite.dataset), note
+    return suite.with_header(header, lambda *key: _corrected(suite, overlay, *key)[0]), note
 
 
 def _corrected(

@@ -77,6 +77,8 @@ def with_undetected(run: Predictions, images: KnownImages, how: PredictionFormat
         table = images.table.with_columns(pl.col("image_id").cast(run.image_ids.dtype))
         seen = table.join(pl.DataFrame(run.image_ids), on="image_id")["split"].unique()
         ids = table.filter(pl.col("split").is_in(seen.implode()))["image_id"]
+    else:
+        ids, _ = images.ids_of(ids, "`ids`")
     ids = ids.cast(run.image_ids.dtype, strict=False)
     at = positions(run.image_ids, ids)
     if (at < 0).any():

@@ -18,20 +18,20 @@ from nooch.answers import OverlaySource, read_label_overlay
 from nooch.challenge import Suite, as_suite
 from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, rates_of_answers
+from nooch.evaluation.asked_sample import AskedSample, rates_of_answers, readings
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.context_rates import headline
 from nooch.evaluation.corrected_sets import corrected_suite
 from nooch.evaluation.known_images import KnownImages
-from nooch.evaluation.prediction_files import PredictionSource, load_predictions
+from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Aligned, Predictions, check_tasks
+from nooch.evaluation.predictions import Aligned, Predictions, task_notes
 from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
     check_scoring,
     differences_table,
     scores_table,
+    with_bounds,
     without_easy,
 )
 from nooch.evaluation.subsets import (
@@ -136,7 +136,7 @@ def evaluate(
         named: fields of ``EvaluateOptions``, such as ``split`` and ``bootstrap``.
 
     Raises:
-        InputError: predictions with missing, repeated or unknown ids, unknown tasks, values that
+        InputError: predictions with missing, repeated or unknown ids, of no task, values that
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
@@ -146,8 +146,6 @@ def evaluate(
     for condition in conditions:
         check_names(condition, suite)
     runs = load_predictions(predictions, suite, options=asked)
-    for run in () if asked.ignore_unknown else runs:
-        check_tasks(run, suite)
     if asked.overlay:
         return _side_by_side(suite, runs, asked, progress)
     asked = _resolved(asked, suite, runs, conditions)
@@ -164,12 +162,14 @@ def evaluate(
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
         thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
     contexts = rates_of_answers(
-        runs, sample.suite, wanted_sets, thresholds, asked.bootstrap, asked.seed
+        runs,
+        suite,
+        [key for key in wanted if key[2] in splits],
+        thresholds,
+        asked.bootstrap,
+        asked.seed,
     )
-    lines = {of: headline(rates, "yes to") for of, rates in contexts.items()}
-    notes += [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
-    of_runs = (f"{run.run}: {text}" for run in runs for text in run.notes)
-    notes += [*sample.notes, *of_runs, *stated]
+    notes += [*sample.notes, *run_notes(runs), *stated]
     blocks: list[Block] = []
     for split in splits:
         keys = [key for key in wanted_sets if key[2] == split]
@@ -180,6 +180,13 @@ def evaluate(
     about = {run.run: (run.method, run.seed) for run in runs}
     table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
     differences = differences_table(blocks, asked.metrics, asked.bootstrap)
+    counted = {run.run for run in runs if run.said is not None and not run.said["skipped"].any()}
+    unread = [of for of, rates in contexts.items() if rates.has_bounds_alone and of[0] in counted]
+    if unread:
+        plain = replace(asked, fail_if=(), differences=False)
+        read = readings(runs, sample.suite, wanted_sets)
+        tables = [evaluate(suite, of, options=plain, progress=progress).table for of in read]
+        table, differences = with_bounds(table, differences, unread, tables)
     if suite.header.hard_only:
         table, differences = without_easy(table), without_easy(differences)
     settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
@@ -376,8 +383,7 @@ def _notes(
             "the suite holds hard images alone: nothing is known of all or easy images, and other"
             " images are left out"
         )
-    if asked is None and len(wanted) < len(suite.tasks):
-        notes.append(f"the predictions have {len(wanted)} of the suite's {len(suite.tasks)} tasks")
+    notes += task_notes(runs, suite.tasks, "suite", asked)
     for run in runs:
         missing = [task for task in wanted if task not in run.tasks]
         if missing:

@@ -1,20 +1,19 @@
-"""The images that predictions can be of, looked up by id, file name or COCO's digits."""
+"""The images that predictions can be of, looked up by id or file name."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
 from nooch.challenge import Suite
-from nooch.data import Dataset
+from nooch.data import Dataset, ImageNames
+from nooch.data.image_names import BY_ID
+from nooch.english import counted
 from nooch.errors import InputError, some_of
-from nooch.evaluation.predictions import Predictions, one_each
-from nooch.readers.image_files import ENDING_PATTERN, numbers_in_names
+from nooch.evaluation.predictions import Predictions
 
 __all__ = ["KnownImages"]
 
@@ -73,31 +72,65 @@ class KnownImages:
             return self.suite.header.dataset.fingerprint
         return "" if self.data is None else self.data.fingerprint
 
-    def match(self, run: Predictions, *, ignore_unknown: bool) -> Predictions:
+    @property
+    def _has_names(self) -> bool:
+        """Whether the suite has a table of all the dataset's images."""
+        return self.suite is not None and self.suite.name_rule == "table"
+
+    @cached_property
+    def names(self) -> ImageNames:
+        """What names of images can mean: as the suite records it, else by the dataset."""
+        if self.data is not None and not self._has_names:
+            return ImageNames.of(self.data.images)
+        if self.suite is not None:
+            return self.suite.image_names()
+        return ImageNames(pl.Series("image_id", [], pl.Int64))
+
+    def match(self, run: Predictions, *, ignore_unknown: bool, typed: bool = True) -> Predictions:
         """A run with ids in place of file names. Without a dataset, ids may be unknown.
 
+        Args:
+            run: the predictions.
+            ignore_unknown: leave out unknown images.
+            typed: integers are ids; otherwise they may be file names without endings.
+
         Raises:
-            InputError: unknown images, a name of several images, two names of one image.
+            InputError: unknown images; see also ``ImageNames.match``.
         """
         if run.images_of == self._dataset:
             return run
-        ids, notes, of = run.image_ids, [run.read], ""
-        if ids.dtype == pl.String and _absent(ids, self._known()).all():
-            named = self._named(ids)
-            if named.null_count() < len(named):
-                one_each(ids, named, run.run)
-                ids, notes = named, [run.read, "images by file name"]
-        if _absent(ids, self._scored).any() and (self.data is not None or len(notes) > 1):
+        ids, note = self.ids_of(run.image_ids, f"run {run.run}", typed=typed)
+        notes, of = [run.read, *([note] if note else [])], ""
+        others = _absent(ids, self._scored).any()
+        if others and (len(notes) > 1 or self._has_names or self.data is not None):
             of = "" if self.data is None else self._dataset
             if not ignore_unknown:
                 self.check(run, ids)
-            if self.data is not None and self.suite is not None:
-                outside = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
-                count = outside.is_in(ids.cast(outside.dtype, strict=False).implode()).sum()
-                notes += [f"{count:,} images of the dataset are not in the suite"] if count else []
+            if count := self._outside(ids):
+                verb = "is" if count == 1 else "are"
+                notes.append(f"{counted(count, 'image')} of the dataset {verb} not in the suite")
         run = run.only(images=ids.is_not_null()) if ids.null_count() else run
         read = "; ".join(filter(None, notes))
         return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=of)
+
+    def ids_of(self, names: pl.Series, where: str, *, typed: bool = True) -> tuple[pl.Series, str]:
+        """The images that names mean, and how they were matched; names that are ids stay as they
+        are, also unknown ones. Raises as ``ImageNames.match``.
+        """
+        fixed = self.suite is not None and self.suite.name_rule in {"digits", "ids"}
+        if names.dtype != pl.String and (typed or fixed):
+            return names, ""
+        matched = self.names.match(names.cast(pl.String), where)
+        return (names, "") if matched.rule == BY_ID else (matched.ids, matched.note)
+
+    def _outside(self, ids: pl.Series) -> int:
+        """How many images are of the dataset, but not of the suite."""
+        if self.suite is None or not (self._has_names or self.data is not None):
+            return 0
+        if self.data is not None:
+            others = self.table.filter(~pl.col("split").is_in(self.suite.splits))["image_id"]
+            return int(others.is_in(ids.cast(others.dtype, strict=False).implode()).sum())
+        return int(_absent(ids.drop_nulls(), self._sets()).sum())
 
     def check(self, run: Predictions, ids: pl.Series | None = None) -> None:
         """Raise InputError for images of a run, or by these ids of them, that are not known."""
@@ -109,9 +142,11 @@ class KnownImages:
         if len(unknown):
             owner = "dataset" if self.suite is None else "suite"
             of = f" of {', '.join(self.suite.splits)}" if self.suite is not None else ""
+            named = self.names.rule or not unknown.cast(pl.String).str.contains(r"[^0-9-]").any()
+            lacks = "" if named else f"; the {owner} does not know the names of files"
             raise InputError(
                 f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
-                f" {some_of(unknown.sort())}",
+                f" {some_of(unknown.sort())}{lacks}",
                 where=f"run {run.run}",
                 allowed=f"images{of}: their ids, or file names of the `dataset`",
                 remedy="leave them out, or give `ignore_unknown`",
@@ -122,21 +157,13 @@ class KnownImages:
         yield from self._scored
         if self.data is not None:
             yield self.data.images["image_id"]
+        elif self._has_names:
+            yield self.names.ids
+        yield from self._sets()
+
+    def _sets(self) -> Iterator[pl.Series]:
         if self.suite is not None:
             yield from (self.suite.set(*key).image_ids for key in self.suite.keys)
-
-    def _named(self, names: pl.Series) -> pl.Series:
-        """Ids of the images with these file names, null where there is none.
-
-        Where no name is known, and all numbers at the end of names are ids, these are the ids, as
-        in COCO_val2014_000000000285.jpg.
-        """
-        known, files = self.table["image_id"], self.table["name"]
-        ids = pl.Series("image_id", _by_name(names, known, files), known.dtype)
-        if ids.null_count() == len(ids) and known.equals(numbers_in_names(files)):
-            digits = numbers_in_names(names)
-            return digits if digits.is_in(known.implode()).all(ignore_nulls=False) else ids
-        return ids
 
 
 def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
@@ -148,28 +175,3 @@ def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
         if not absent.any():
             break
     return absent
-
-
-def _by_name(names: pl.Series, ids: pl.Series, files: pl.Series) -> list[Any]:
-    """The image of the file with the longest common end, None for an unknown file."""
-    images: dict[str, list[int]] = {}
-    for row, file in enumerate(files):
-        for end in _ends(file):
-            images.setdefault(end, []).append(row)
-    found = []
-    for name in names:
-        rows = next((images[end] for end in _ends(name) if end in images), [])
-        if len(rows) > 1:
-            raise InputError(
-                f"{name} is the name of several images: {files[rows[0]]} and {files[rows[1]]}",
-                allowed="file names with enough of their folders, or ids",
-            )
-        found.append(ids[rows[0]] if rows else None)
-    return found
-
-
-def _ends(path: str) -> list[str]:
-    """A path, then with fewer and fewer folders; after these, the same without its ending."""
-    parts = path.replace("\\", "/").split("/")
-    ends = ["/".join(parts[start:]) for start in range(len(parts))]
-    return list(dict.fromkeys([*ends, *(re.sub(ENDING_PATTERN, "", end) for end in ends)]))

@@ -15,10 +15,11 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
+from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
 from nooch.evaluation.task_averages import AVERAGE, Averages, averaged_tasks, left_out
 from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
-from nooch.metrics import METRICS
+from nooch.metrics import METRICS, Graded
 from nooch.shared_types import Progress, no_progress, options_from
 
 __all__ = ["PairedOptions", "paired"]
@@ -98,18 +99,26 @@ def paired(
     averages = Averages(over, asked.strict)
     for done, key in enumerate(keys, 1):
         part = _divided(suite, key, ids)
-        rows = {
-            m: _mean(part, runs, metrics, draws)
+        models = {
+            m: graded(part, dict(enumerate(runs)), metrics)
             for m, runs in aligned.items()
             if key[1] in methods[m][0].tasks
         }
+        rows = {m: _mean(part, seeds, metrics, draws) for m, seeds in models.items()}
         for method, values in rows.items():
-            averages.add(method, None, part.scope, values[part.scope.common])
-            blocks.append(block_of(method, part.scope, metrics, values))
+            of_run = Shares.of_run(part.scope, metrics, values[..., 0])
+            blocks.append(block_of(method, part.scope, metrics, values, shares=of_run))
+            averages.add(blocks[-1], values[part.scope.common])
         for method, baseline in _pairs(rows, baselines):
             gap = rows[method] - rows[baseline]
-            averages.add(method, baseline, part.scope, gap[part.scope.common])
-            blocks.append(block_of(method, part.scope, metrics, gap, baseline=baseline))
+            pair = [models[method], models[baseline]]
+            # one answer a run: over several seeds an image may change in some of them
+            one = [seeds[0] for seeds in pair if len(seeds) == 1]
+            shares = Shares.of_pair(part, metrics, *one) if len(one) == len(pair) else None
+            blocks.append(
+                block_of(method, part.scope, metrics, gap, baseline=baseline, shares=shares)
+            )
+            averages.add(blocks[-1], gap[part.scope.common])
         progress("comparing methods, tasks", done, len(keys))
     blocks += averages.blocks(metrics)
     settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
@@ -151,7 +160,7 @@ def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Divided
 
 def _mean(
     part: DividedSet,
-    runs: Sequence[tuple[Aligned, str]],
+    seeds: Mapping[int, Graded],
     metrics: Sequence[str],
     draws: BootstrapDraws,
 ) -> Floats:
@@ -162,12 +171,12 @@ def _mean(
     names = [subset.name for subset in part.scope.subsets]
     sides = [names.index("hard_positive"), names.index("hard_negative")]
     total: Floats = np.zeros(())
-    for rows in with_replicates(graded(part, dict(enumerate(runs)), metrics), part, draws).values():
+    for rows in with_replicates(seeds, part, draws).values():
         # NaN stays NaN: a side without an image has no worse one
         worst = np.maximum(*rows[sides])
         worst[[metric not in _WORST for metric in metrics]] = np.nan
         total = total + np.concatenate([rows, worst[None]])
-    return np.asarray(total / len(runs))
+    return np.asarray(total / len(seeds))
 
 
 def _plain(table: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,8 @@ import polars as pl
 from nooch.answers import holds_answers, read_answers
 from nooch.challenge import Suite
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError, some_of
+from nooch.data.image_names import UNTYPED
+from nooch.errors import InputError, ParameterError, reason_of, some_of
 from nooch.evaluation.asked_sample import answers_as_predictions
 from nooch.evaluation.detections import detected, with_undetected
 from nooch.evaluation.known_images import KnownImages
@@ -23,7 +24,7 @@ from nooch.evaluation.prediction_tables import TABLES, read_prediction_table, ta
 from nooch.evaluation.predictions import Predictions
 from nooch.shared_types import Progress, no_progress, options_from
 
-__all__ = ["described", "load_predictions"]
+__all__ = ["described", "load_predictions", "run_notes"]
 
 PredictionSource = Any
 """A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""
@@ -88,11 +89,20 @@ def load_predictions(
                 raise InputError(
                     "holds answers, which need the suite that they are about", where=part
                 )
-            said = read_answers(part, about, questions=how.questions, rule=how.rule, run=label)
+            said = read_answers(
+                part,
+                about,
+                questions=how.questions,
+                rule=how.rule,
+                language=how.language,
+                run=label,
+                ignore_unknown=ignore,
+            )
             of_part = [answers_as_predictions(said, how.unknown)]
         else:
             of_part = _read(part, label, tasks, images, how)
-            of_part = [images.match(run, ignore_unknown=ignore) for run in of_part]
+            typed = not (isinstance(part, str | Path) and Path(part).suffix.lower() in UNTYPED)
+            of_part = [images.match(run, ignore_unknown=ignore, typed=typed) for run in of_part]
             if isinstance(part, str | Path) and Path(part).suffix.lower() == ".json":
                 of_part = [with_undetected(run, images, how) for run in of_part]
         runs += of_part if name is None else _renamed(of_part, name)
@@ -114,6 +124,11 @@ def described(runs: Sequence[Predictions]) -> str:
     facts = [f"{len(runs):,} runs"] if len(runs) > 1 else []
     facts += [f"{n:,} images", *dict.fromkeys(run.read for run in runs if run.read)]
     return f"Predictions: {', '.join(facts)}"
+
+
+def run_notes(runs: Sequence[Predictions]) -> list[str]:
+    """What a reader of scores of these runs should know, a line each."""
+    return [f"{run.run}: {text}" for run in runs for text in run.notes]
 
 
 def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
@@ -160,6 +175,6 @@ def _polars(source: Any) -> pl.DataFrame:
         return pl.DataFrame(source)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(
-            f"a {type(source).__name__} cannot be read: {str(error).splitlines()[0]}",
+            f"a {type(source).__name__} cannot be read: {reason_of(error)}",
             allowed=TABLES,
         ) from error

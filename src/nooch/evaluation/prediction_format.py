@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.answers import RULES
+from nooch.answers import RULES, answer_words
 from nooch.data import class_name, id_column
 from nooch.data.data_files import checked_read
 from nooch.errors import check_one_of
@@ -39,7 +39,8 @@ class PredictionFormat:
             with one per line.
         ignore_unknown: leave out predictions of images and tasks that are not known.
         questions: file of the questions that answers in words are to, see ``read_answers``.
-        rule: how their text becomes yes or no; by default that of the tool that wrote the file.
+        rule: how their text becomes yes or no: ``tolerant`` by default, or the rule of a tool.
+        language: of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of words.
         unknown: ``wrong`` or ``skip``, what an answer counts as that is neither yes nor no.
     """
 
@@ -51,6 +52,7 @@ class PredictionFormat:
     ignore_unknown: bool = False
     questions: str | Path | None = None
     rule: str | None = None
+    language: str = "en"
     unknown: str = "wrong"
 
     def __post_init__(self) -> None:
@@ -60,6 +62,8 @@ class PredictionFormat:
         check_one_of("way to count unknown answers", self.unknown, UNKNOWN)
         if self.rule is not None:
             check_one_of("rule", self.rule, RULES)
+        if self.language != "en":
+            answer_words(self.language)
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""

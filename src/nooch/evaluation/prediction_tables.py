@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from nooch.data import class_name, id_column, read_table
 from nooch.data.data_files import checked_read, table_files
-from nooch.english import plural
-from nooch.errors import InputError, some_of
+from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.english import counted_are, plural
+from nooch.errors import InputError, reason_of, some_of
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import SCALES, Predictions, check_values, positions
+from nooch.text_encoding import transcoded
 
 __all__ = ["TABLES", "read_prediction_table", "scale_of", "table_predictions"]
 
 _ALIASES = {
-    "image_id": ("image_id", "image", "filename", "file_name", "path", "id"),
+    "image_id": IMAGE_COLUMNS,
     "task": ("task", "class", "label", "category"),
     "value": (*SCALES, "prob", "score", "confidence"),
 }
@@ -57,9 +59,9 @@ def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
     if first.suffix.lower() not in {".csv", ".tsv"}:
         return read_table(path)
     with first.open("rb") as file:
-        head = checked_read(first, lambda: file.read(1 << 16))
+        head = checked_read(first, lambda: transcoded(first) or file.read(1 << 16))[: 1 << 16]
     line = head.partition(b"\n")[0]
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"names": IMAGE_COLUMNS}
     if first.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
         options["separator"] = ";"
     frame = read_table(path, **options)
@@ -277,14 +279,14 @@ def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
             if c in frame.columns
         )
     except pl.exceptions.PolarsError as error:
-        problem = f"columns are of the wrong kind: {str(error).splitlines()[0]}"
+        problem = f"columns are of the wrong kind: {reason_of(error)}"
         raise _refused(problem, where) from error
     for name in ("image_id", "task", "value"):
         missing = frame.filter(pl.col(name).is_null())
         if missing.height:
             image, task = missing["image_id"][0], missing["task"][0]
             example = f", such as image {image}, task {task}" if name == "value" else ""
-            problem = f"{missing.height} {name}s are missing{example}"
+            problem = f"{counted_are(missing.height, name)} missing{example}"
             raise _refused(problem, where, "a value in every row")
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)

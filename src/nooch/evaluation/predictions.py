@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet, Suite
+from nooch.challenge import ChallengeSet
 from nooch.data import class_name, id_column
 from nooch.data.array_values import float_array, in_main_memory
-from nooch.english import counted, plural
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.english import counted, counted_are, plural
+from nooch.errors import InputError, some_of
 from nooch.metrics import SCALES
 
 __all__ = [
-    "SCALES", "Aligned", "Predictions", "check_tasks", "check_unique", "check_values",
-    "one_each", "positions",
+    "SCALES", "Aligned", "Predictions", "check_unique", "check_values", "one_each", "positions",
+    "task_notes",
 ]  # fmt: skip
 
 
@@ -130,6 +131,13 @@ class Predictions:
             weights=None if self.weights is None else self.weights[at],
         )
 
+    def outputs(self, task: str, ids: pl.Series) -> NDArray[np.float64]:
+        """Outputs for images, float64 (n,); NaN where there is none."""
+        if task not in self.tasks:
+            return np.full(len(ids), np.nan)
+        at = positions(ids, self.image_ids.cast(ids.dtype, strict=False))
+        return np.where(at >= 0, self.values[self.tasks.index(task), at], np.nan).astype(np.float64)
+
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
@@ -153,8 +161,8 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
         raise InputError(
-            f"{int(wrong.sum())} values are {what}, such as {values[task, image]} for image"
-            f" {owner.image_ids[int(image)]}, task {owner.tasks[task]}",
+            f"{counted_are(int(wrong.sum()), 'value')} {what}, such as {values[task, image]} for"
+            f" image {owner.image_ids[int(image)]}, task {owner.tasks[task]}",
             where=f"run {owner.run}",
             allowed=allowed,
         )
@@ -178,18 +186,30 @@ def _ids(image_ids: Any, where: str) -> pl.Series:
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)
 
 
-def check_tasks(run: Predictions, suite: Suite) -> None:
-    """Raise InputError for a task that the suite does not have."""
-    for task in run.tasks:
-        try:
-            check_one_of("task", task, suite.tasks)
-        except ParameterError as error:
-            raise InputError(
-                f"task {task!r} is not in the suite",
-                where=f"run {run.run}",
-                allowed=some_of(sorted(suite.tasks), 12),
-                remedy=error.remedy or "leave it out, or give `ignore_unknown`",
-            ) from error
+def task_notes(
+    runs: Sequence[Predictions],
+    known: Sequence[str],
+    owner: str,
+    wanted: Sequence[str] | None = None,
+) -> list[str]:
+    """A note on tasks that the ``owner`` of the known ones does not have, and a warning of those,
+    of the wanted ones, that no run has; with the pairs that may be one task.
+    """
+    predicted = dict.fromkeys(task for run in runs for task in run.tasks)
+    extra = [task for task in predicted if task not in known]
+    wanted = known if wanted is None else wanted
+    missing = [task for task in wanted if task not in predicted]
+    notes = []
+    if extra:
+        left = f"predictions of {counted(len(extra), 'task')} that the {owner} does not have"
+        notes.append(f"{left} are left out: {some_of(extra)}")
+    if missing:
+        near = {task: get_close_matches(task, extra, 1) for task in missing if extra}
+        meant = some_of(f"{task} by {other}" for task, names in near.items() for other in names)
+        lack = f"warning: no predictions for {len(missing)} of {counted(len(wanted), 'task')}"
+        asked = f"; did you mean {meant}?" if meant else ""
+        notes.append(f"{lack} of the {owner}: {some_of(missing)}{asked}")
+    return notes
 
 
 class Aligned:

@@ -12,15 +12,16 @@ import polars as pl
 from nooch.display import DisplayTable, TabularResult
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
-from nooch.evaluation.bootstrap import MOST_RESAMPLES
-from nooch.evaluation.context_rates import ContextRates
+from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
+from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
 from nooch.evaluation.score_conditions import ConditionVerdict
 from nooch.evaluation.task_averages import AVERAGE
-from nooch.evaluation.task_scores import INTERVALS, Block
+from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
 from nooch.metrics import ALL_METRICS
 
 __all__ = [
-    "ComparedRuns", "Scores", "check_scoring", "differences_table", "scores_table", "without_easy",
+    "ComparedRuns", "Scores", "check_scoring", "differences_table", "scores_table", "with_bounds",
+    "without_easy",
 ]  # fmt: skip
 
 _SHOWN = {
@@ -60,16 +61,24 @@ class Scores(ComparedRuns):
             criterion, task, split, subset, cue, group, metric, value, low, high, interval, n,
             n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null where it is undefined,
             and ``reason`` says why; ``low`` and ``high`` bound the 95 % interval, whose kind
-            ``interval`` is ``bootstrap`` or ``wilson``. Task ``average`` is the unweighted mean
-            over ``n_tasks`` tasks, which ``averaged_tasks`` names.
+            ``interval`` is ``bootstrap``, ``wilson`` or, of d', ``jeffreys``; of runs with more
+            than 5 % unknown answers ``unknown``: there is no value, and the bounds hold it
+            whatever these answers mean. Task ``average`` is the unweighted mean over ``n_tasks``
+            tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
-            difference, low, high``.
+            difference, low, high``; of shares the interval is ``tango``, and ``p`` McNemar's exact.
         verdicts: on the conditions of ``fail_if``.
         contexts: (run, criterion) -> how often the run says yes in each context, of answers.
     """
 
     verdicts: Sequence[ConditionVerdict] = ()
     contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
+
+    @property
+    def headlines(self) -> list[str]:
+        """Of answers, a line for each run and criterion: how often absent objects get a yes."""
+        lines = {of: headline(rates, "yes to") for of, rates in self.contexts.items()}
+        return [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
 
     @property
     def display(self) -> DisplayTable:
@@ -86,7 +95,9 @@ class Scores(ComparedRuns):
         runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
         sizes = (runs, "run"), (tasks, "task"), (self.table.height, "value")
         title = f"Scores({', '.join(counted(*size) for size in sizes)})"
-        return DisplayTable(title, columns, rows, left=len(keys), notes=self.notes)
+        return DisplayTable(
+            title, columns, rows, left=len(keys), notes=[*self.headlines, *self.notes]
+        )
 
     def __len__(self) -> int:
         return self.table.height
@@ -166,7 +177,7 @@ def scores_table(
     runs = pl.DataFrame(
         rows, {"run": pl.String, "method": pl.String, "seed": pl.Int64}, orient="row"
     )
-    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples)
+    frame = _frame([b for b in blocks if b.baseline is None], metrics, resamples).drop("p")
     frame = frame.join(runs, on="run", how="left", maintain_order="left")
     return frame.select(*runs.columns, pl.exclude(*runs.columns, "baseline"))
 
@@ -177,6 +188,53 @@ def differences_table(
     """Blocks with a baseline as the table of differences of ``Scores``."""
     frame = _frame([b for b in blocks if b.baseline is not None], metrics, resamples)
     return frame.rename({"value": "difference"})
+
+
+def with_bounds(
+    table: pl.DataFrame,
+    differences: pl.DataFrame,
+    unread: Sequence[tuple[str, str]],
+    readings: Sequence[pl.DataFrame],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Scores and differences without values of runs whose answers are not known well enough.
+
+    Args:
+        table: the scores.
+        differences: their differences.
+        unread: (run, criterion) with too many unknown answers.
+        readings: tables of the same rows, whose least and largest bounds are given instead.
+    """
+    reason = f"more than {100 * MOST_UNKNOWN:g} % of the answers are unknown"
+
+    def concerned(column: str) -> pl.Expr:
+        return pl.any_horizontal(
+            (pl.col(column) == run) & (pl.col("criterion") == criterion)
+            for run, criterion in unread
+        )
+
+    low, high = (
+        pl.DataFrame(
+            {
+                str(number): of.select(pl.coalesce(bound, "value")).to_series()
+                for number, of in enumerate(readings)
+            }
+        )
+        for bound in ("low", "high")
+    )
+    nothing = pl.lit(None, pl.Float64)
+    found: dict[str, Any] = {"value": nothing, "interval": pl.lit("unknown")}
+    found |= {"low": low.min_horizontal(), "high": high.max_horizontal()}
+    none: dict[str, Any] = dict.fromkeys(("difference", "low", "high", "p"), nothing)
+    none |= {"interval": pl.lit(None, pl.String)}
+
+    def changed(of: pl.DataFrame, where: pl.Expr, new: Mapping[str, Any]) -> pl.DataFrame:
+        new = {**new, "reason": pl.lit(reason)}
+        return of.with_columns(
+            pl.when(where).then(to).otherwise(n).alias(n) for n, to in new.items()
+        )
+
+    either = concerned("run") | concerned("baseline")
+    return changed(table, concerned("run"), found), changed(differences, either, none)
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
@@ -222,9 +280,11 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
         averaged_tasks=pl.Series(averaged, dtype=pl.String),
         defined=numbers(lambda b: b.resamples, pl.Int64),
         tasks=numbers(lambda b: b.scope.tasks, pl.Int64),
+        deciding=numbers(lambda b: deciding(b.scope, metrics), pl.Int64),
+        p=numbers(lambda b: np.nan if b.p is None else b.p),
     )
-    return frame.with_columns(pl.col("value", "low", "high").fill_nan(None)).select(
-        pl.exclude("defined", "tasks"), _reason(resamples).alias("reason")
+    return frame.with_columns(pl.col("value", "low", "high", "p").fill_nan(None)).select(
+        pl.exclude("defined", "tasks", "deciding", "p"), "p", _reason(resamples).alias("reason")
     )
 
 
@@ -243,6 +303,8 @@ def _reason(resamples: int) -> pl.Expr:
     )
     of = pl.when(average).then(pl.lit(" of a task")).otherwise(pl.lit(""))
     same = f"no interval: each resample that defines it ({{}} of {resamples}) gives this value"
+    few = f"no interval: fewer than {FEWEST} {{}}"
+    which = pl.when(pl.col("metric").is_in(OF_BOTH)).then(pl.lit("images of a label"))
     unbounded = pl.col("value").is_not_null() & pl.col("low").is_null() & pl.lit(resamples > 0)
     return (
         pl.when(average & (pl.col("n_tasks") == 0))
@@ -251,6 +313,8 @@ def _reason(resamples: int) -> pl.Expr:
         .then(pl.format(f"{of_tasks} alone: {{}}", "n_tasks", "tasks", "averaged_tasks"))
         .when(fewer)
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
+        .when(unbounded & (pl.col("deciding") < FEWEST))
+        .then(pl.format(few, which.otherwise(pl.lit("images"))))
         .when(unbounded & (2 * pl.col("defined") < resamples))
         .then(pl.format(mostly, rest))
         .when(unbounded)

@@ -128,6 +128,13 @@ class ScoreScope:
     effective: NDArray[np.float64] | None = None
 
     @property
+    def images(self) -> NDArray[np.float64]:
+        """Images, positives and negatives, as many as intervals count, float64 (3, n_subsets)."""
+        if self.effective is not None:
+            return self.effective
+        return np.array([self.n, self.n_positive, self.n - self.n_positive], dtype=np.float64)
+
+    @property
     def common(self) -> list[int]:
         """Rows of the subsets that every task has: those that do not depend on its cues."""
         return [row for row, subset in enumerate(self.subsets) if subset.cue is None]

@@ -7,13 +7,14 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import Suite
 from nooch.errors import ParameterError, some_of
+from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import CELLS, ScoreScope
 from nooch.evaluation.task_scores import Block, block_of
 
@@ -128,16 +129,27 @@ class _Mean:
 
     scopes: list[ScoreScope] = field(default_factory=list)
     known: list[NDArray[np.bool_]] = field(default_factory=list)
+    shares: list[Shares | None] = field(default_factory=list)
+    reaches: list[Floats | None] = field(default_factory=list)
     sums: Floats = field(default_factory=lambda: np.zeros(()))
+    spread: Floats = field(default_factory=lambda: np.zeros(()))
     defined: NDArray[np.int64] = field(default_factory=lambda: np.array(np.iinfo(np.int64).max))
 
-    def add(self, scope: ScoreScope, rows: Floats) -> None:
+    def add(self, block: Block, rows: Floats) -> None:
         """Add a task's values and replicates (n_common, n_metrics, 1 + k)."""
+        scope, rows_of = block.scope, block.scope.common
+        self.shares.append(None if block.shares is None else block.shares.rows(rows_of))
+        self.reaches.append(None if block.reaches is None else block.reaches[:, rows_of])
         known = ~np.isnan(rows[..., 0])
         defined = (~np.isnan(rows[..., 1:])).sum(axis=-1)
         if (defined < rows.shape[-1] - 1).any():
             rows = np.concatenate([rows[..., :1], _completed(rows[..., 1:])], axis=-1)
-        self.sums = self.sums + np.where(known[..., None], rows, 0.0)
+        rows = np.where(known[..., None], rows, 0.0)
+        self.sums = self.sums + rows
+        if rows.shape[-1] > 1:
+            # of an infinite loss there is none
+            with np.errstate(invalid="ignore"):
+                self.spread = self.spread + rows[..., 1:].var(axis=-1)
         self.defined = np.where(known, np.minimum(self.defined, defined), self.defined)
         self.scopes.append(scope)
         self.known.append(known)
@@ -150,6 +162,34 @@ class _Mean:
         if strict:
             means[counts < len(self.scopes)] = np.nan
         return means
+
+    @property
+    def inflation(self) -> Floats:
+        """How much larger the variance of the mean is than that of independent tasks: images are
+        in several. (n_common, n_metrics), 1 to the number of tasks.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = self.sums[..., 1:].var(axis=-1) / self.spread
+        return np.asarray(np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, len(self.scopes)))
+
+    def closed(self) -> dict[str, Any]:
+        """``shares`` and ``reaches`` of the mean, where replicates say how tasks go together."""
+        if self.sums.shape[-1] == 1:
+            return {}
+        shares = [one for one in self.shares if one is not None]
+        reaches = [one for one in self.reaches if one is not None]
+        found: dict[str, Any] = {}
+        if len(shares) == len(self.scopes):
+            found["shares"] = Shares.mean(shares, self.inflation)
+        if len(reaches) == len(self.scopes):
+            squares = np.where(np.array(self.known)[:, None], np.stack(reaches) ** 2, 0.0).sum(
+                axis=0
+            )
+            count = np.maximum(np.sum(self.known, axis=0), 1)
+            known = ~np.isnan(squares) & (squares > 0)
+            reach = np.sqrt(squares * self.inflation) / count
+            found["reaches"] = np.where(known, reach, np.nan)
+        return found
 
     @property
     def tasks(self) -> list[str]:
@@ -211,12 +251,13 @@ class Averages:
     _means: dict[tuple[str, str, str | None], _Mean] = field(default_factory=dict)
     _scored: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, run: str, baseline: str | None, scope: ScoreScope, rows: Floats) -> None:
+    def add(self, block: Block, rows: Floats) -> None:
         """Add a task: a ``ScoredTask``."""
-        if baseline is None:
-            self._scored[scope.criterion, run] += 1
+        scope, key = block.scope, (block.scope.criterion, block.run, block.baseline)
+        if block.baseline is None:
+            self._scored[key[:2]] += 1
         if scope.task in self.over.get(scope.criterion, [scope.task]):
-            self._means.setdefault((scope.criterion, run, baseline), _Mean()).add(scope, rows)
+            self._means.setdefault(key, _Mean()).add(block, rows)
 
     def blocks(self, metrics: Sequence[str]) -> list[Block]:
         """By criterion, means of each run with two or more tasks, then of its differences from
@@ -230,7 +271,8 @@ class Averages:
                 alike = baseline is None or means[run, None].tasks == means[baseline, None].tasks
                 if self._scored[criterion, run] > 1 and alike:
                     values, scope = mean.values(self.strict), mean.scope
-                    block = block_of(run, scope, metrics, values, baseline=baseline, over=mean.over)
+                    of = {"baseline": baseline, "over": mean.over, **mean.closed()}
+                    block = block_of(run, scope, metrics, values, **of)
                     defined = np.minimum(block.resamples, mean.defined)
                     blocks.append(replace(block, resamples=defined))
         return blocks

@@ -10,19 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import ChallengeSet
-from nooch.evaluation.bootstrap import BootstrapDraws, intervals, wilson
+from nooch.evaluation.bootstrap import BootstrapDraws, auc_interval, intervals, nll_interval
 from nooch.evaluation.predictions import Aligned
-from nooch.evaluation.subsets import SCORED, DividedSet, ScoreScope
+from nooch.evaluation.share_intervals import Shares, correlated, dprime_reaches
+from nooch.evaluation.subsets import DividedSet, ScoreScope
 from nooch.metrics import Graded, Resampler
 
 __all__ = [
-    "INTERVALS", "Block", "ScoredTask", "block_of", "graded", "score_task", "with_replicates"
+    "INTERVALS", "OF_BOTH", "Block", "ScoredTask", "block_of", "deciding", "graded", "score_task",
+    "with_replicates",
 ]  # fmt: skip
 
-INTERVALS = (None, "bootstrap", "wilson")
+INTERVALS = (None, "bootstrap", "wilson", "tango", "jeffreys")
 """Kinds of 95 % intervals, by their number in ``Block.kinds``."""
 
 _ROUNDING = 1e-12
+OF_BOTH = {"auc", "auprc", "balanced_accuracy", "precision", "f1", "dprime", "response_criterion"}
+"""Metrics that are as uncertain as the rarer label has few images."""
 
 Floats = NDArray[np.float64]
 K = TypeVar("K")
@@ -41,6 +45,10 @@ class Block:
         kinds: int8 (n_subsets, n_metrics), positions in ``INTERVALS``.
         over: for an average, names of the tasks that define each (subset, metric), by row.
         baseline: name of the run that is subtracted.
+        p: float64 (n_subsets, n_metrics), of a difference of shares, exact; NaN of others.
+        shares: those of the metrics that are shares, where their counts are known.
+        reaches: of d' and the response criterion, how far their intervals reach down and up, (2,
+            n_subsets, n_metrics), NaN of other metrics; or None.
     """
 
     run: str
@@ -52,11 +60,14 @@ class Block:
     kinds: NDArray[np.int8]
     over: Sequence[tuple[str, ...]] | None = None
     baseline: str | None = None
+    p: Floats | None = None
+    shares: Shares | None = None
+    reaches: Floats | None = None
 
 
-ScoredTask = tuple[str, str | None, ScoreScope, Floats]
-"""A run, the baseline that is subtracted, what of, and (n_common, n_metrics, 1 + k): values, then
-replicates."""
+ScoredTask = tuple[Block, Floats]
+"""A block, and the values of ``scope.common``, then their replicates: (n_common, n_metrics, 1 + k).
+"""
 
 
 def score_task(
@@ -91,14 +102,30 @@ def score_task(
             models = graded(part, runs, metrics, thresholds)
         before = part.challenge
         rows = with_replicates(models, part, draws)
+        mine: dict[str, Block] = {}
         for name, values in rows.items():
-            scored.append((name, None, scope, values[scope.common]))
-            blocks.append(block_of(name, scope, metrics, values))
+            mine[name] = block_of(
+                name, scope, metrics, values,
+                shares=Shares.of_run(scope, metrics, values[..., 0]),
+                reaches=dprime_reaches(part, metrics, models[name]),
+            )  # fmt: skip
+            scored.append((mine[name], values[scope.common]))
+        blocks += mine.values()
         for name in rows:
             if baseline in rows and name != baseline:
                 gap = rows[name] - rows[baseline]
-                scored.append((name, baseline, scope, gap[scope.common]))
-                blocks.append(block_of(name, scope, metrics, gap, baseline=baseline))
+                reaches, of_baseline = mine[name].reaches, mine[baseline].reaches
+                if reaches is not None and of_baseline is not None:
+                    pair = rows[name][..., 1:], rows[baseline][..., 1:]
+                    reaches = correlated(reaches, of_baseline, pair)
+                block = block_of(
+                    name, scope, metrics, gap,
+                    baseline=baseline,
+                    shares=Shares.of_pair(part, metrics, models[name], models[baseline]),
+                    reaches=reaches,
+                )  # fmt: skip
+                scored.append((block, gap[scope.common]))
+                blocks.append(block)
     return blocks, scored
 
 
@@ -150,40 +177,61 @@ def block_of(
     *,
     baseline: str | None = None,
     over: Sequence[tuple[str, ...]] | None = None,
+    shares: Shares | None = None,
+    reaches: Floats | None = None,
 ) -> Block:
     """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
 
-    The point estimate is first; intervals are percentiles of the replicates. Error, accuracy,
-    recall, FPR and the rate of yes on a subset are shares of its images: without replicates, and
-    where these all agree or most of them are undefined, they have Wilson's interval. Differences
-    apart, no interval has width 0.
+    The point estimate is first. Shares have score intervals, d' and the response criterion those
+    of ``reaches``; the others percentiles of the replicates, of at least ``FEWEST`` images.
+    Those of AUC and NLL are of a shape of their own. Differences apart, no interval has width 0.
     """
     # a view would keep all replicates for as long as the block
     point, replicates = rows[..., 0].copy(), rows[..., 1:]
     low = high = np.full(point.shape, np.nan)
-    defined = np.zeros(point.shape, dtype=np.int64)
+    defined, p = np.zeros(point.shape, dtype=np.int64), None
     if replicates.shape[-1]:
-        low, high, defined = intervals(replicates)
-        unusable = np.isnan(point)
+        low, high, defined = intervals(replicates, deciding(scope, metrics))
+        unusable = np.isnan(point) | np.isnan(low)
         if baseline is None:
+            low, high = _shaped(scope, metrics, rows, (low, high))
             unusable |= high <= low + _ROUNDING
         low, high = (np.where(unusable, np.nan, bound) for bound in (low, high))
     kinds = np.where(np.isnan(low), 0, 1).astype(np.int8)
-    if baseline is None and over is None:
-        trials = _trials(scope, metrics)
-        share = (trials > 0) & np.isnan(low) & ~np.isnan(point)
-        least, most = wilson(point, trials)
-        low, high = np.where(share, least, low), np.where(share, most, high)
-        kinds[share] = 2
-    return Block(run, scope, point, low, high, defined, kinds, over, baseline)
+    closed = []
+    if shares is not None:
+        least, most, p = shares.bounds()
+        closed.append((least, most, 2 if shares.down is None else 3))
+    if reaches is not None:
+        closed.append((point - reaches[0], point + reaches[1], 4))
+    for least, most, kind in closed:
+        has = ~np.isnan(least) & ~np.isnan(point)
+        low, high = np.where(has, least, low), np.where(has, most, high)
+        kinds[has] = kind
+    return Block(
+        run, scope, point, low, high, defined, kinds, over, baseline, p, shares, reaches
+    )  # fmt: skip
 
 
-def _trials(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.float64]:
-    """Images that a metric is a share of, (n_subsets, n_metrics); 0 where it is no share."""
-    plain = np.array([subset.name in SCORED for subset in scope.subsets])
-    sizes = np.array([scope.n, scope.n_positive, scope.n - scope.n_positive])
-    if scope.effective is not None:
-        sizes = scope.effective
-    n, n_positive, n_negative = sizes * plain
-    of = {"error": n, "accuracy": n, "yes_rate": n, "recall": n_positive, "fpr": n_negative}
-    return np.stack([of.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
+def _shaped(
+    scope: ScoreScope, metrics: Sequence[str], rows: Floats, bounds: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Bounds with those of AUC and NLL in place of percentiles, where they are finite."""
+    n, *sizes = scope.images
+    for column, metric in enumerate(metrics):
+        of = rows[:, column, 0], rows[:, column, 1:]
+        if metric == "auc":
+            found = auc_interval(*of, np.array(sizes), scope.tasks)
+        elif metric == "nll":
+            found = nll_interval(*of, n)
+        else:
+            continue
+        for bound, own in zip(bounds, found, strict=True):
+            bound[:, column] = np.where(np.isfinite(own), own, bound[:, column])
+    return bounds
+
+
+def deciding(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.int64]:
+    """Images that decide how far a metric may be off, (n_subsets, n_metrics)."""
+    rarer = np.minimum(scope.n_positive, scope.n - scope.n_positive)
+    return np.stack([rarer if name in OF_BOTH else scope.n for name in metrics], axis=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from nooch.readers.image_opening import UNREADABLE, opened_image
+from nooch.readers.image_opening import UNREADABLE, opened_image, rgb_image
 from nooch.resources import usable_cpus
 from nooch.shared_types import Progress, no_progress
 
@@ -71,9 +71,7 @@ def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
     try:
         with opened_image(wanted.path) as image:
             longest = max(image.size)
-            # JPEG files are decoded at a fraction of their size where that is enough
-            image.draft("RGB", (2 * LARGE, 2 * LARGE))
-            picture = image.convert("RGB")
+        picture = rgb_image(wanted.path, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
             _save(large, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))

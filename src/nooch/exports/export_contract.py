@@ -135,7 +135,7 @@ def about(content: Content) -> dict[str, Any]:
     """
     header = content.suite.header
     dataset = msgspec.structs.replace(header.dataset, path=None)
-    placeless = msgspec.structs.replace(header, dataset=dataset)
+    placeless = msgspec.structs.replace(header, dataset=dataset, image_names="")
     # all of them: the chosen ones may combine others, or match their counts
     criteria = {name: msgspec.to_builtins(record) for name, record in header.criteria.items()}
     for record in criteria.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,8 @@ def export_fiftyone(
 
     Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
     by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
-    the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where anything fails, the tags
-    are as they were.
+    the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where its database fails,
+    export again with ``overwrite``.
 
     Args:
         content: what is exported.
@@ -177,22 +176,17 @@ def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[Image
 
 
 def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> None:
-    """Set tags, views and info; where that fails, put back what was there."""
-    with ExitStack() as undo:
-        for tag, samples in plan:
-            before = set(dataset.match_tags(tag.name).values("id"))
-            undo.callback(_set_tag, dataset, tag.name, before)
-            _set_tag(dataset, tag.name, samples)
-            if not dataset.has_saved_view(tag.view):
-                dataset.save_view(tag.view, dataset.match_tags(tag.name))
-                undo.callback(dataset.delete_saved_view, tag.view)
-        undo.callback(setattr, dataset, "info", dict(dataset.info))
-        # names of criteria and tasks may be no keys for its database
-        facts = about(content)
-        keys = ("nooch", "suite", "licences", "licences_text")
-        dataset.info["nooch"] = {key: facts[key] for key in keys}
-        dataset.save()
-        undo.pop_all()
+    """Set tags, views and info."""
+    for tag, samples in plan:
+        _set_tag(dataset, tag.name, samples)
+        if not dataset.has_saved_view(tag.view):
+            dataset.save_view(tag.view, dataset.match_tags(tag.name))
+    # names of criteria and tasks may be no keys for its database
+    facts = about(content)
+    dataset.info["nooch"] = {
+        key: facts[key] for key in ("nooch", "suite", "licences", "licences_text")
+    }
+    dataset.save()
 
 
 def _set_tag(dataset: Any, name: str, wanted: set[str]) -> None:

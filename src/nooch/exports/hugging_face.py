@@ -1,4 +1,4 @@
-"""A folder that ``datasets.load_dataset`` reads: Parquet files, a card, Croissant metadata."""
+"""A folder that ``datasets.load_dataset`` reads: Parquet files and a card."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from pathlib import Path
 import polars as pl
 
 from nooch.data import ALL
-from nooch.exports.croissant import croissant
 from nooch.exports.dataset_card import card
 from nooch.exports.export_contract import Content, Exported, Key, table_of, write_folder
 from nooch.exports.file_names import Names, safe_name
 from nooch.exports.parquet_parts import ParquetPart, written
-from nooch.files import sha256_of
 
 __all__ = ["export_hf"]
 
 
 def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write ``data/{criterion}/{split}.parquet``, ``README.md`` (the card) and ``croissant.json``.
+    """Write ``data/{criterion}/{split}.parquet`` and ``README.md`` (the card).
 
     A table has ``image_id, file_name, task, label, subset, support``, a row for each image of each
     task; ``file_name`` only where the dataset is there and names files. Each criterion is a
@@ -44,7 +42,6 @@ def _fill(content: Content, folder: Path) -> list[str]:
             keys = [key for key in content.keys if (key[0], key[2]) == (criterion, split)]
             parts += [_part(content, folder, config, keys)] if keys else []
     (folder / "README.md").write_text(card(content, parts), encoding="utf-8")
-    (folder / "croissant.json").write_text(croissant(content, parts), encoding="utf-8")
     return []
 
 
@@ -53,12 +50,11 @@ def _part(content: Content, folder: Path, config: str, keys: Sequence[Key]) -> P
     criterion, _, split = keys[0]
     name = "full" if split == ALL else split
     path = f"data/{config}/{name}.parquet"
-    file, rows, columns = folder / path, 0, {}
-    for frame in written(_frames(content, keys), file):
+    rows, columns = 0, list[str]()
+    for frame in written(_frames(content, keys), folder / path):
         rows += frame.height
-        columns = {column: str(kind) for column, kind in frame.schema.items()}
-    size = file.stat().st_size
-    return ParquetPart(criterion, split, config, name, path, rows, columns, sha256_of(file), size)
+        columns = frame.columns
+    return ParquetPart(criterion, split, config, name, path, rows, columns)
 
 
 def _frames(content: Content, keys: Sequence[Key]) -> Iterator[pl.DataFrame]:

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 __all__ = ["IMAGES", "METRICS", "doc_to_text", "doc_to_visual", "process_results"]
 
@@ -19,8 +19,8 @@ IMAGES = "images"
 
 
 def doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
-    """The image in RGB, from the table or from its file below ``IMAGES``. Raises ValueError: the
-    path leads out of that folder.
+    """The image in RGB, upright, from the table or from its file below ``IMAGES``. Raises
+    ValueError: the path leads out of that folder, or the image has more than 8 bits a channel.
     """
     image = doc["image"]
     if isinstance(image, str):
@@ -28,7 +28,9 @@ def doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
         if Path(image).is_absolute() or ".." in Path(image).parts:
             raise ValueError(f"{image} is no path below {folder}")
         image = Image.open(folder / image)
-    return [image.convert("RGB")]
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        raise ValueError(f"the image of {doc['question_id']} has more than 8 bits a channel")
+    return [ImageOps.exif_transpose(image).convert("RGB")]
 
 
 def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any]) -> str:

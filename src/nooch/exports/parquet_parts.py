@@ -43,8 +43,7 @@ class ParquetPart:
         criterion: its name in the suite, ``split`` likewise.
         config: the criterion's name made safe: configuration and folder; ``name`` is what the split
             is called there.
-        path: relative to the export's folder; ``rows``, ``sha256`` and ``bytes`` are the file's.
-        columns: name -> type, as polars writes it.
+        path: relative to the export's folder; ``rows`` and names of ``columns`` are the file's.
     """
 
     criterion: str
@@ -53,9 +52,7 @@ class ParquetPart:
     name: str
     path: str
     rows: int
-    columns: dict[str, str]
-    sha256: str
-    bytes: int
+    columns: list[str]
 
 
 def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:

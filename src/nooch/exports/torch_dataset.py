@@ -15,7 +15,7 @@ from nooch.data import Dataset, as_dataset
 from nooch.errors import InputError, MissingExtraError, ParameterError
 from nooch.files import Place
 from nooch.readers.image_files import ImageIndex
-from nooch.readers.image_opening import UNREADABLE, opened_image
+from nooch.readers.image_opening import UNREADABLE, rgb_image
 
 Item = tuple[Any, ...]
 
@@ -113,8 +113,7 @@ class _ItemsOfImages(_Base):
 
     def __getitem__(self, position: int) -> Item:
         try:
-            with opened_image(self._paths[position]) as opened:
-                image = opened.convert("RGB")
+            image = rgb_image(self._paths[position])
         except UNREADABLE as error:
             raise InputError(
                 f"cannot be read as an image: {error}", where=self._paths[position]

@@ -68,7 +68,7 @@ def check_sets(records: Iterable[SetRecord], fitted: Mapping[str, Fitted]) -> No
         excluded = record.excluded_positives + record.excluded_negatives
         missing, one = record.excluded_unknown, fitted.get(record.criterion)
         if isinstance(one, SupportFitted) and one.needs_annotation:
-            missing += excluded
+            missing += excluded - record.between_positives - record.between_negatives
         total = record.positives + record.negatives + excluded + record.excluded_unknown
         if 2 * missing > total:
             problems.append(

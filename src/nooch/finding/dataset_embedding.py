@@ -36,6 +36,7 @@ from nooch.encoders import (
 )
 from nooch.errors import InputError, OutputError, ParameterError
 from nooch.files import RESUME, Place, replacing, writing
+from nooch.folder_contents import remove_ours
 from nooch.resources import limited_threads
 from nooch.shared_types import Map, StepProgress, no_progress
 from nooch.work_folder import held, remove_folder
@@ -282,7 +283,7 @@ class _EmbeddingFiles:
         sync((self.folder / file).parent)
         records = {file.as_posix(): file_record(self.folder / file) for file in self.rows}
         add_embedding_files(self.folder, self.label, records)
-        shutil.rmtree(self.keep, ignore_errors=True)
+        remove_ours(self.keep)
 
 
 def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:

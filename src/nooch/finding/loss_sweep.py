@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nooch.challenge import EASY, POOLED, ChallengeSet, Mark
 from nooch.criteria import CE, FittedCE, Gist
 from nooch.data import Dataset, as_dataset
-from nooch.errors import InputError, check_one_of, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.task_losses import LossSweep, hard_sums
@@ -57,7 +57,9 @@ def sweep_losses(
     """
     data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
-    alphas, betas, taus = asked.grids(data)
+    alphas, betas, taus, lifts = asked.grids(data)
+    if len(lifts):
+        raise ParameterError("lift is swept for counts alone", remedy="`sweep_thresholds`")
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = load_predictions(predictions, data=data, scale=scale)
     names = _tasks(data, runs, asked.tasks)

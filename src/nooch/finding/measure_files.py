@@ -31,7 +31,7 @@ from nooch.work_folder import work_folder
 __all__ = ["MeasureFiles", "intermediate_folder"]
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-_TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "phi": pl.Boolean}
+_TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class MeasureFiles:
             for outcome in self.search.sets(task, numbers, measures):
                 marked.add(outcome)
                 if isinstance(outcome, ChallengeSet):
-                    yield outcome.table
+                    yield outcome.rows
 
         _write(path, sets())
         replace_file(record, msgspec.json.encode(marked))
@@ -118,7 +118,7 @@ class MeasureFiles:
             if isinstance(one, MarkFitted):
                 schema[f"phi/{name}"] = _TYPES["phi"]
             elif isinstance(one, SupportFitted):
-                kinds = ["support"] if one.thresholds is None else ["support", "by_cue"]
+                kinds = ["support"] + ([] if one.thresholds is None else ["by_cue", "between"])
                 schema |= {f"{kind}/{name}": _TYPES[kind] for kind in kinds}
         return schema
 

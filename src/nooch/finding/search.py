@@ -24,6 +24,7 @@ from nooch.challenge import (
     DatasetRecord,
     Mark,
     Skipped,
+    load_suite,
     mark_by_matching,
     mark_by_phi,
     mark_by_threshold,
@@ -37,8 +38,10 @@ from nooch.files import Place, place
 
 __all__ = [
     "FindOptions", "Marked", "Measures", "Search", "check_thresholds", "code_of", "recorded_path",
-    "resolve_tasks", "splits_to_search",
+    "resolve_tasks", "splits_to_search", "suite_counts",
 ]  # fmt: skip
+
+_FROM = "from:"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class FindOptions:
         tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
         match: criterion whose counts of hard images, for each split and side, are matched by those
             criteria that measure support and have no thresholds of their own; by default the only
-            one that needs no match.
+            one that needs no match. ``from:SUITE[:CRITERION]``: of that suite's sets.
         splits: where to find; by default valid and test as far as there are any, or ``all``.
         path: where the dataset lies, recorded so that images can be explained later.
         allow_unannotated: also where that leaves out more than half of a task's training positives
@@ -103,6 +106,7 @@ class Measures:
         unknown: images of unknown label, bool (n_images,); None where there is none.
         support: criterion that measures support -> float64 (n_images,), NaN = no notion of context.
         by_cue: those of them with thresholds and cues -> uint64 (n_images,), see ``Mark``.
+        between: those of them with two thresholds a cue -> images between, bool (n_images,).
         phi: criterion that marks directly -> bool (n_images,).
 
     Criteria under which the task is not defined are in none of them.
@@ -112,6 +116,7 @@ class Measures:
     unknown: NDArray[np.bool_] | None = None
     support: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     by_cue: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
+    between: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     @classmethod
@@ -135,6 +140,7 @@ class Measures:
                 images = _relabeled(images, task, labels)
                 supports = {name: fitted[name].support(images, task) for name in supports}
         by_cue: dict[str, NDArray[np.uint64]] = {}
+        between: dict[str, NDArray[np.bool_]] = {}
         phi: dict[str, NDArray[np.bool_]] = {}
         for name, one in fitted.items():
             if isinstance(one, MarkFitted):
@@ -142,9 +148,11 @@ class Measures:
             elif isinstance(one, SupportFitted) and one.thresholds is not None:
                 bits = one.hard_by_cue(images, task, labels)
                 by_cue |= {} if bits is None else {name: bits}
+                neither = one.between(images, task, labels)
+                between |= {} if neither is None else {name: neither}
         # columns of a matrix become contiguous one task at a time
         support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
-        return cls(labels, unknown, support, by_cue, phi)
+        return cls(labels, unknown, support, by_cue, between, phi)
 
 
 def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
@@ -164,8 +172,8 @@ class Search:
         criteria: all criteria by name, combinations among them.
         tasks: names.
         splits: names.
-        match: criterion whose counts of hard images are matched; None: the only one that needs no
-            match, where others do.
+        match: criterion whose counts of hard images are matched, or ``from:SUITE[:CRITERION]``;
+            None: the only one that needs no match, where others do.
         overlay: corrected labels, or None.
 
     Raises:
@@ -179,9 +187,12 @@ class Search:
     splits: Sequence[str]
     match: str | None
     overlay: LabelOverlay | None = None
+    counts: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        if self.match is not None:
+        if self.match is not None and self.match.startswith(_FROM):
+            object.__setattr__(self, "counts", suite_counts(self.match.removeprefix(_FROM)))
+        elif self.match is not None:
             check_one_of("criterion", self.match, self.fitted, owner="`match`")
         unbounded = [name for name in self.fitted if self.is_matched(name)]
         others = [name for name in self.fitted if name not in unbounded]
@@ -214,7 +225,8 @@ class Search:
         """All that its results depend on besides the dataset, JSON-like."""
         fitted = {n: [*code_of(one), one.kind, one.to_json()] for n, one in self.fitted.items()}
         criteria = [[name, getattr(c, "expression", None)] for name, c in self.criteria.items()]
-        asked = [list(self.tasks), list(self.splits), self.match]
+        counts = [[*key, *pair] for key, pair in self.counts.items()]
+        asked = [list(self.tasks), list(self.splits), self.match, *counts]
         files = [] if self.overlay is None else self.overlay.record.files
         return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
 
@@ -252,7 +264,7 @@ class Search:
             image_ids: split -> images, ascending.
             measures: split -> what criteria measure in them.
         """
-        marks = {split: _Marks(self, task, measures[split]) for split in self.splits}
+        marks = {split: _Marks(self, task, split, measures[split]) for split in self.splits}
         for name in self.criteria:
             try:
                 by_split = {split: of_split.of(name) for split, of_split in marks.items()}
@@ -271,9 +283,11 @@ class Search:
         if isinstance(criterion, Combination):
             return CriterionRecord("combination", {}, expression=criterion.expression)
         fitted, cues = self.fitted[name], {}
-        if isinstance(fitted, FittedCE):
+        if isinstance(fitted, SupportFitted):
             for task in self.tasks:
                 strengths = [(cue, fitted.strength(cue, task)) for cue in fitted.cues(task)]
+                if not strengths and not isinstance(fitted, FittedCE):
+                    continue
                 cues[task] = [(cue, a if np.isfinite(a) else None) for cue, a in strengths]
         match = self.match if self.is_matched(name) else None
         return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, match)
@@ -282,8 +296,8 @@ class Search:
 class _Marks:
     """Marks of the images of one split for one task; each criterion's is computed once."""
 
-    def __init__(self, search: Search, task: str, measures: Measures) -> None:
-        self.search, self.task, self.measures = search, task, measures
+    def __init__(self, search: Search, task: str, split: str, measures: Measures) -> None:
+        self.search, self.task, self.split, self.measures = search, task, split, measures
         self._marks: dict[str, Mark] = {}
 
     def of(self, name: str) -> Mark:
@@ -309,12 +323,18 @@ class _Marks:
             support = np.where(measures.unknown, np.nan, support)
         if (limits := fitted.thresholds_for(self.task)) is not None:
             by_cue = measures.by_cue.get(name)
-            return mark_by_threshold(support, labels, limits.positive, limits.negative, by_cue)
+            own = by_cue, measures.between.get(name)
+            return mark_by_threshold(support, labels, limits.positive, limits.negative, *own)
         return mark_by_matching(support, labels, *self._counts_to_match())
 
     def _counts_to_match(self) -> tuple[int, int]:
-        """Hard positives and hard negatives of the criterion that is matched."""
-        match = self.search.match
+        """Hard positives and hard negatives of the criterion, or of the suite, that is matched."""
+        match, key = self.search.match, (self.task, self.split)
+        if self.search.counts:
+            if key not in self.search.counts:
+                problem = f"{match} has no set of it in {self.split}, whose counts it would match"
+                raise UndefinedError(problem)
+            return self.search.counts[key]
         assert match is not None  # noqa: S101 - checked before anything was computed
         try:
             hard = self.of(match).codes == HARD
@@ -324,6 +344,25 @@ class _Marks:
             ) from error
         labels = self.measures.labels
         return int((hard & labels).sum()), int((hard & ~labels).sum())
+
+
+def suite_counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """(Task, split) -> hard positives and negatives in ``SUITE[:CRITERION]``; the first by default.
+
+    Raises:
+        ParameterError: the suite has no such criterion.
+        FormatError: not a suite.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        place, name = text, ""
+    suite = load_suite(place)
+    name = check_one_of("criterion", name or suite.criteria[0], suite.criteria, owner="`match`")
+    return {
+        (one.task, one.split): (one.hard_positives, one.hard_negatives)
+        for one in suite.header.sets
+        if one.criterion == name
+    }
 
 
 def check_thresholds(

@@ -17,11 +17,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+import polars as pl
+
 from nooch.answers import read_label_overlay
 from nooch.challenge import ChallengeSet, DatasetRecord, Suite, load_suite, save_suite
 from nooch.challenge.suite import SuiteHeader
 from nooch.criteria import (
     Combination,
+    Context,
     Criterion,
     Fitted,
     FittedCE,
@@ -29,9 +33,10 @@ from nooch.criteria import (
     SupportFitted,
     reads_of,
 )
+from nooch.criteria.context import FOLDS
 from nooch.criteria.cue_stability import cue_stability
 from nooch.criteria.named_criteria import named_criteria
-from nooch.data import Dataset, as_dataset
+from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.finding.annotation_coverage import check_fit, check_sets
@@ -107,7 +112,8 @@ def find(
         asked = replace(asked, path=recorded_path(folder, target))
     search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
     with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
-        suite = Suite(_header(search, work, marked, asked), read)
+        header = _header(search, work, marked, asked)
+        suite = Suite(header, read, names=partial(_named_images, work.data))
         if not asked.allow_unannotated:
             check_sets(suite.header.sets, search.fitted)
         if target is not None:
@@ -172,9 +178,15 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
 def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search, _Work]:
     """What to search for, with fitted criteria; and the work with what these read."""
     data = work.data
-    criteria = named_criteria(wanted, data.embedding_names)
     names = resolve_tasks(data.classes, asked.tasks)
     splits = splits_to_search(data.splits, asked.splits)
+    criteria = named_criteria(wanted, data.embedding_names)
+    if data.fitting_split in splits:
+        # no image has support from a regression that was fitted on it
+        criteria = {
+            name: replace(one, folds=FOLDS) if isinstance(one, Context) else one
+            for name, one in criteria.items()
+        }
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
     check_thresholds(tables, names, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
@@ -208,7 +220,7 @@ def _check_fitting(data: Dataset, name: str, criterion: Criterion, tasks: Sequen
     if data.n_parts > 1 and not isinstance(criterion, Summable):
         raise ParameterError(
             f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
-            allowed="ce, gist, attribute, scores, a fitted criterion, one with these three methods",
+            allowed="a built-in or a fitted criterion, or one with these three methods",
             remedy="fit it on a dataset of one part, and give that suite with `fitted`",
         )
     cues = getattr(criterion, "cues", {})
@@ -224,7 +236,8 @@ def training_part(data: Dataset, name: str) -> Dataset:
     raise InputError(
         f"the split train is empty, so {name} cannot be fitted",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
-        remedy="give cues by hand for every task, or a criterion fitted elsewhere (`fitted` SUITE)",
+        remedy="import with a training split (`split` 70/10/20), give cues by hand for every task"
+        " (ce), or a criterion fitted elsewhere (`fitted` SUITE)",
     )
 
 
@@ -357,7 +370,15 @@ def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> 
     data, known = work.data, work.data.provenance
     area, licenses = known.get("area"), known.get("licenses", [])
     record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
-    return search.header(record, marked, _stability(search, work, asked.stability))
+    header = search.header(record, marked, _stability(search, work, asked.stability))
+    rules = {ImageNames.of(part).rule for part in data.image_parts()} - {""}
+    rule = "table" if len(rules) > 1 else next(iter(rules), "")
+    return msgspec.structs.replace(header, image_names=rule)
+
+
+def _named_images(data: Dataset) -> pl.DataFrame:
+    """``image_id, file_name`` of all images."""
+    return pl.concat(part.select("image_id", "file_name") for part in data.image_parts())
 
 
 def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Thresholds swept without refitting: cues by alpha, hard images over alpha and beta, and over tau.
+"""Thresholds swept without refitting: cues by alpha, hard images over alpha and beta, tau or lift.
 
 The data of the paper's Figs. 10 to 12, and the thresholds of the most equal shares (3.2.1).
 """
@@ -14,7 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.challenge import POOLED, Sweep
-from nooch.criteria import CE, FittedCE, Gist, SupportFitted, require_areas
+from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
+from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, as_dataset
 from nooch.errors import ParameterError, check_fraction, check_one_of
 from nooch.files import Place
@@ -44,6 +45,7 @@ class SweepOptions:
         alpha: thresholds on A(C, Y), fractions of the image, 0 and more; together with ``beta``.
         beta: thresholds on areas, likewise.
         tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
+        lift: of the context criterion, above 0: how many times the usual odds of the class.
         embedding: name of one of the dataset's embeddings.
         tasks: ``all`` classes, ``nooch`` (the paper's 12), or names; by default all classes, in a
             sweep of losses those that are predicted.
@@ -53,21 +55,23 @@ class SweepOptions:
     alpha: Sequence[float] = ()
     beta: Sequence[float] = ()
     tau: Sequence[float] = ()
+    lift: Sequence[float] = ()
     embedding: str | None = None
     tasks: str | Sequence[str] | None = None
     allow_unannotated: bool = False
 
-    def grids(self, data: Dataset) -> tuple[Floats, Floats, Floats]:
-        """Alpha, beta and tau, float64, ascending, each once.
+    def grids(self, data: Dataset) -> tuple[Floats, Floats, Floats, Floats]:
+        """Alpha, beta, tau and lift, float64, ascending, each once.
 
         Raises:
             ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
                 range, tau without an embedding of the dataset.
         """
-        alphas, betas, taus = (grid_of(n, getattr(self, n)) for n in ("alpha", "beta", "tau"))
-        if not len(alphas) + len(taus) or bool(len(alphas)) != bool(len(betas)):
+        names = "alpha", "beta", "tau", "lift"
+        alphas, betas, taus, lifts = (grid_of(n, getattr(self, n)) for n in names)
+        if not len(alphas) + len(taus) + len(lifts) or bool(len(alphas)) != bool(len(betas)):
             raise ParameterError(
-                "nothing to sweep", allowed="alpha together with beta, tau, or all three"
+                "nothing to sweep", allowed="alpha together with beta, tau, lift, or all of them"
             )
         if len(taus) and self.embedding is None:
             raise ParameterError(
@@ -77,7 +81,7 @@ class SweepOptions:
             )
         if len(taus):
             check_one_of("embedding", str(self.embedding), data.embeddings, owner="the dataset")
-        return alphas, betas, taus
+        return alphas, betas, taus, lifts
 
 
 def sweep_thresholds(
@@ -106,13 +110,13 @@ def sweep_thresholds(
     """
     data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
-    alphas, betas, taus = asked.grids(data)
+    alphas, betas, taus, lifts = asked.grids(data)
     names = resolve_tasks(data.classes, "all" if asked.tasks is None else asked.tasks)
     parts = {split: data.select(split) for split in splits_to_search(data.splits, splits)}
     train = training_part(data, "the criteria")
     strict = not asked.allow_unannotated
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})
-    grids, lines = [], []
+    grids = []
     if len(alphas):
         fitted = CE(float(alphas[0]), float(betas[0])).fit(train)
         if strict:
@@ -131,18 +135,24 @@ def sweep_thresholds(
             if strict:
                 check_counted(names, split, counts[:, :, 2:].sum(axis=2).min(axis=1), len(part))
             grids.append(_table(names, split, points, counts))
-    if len(taus):
-        gist = Gist(str(asked.embedding)).fit(train, names)
-        defined = [task for task in names if gist.undefined(task) is None]
+    lines: dict[str, list[pl.DataFrame]] = {"tau": [], "lift": []}
+    fits: list[tuple[str, Floats, Any]] = [("tau", taus, Gist(str(asked.embedding)))]
+    fits.append(("lift", lifts, Context(folds=FOLDS if data.fitting_split in parts else 0)))
+    for name, values, criterion in fits:
+        if not len(values):
+            lines[name] = [_table([], "", {name: values}, np.empty((0, 0, 4), dtype=np.int64))]
+            continue
+        by_support = criterion.fit(train, names)
+        defined = [task for task in names if by_support.undefined(task) is None]
         for split, part in parts.items():
             if strict:
                 _check_labels(part, split, defined)
-            lines.append(_table(defined, split, {"tau": taus}, _by_tau(gist, part, defined, taus)))
-    no_counts, none = np.empty((0, 0, 4), dtype=np.int64), taus[:0]
-    grid = pl.concat(grids or [_table([], "", {"alpha": none, "beta": none}, no_counts)])
-    return Sweep(
-        cues, grid, pl.concat(lines or [_table([], "", {"tau": none}, no_counts)]), _equal(grid)
-    )
+            counts = _by_support(by_support, part, defined, values)
+            lines[name].append(_table(defined, split, {name: values}, counts))
+    none = alphas[:0]
+    empty = _table([], "", {"alpha": none, "beta": none}, np.empty((0, 0, 4), dtype=np.int64))
+    grid = pl.concat(grids or [empty])
+    return Sweep(cues, grid, pl.concat(lines["tau"]), _equal(grid), pl.concat(lines["lift"]))
 
 
 def _check_labels(part: Dataset, split: str, tasks: Sequence[str]) -> None:
@@ -155,7 +165,11 @@ def _check_labels(part: Dataset, split: str, tasks: Sequence[str]) -> None:
 def grid_of(name: str, values: Sequence[float]) -> Floats:
     """Thresholds ascending, each once. Raises ParameterError out of the range of ``name``."""
     grid = np.unique(np.asarray(values, dtype=np.float64))
-    if name != "tau":
+    if name == "lift":
+        if not ((grid > 0) & (grid < np.inf)).all():
+            problem = f"{name} reaches from {grid[0]:g} to {grid[-1]:g}"
+            raise ParameterError(problem, where="sweep", allowed="positive numbers, such as 2,3,5")
+    elif name != "tau":
         for value in (*grid[:1], *grid[-1:]):
             check_fraction(name, value, "sweep")
     elif not (np.abs(grid) <= 1).all():
@@ -253,19 +267,26 @@ class _Areas:
         return np.stack([*hard, *(np.full(self._n, below[side, -1]) for side in (1, 0))], axis=1)
 
 
-def _by_tau(
-    fitted: SupportFitted, part: Dataset, tasks: Sequence[str], thresholds: Floats
+def _by_support(
+    fitted: SupportFitted, part: Dataset, tasks: Sequence[str], values: Floats
 ) -> Counts:
-    """Counts of ``_SIDES`` where support does not depend on the threshold: int64 (n, n_taus, 4)."""
-    counts = np.zeros((len(tasks), len(thresholds), 4), dtype=np.int64)
+    """Counts of ``_SIDES`` where support does not depend on the threshold: int64 (n, n_values, 4).
+
+    Values are taus or, of a context criterion, lifts.
+    """
+    counts = np.zeros((len(tasks), len(values), 4), dtype=np.int64)
     supports = fitted.each_support(part, tasks)
     for number, (task, support) in enumerate(zip(tasks, supports, strict=True)):
         labels = part.labels(task, unknown=False)
         unknown = part.unknown_labels(task)
         known = ~np.isnan(support) if unknown is None else ~np.isnan(support) & ~unknown
         positive, negative = np.sort(support[labels & known]), np.sort(support[~labels & known])
-        counts[number, :, 0] = np.searchsorted(positive, thresholds, "left")
-        counts[number, :, 1] = len(negative) - np.searchsorted(negative, thresholds, "right")
+        low = high = values
+        if isinstance(fitted, FittedContext):
+            usual = fitted.usual(task)
+            low, high = np.full(len(values), usual), usual + np.log(values)
+        counts[number, :, 0] = np.searchsorted(positive, low, "left")
+        counts[number, :, 1] = len(negative) - np.searchsorted(negative, high, "right")
         counts[number, :, 2:] = len(positive), len(negative)
     return counts
 

@@ -242,7 +242,8 @@ def seal(
     records = [part.record for part in written]
     splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
     provenance = work.scanned.provenance(counts, sum(splits.values()), images)
-    provenance["notes"] = [*notes, *provenance["notes"]]
+    listed = () if work.images is None else work.images.notes
+    provenance["notes"] = [*notes, *provenance["notes"], *listed]
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, splits)
     first, classes = written[0], work.scanned.classes

@@ -12,6 +12,7 @@ from nooch.caches.features import FEATURES
 from nooch.caches.memmap import open_array
 from nooch.caches.pixels import PIXELS
 from nooch.challenge import load_suite
+from nooch.challenge.suite_folder import check_file, suite_files
 from nooch.data import is_intact, load_dataset, load_header
 from nooch.data.part_files import FileRecord, FileRecords, open_parts
 from nooch.errors import FormatError, NoochError, some_of
@@ -140,8 +141,14 @@ def _dataset(checked: FolderCheck, again: str) -> None:
 
 
 def _suite(checked: FolderCheck, again: str) -> None:
-    checked.files.add("challenge_sets.parquet")
-    with checked.checking("challenge_sets.parquet", again):
+    files = suite_files(checked.folder)
+    checked.files |= files.keys()
+    for name, recorded in files.items():
+        with checked.checking(name, again):
+            check_file(checked.folder, name, recorded)
+    if not checked.is_whole:
+        return
+    with checked.checking(next(iter(files)), again):
         suite = load_suite(checked.folder)
         data = suite.found_in()
         if data is None:

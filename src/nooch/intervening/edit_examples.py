@@ -12,7 +12,7 @@ from PIL import Image
 from nooch.challenge import CELLS, Suite
 from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.intervening.task_edits import TaskEdits
-from nooch.models.image_decoding import choose_codec, decode_images
+from nooch.models.image_decoding import decode_images
 from nooch.report.figure_style import encoded
 
 __all__ = ["draw_examples"]
@@ -37,7 +37,7 @@ def draw_examples(
         for row in pl.concat(rows.filter(cell=cell).head(_MOST) for cell in CELLS).to_dicts():
             one, tiles = plans[row["task"]], []
             at = one.images["image_id"].to_list().index(row["image_id"])
-            unedited, _ = decode_images([one.images["path"][at]], one.size, choose_codec())
+            unedited, _ = decode_images([one.images["path"][at]], one.size, one.decoding)
             pixels = [*unedited, *one.read(range(2 * at, 2 * at + 2))[0]]
             for name, version in zip(("before", "edit", "control"), pixels, strict=True):
                 if row[name] is not None:

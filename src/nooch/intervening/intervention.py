@@ -30,6 +30,7 @@ from nooch.files import Place, atomic_folder, check_output
 from nooch.intervening.edit_examples import draw_examples
 from nooch.intervening.task_edits import EDITS, TaskEdits
 from nooch.metrics.pointwise import probabilities
+from nooch.models.image_decoding import Decoding
 from nooch.models.task_models import TaskModel
 from nooch.predicting.network_predictions import (
     find_images,
@@ -67,6 +68,7 @@ class InterveneOptions:
         split: whose images; ``test`` by default, or the only one.
         images: folder of images; by default the one that the dataset records.
         threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
+        range: values that become black and white, of images of more than 8 bits a channel.
         batch: images in a batch.
         bootstrap: resamples of the intervals.
         seed: of the places of control patches, the backgrounds and the resamples.
@@ -77,6 +79,7 @@ class InterveneOptions:
     split: str | None = None
     images: str | Path | None = None
     threshold: AnswerThreshold = 0.5
+    range: tuple[float, float] | None = None
     batch: int = 32
     bootstrap: int = 1000
     seed: int = 0
@@ -161,11 +164,12 @@ def intervene(
     ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     planned = _planned(model, suite, found, split, files, asked)
-    before = predict(model, ids, paths, batch=asked.batch, progress=partial(progress, "predicting"))
+    how: dict[str, Any] = {"batch": asked.batch, "codec": Decoding(range=asked.range)}
+    before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
     versions, edited = _versions(model, planned, before, asked, progress)
     limits_of, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
     limits = limits_of[before.run]
-    how: dict[str, Any] = {"split": split, "metrics": _METRICS, "threshold": limits}
+    how = {"split": split, "metrics": _METRICS, "threshold": limits}
     how |= {"bootstrap": asked.bootstrap, "seed": asked.seed}
     compared = [
         evaluate(suite, [replace(versions[n], weights=edited[w] * 1.0) for n in pair], **how)
@@ -212,6 +216,7 @@ def _planned(
     images = {split: SplitImages(split, ids["image_id"], part)}
     masks = cue_masks(suite, data, images, asked.annotations, wanted, model.tasks)
     how = {"masks": partial(masks, split), "size": model.size, "seed": asked.seed}
+    how["decoding"] = Decoding(range=asked.range)
     return [
         TaskEdits.of(suite, (task, split), part, files, edit=asked.edit, **how)
         for task in model.tasks

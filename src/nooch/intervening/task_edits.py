@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.challenge import Suite
 from nooch.data import Dataset
 from nooch.intervening.image_edits import blurred, control_patch, hidden, mask_of_size
-from nooch.models.image_decoding import choose_codec, decode_images
+from nooch.models.image_decoding import Decoding, decode_images
 
 __all__ = ["EDITS", "TaskEdits"]
 
@@ -34,6 +34,7 @@ class TaskEdits:
         backgrounds: files of images without the object: those without a cue, those with one.
         masks: row of an image -> masks of classes; see ``nooch.examples.cue_masks``.
         size: height and width of the network's input.
+        decoding: how image files become pixels.
         seed: of the places of control patches, and of backgrounds.
         has_control: number of an image -> whether it has a control; filled while images are read,
             without those that cannot be edited.
@@ -46,6 +47,7 @@ class TaskEdits:
     backgrounds: tuple[Sequence[str], Sequence[str]]
     masks: Masks
     size: tuple[int, int]
+    decoding: Decoding
     seed: int
     has_control: dict[int, bool] = field(default_factory=dict)
 
@@ -81,7 +83,7 @@ class TaskEdits:
         """
         numbers = range(items.start // 2, items.stop // 2)
         paths = self.images["path"][list(numbers)].to_list()
-        pixels, broken = decode_images(paths, self.size, choose_codec())
+        pixels, broken = decode_images(paths, self.size, self.decoding)
         pixels = pixels.repeat(2, axis=0)
         for number, at in zip(numbers, range(0, len(pixels), 2), strict=True):
             broken += self._edit(number, pixels[at : at + 2])
@@ -99,7 +101,7 @@ class TaskEdits:
             if not thing.any():
                 return []
             chosen = [files[int(random.integers(len(files)))] for files in self.backgrounds]
-            backgrounds, broken = decode_images(chosen, self.size, choose_codec())
+            backgrounds, broken = decode_images(chosen, self.size, self.decoding)
             pair[:] = np.where(thing[:, :, None], pair, backgrounds)
             self.has_control[number] = True
             return broken

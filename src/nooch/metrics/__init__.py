@@ -6,12 +6,13 @@ from nooch.metrics.subset_metrics import (
     ALL_METRICS,
     ANSWER_METRICS,
     METRICS,
+    SHARES,
     Graded,
     Parts,
     Resampler,
 )
 
 __all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "Graded", "Parts", "Resampler",
-    "Weights", "auc", "constant_nll", "nll", "stable_order",
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "SHARES", "Graded", "Parts",
+    "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
 ]  # fmt: skip

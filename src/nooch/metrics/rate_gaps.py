@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
-__all__ = ["RateGap", "rate_gap"]
+__all__ = ["RateGap", "p_of_groups", "rate_gap"]
+
+Floats = NDArray[np.float64]
 
 _MOST_EXACT = 2000
-"""Errors up to which the test is exact; beyond, the chi-squared approximation is as good."""
+"""Possible errors with the condition up to which the test is exact. Beyond, the normal
+approximation is as good; of few images among many it is not, however many errors there are.
+"""
 _TIE = 1 + 1e-9
 """Probabilities that differ by rounding alone count as equal."""
 
@@ -28,6 +32,9 @@ class RateGap:
             stratum has images of both kinds.
         low: lower end of its interval; ``high`` the upper end; NaN with the effect.
         p: two-sided, of no difference in any stratum; NaN with the effect.
+        p_more: one-sided, of no more errors with the condition in any stratum; NaN with the effect.
+        strata: images and errors of each stratum, without and with the condition: float64
+            (2, n_strata, 2).
     """
 
     n_with: int
@@ -38,6 +45,15 @@ class RateGap:
     low: float
     high: float
     p: float
+    p_more: float
+    strata: Floats = field(repr=False, compare=False)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The interval of the effect at another level, in (0, 1)."""
+        if not self.strata.size:
+            return np.nan, np.nan
+        n, wrong = self.strata
+        return _interval(n, wrong, level)[1:]
 
     @property
     def rate_with(self) -> float:
@@ -61,8 +77,8 @@ def rate_gap(
     Within strata, rates are compared image for image of the same kind (say, of objects of the same
     size) and combined with the weights of Mantel and Haenszel (1959). The interval is the
     stratified score interval of Newcombe in the form of Yan and Su (2010), which does not collapse
-    at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) up to
-    2,000 errors, the Cochran-Mantel-Haenszel test beyond.
+    at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) where up
+    to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
 
     Args:
         errors: bool (n,).
@@ -79,18 +95,17 @@ def rate_gap(
     totals = int(n_with), int(n_without), int(bad_with), int(bad_without)
     both = (n > 0).all(axis=1)
     if not both.any():
-        return RateGap(*totals, np.nan, np.nan, np.nan, np.nan)
+        nothing = np.nan, np.nan, np.nan, np.nan, np.nan
+        return RateGap(*totals, *nothing, np.empty((2, 0, 2)))
     n, wrong = n[both], wrong[both]
-    weights = n.prod(axis=1) / n.sum(axis=1)
-    effect, low, high = _interval(n, wrong, weights / weights.sum(), level)
-    return RateGap(*totals, effect, low, high, _p_value(n, wrong))
+    return RateGap(*totals, *_interval(n, wrong, level), *_p_values(n, wrong), np.stack([n, wrong]))
 
 
-def _interval(
-    n: NDArray[np.float64], wrong: NDArray[np.float64], weights: NDArray[np.float64], level: float
-) -> tuple[float, float, float]:
+def _interval(n: Floats, wrong: Floats, level: float) -> tuple[float, float, float]:
     """The difference of the weighted rates (with - without), and its interval."""
-    z = float(norm.ppf((1 + level) / 2))
+    weights = n.prod(axis=1) / n.sum(axis=1)
+    weights /= weights.sum()
+    z = float(norm.isf((1 - level) / 2))
     rates = weights @ (wrong / n)
     # one quantile for every stratum, so that the weighted ends belong to the weighted rate
     share = z * np.sqrt(weights**2 @ (1 / n)) / (weights @ (1 / np.sqrt(n)))
@@ -109,22 +124,52 @@ def _interval(
     )
 
 
-def _p_value(n: NDArray[np.float64], wrong: NDArray[np.float64]) -> float:
-    """Two-sided, given the numbers of images and of errors of each stratum."""
+def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
+    """Two-sided, and of more errors; given the numbers of images and of errors of each stratum."""
     total, errors, exposed = n.sum(axis=1), wrong.sum(axis=1), n[:, 1]
-    if errors.sum() > _MOST_EXACT:
+    if np.minimum(errors, exposed).sum() > _MOST_EXACT:
         expected = exposed * errors / total
         variance = expected * (total - exposed) * (total - errors)
         variance = (variance / np.maximum(total * (total - 1), 1)).sum()
-        distance = (wrong[:, 1] - expected).sum() ** 2
-        return float(chi2.sf(distance / variance, 1)) if variance > 0 else 1.0
+        distance = (wrong[:, 1] - expected).sum()
+        z = distance / np.sqrt(variance) if variance > 0 else 0.0
+        return float(2 * norm.sf(abs(z))), float(norm.sf(z))
     chances = reduce(np.convolve, map(_hypergeometric, total, errors, exposed))
     least = np.maximum(0, errors - (total - exposed)).sum()
-    seen = chances[int(wrong[:, 1].sum() - least)]
-    return float(min(1.0, chances[chances <= seen * _TIE].sum()))
+    at = int(wrong[:, 1].sum() - least)
+    two = chances[chances <= chances[at] * _TIE].sum()
+    return float(min(1.0, two)), float(min(1.0, chances[at:].sum()))
 
 
-def _hypergeometric(total: float, errors: float, exposed: float) -> NDArray[np.float64]:
+def p_of_groups(
+    errors: NDArray[np.bool_],
+    condition: NDArray[np.bool_],
+    groups: NDArray[np.integer],
+    strata: NDArray[np.integer] | None = None,
+) -> float:
+    """One-sided p-value of no more errors with a condition, where images of a group are alike.
+
+    Each group has one vote, the sum over its images of (error - error rate of the stratum) *
+    (condition - its share of the stratum). The sum of the votes over the root of the sum of their
+    squares is compared with a normal distribution; of one group alone it is 1 at most, so that no
+    condition is beyond chance for the images of one group.
+
+    Args:
+        errors: bool (n,).
+        condition: bool (n,).
+        groups: integers (n,).
+        strata: integers (n,), small and not negative; None for one stratum.
+    """
+    of = np.zeros(len(errors), np.intp) if strata is None else strata
+    n = np.maximum(np.bincount(of), 1)
+    rates, shares = (np.bincount(of, one) / n for one in (errors, condition))
+    votes = (errors - rates[of]) * (condition - shares[of])
+    votes = np.bincount(np.unique(groups, return_inverse=True)[1], votes)
+    spread = np.sqrt((votes**2).sum())
+    return float(norm.sf(votes.sum() / spread)) if spread > 0 else 1.0
+
+
+def _hypergeometric(total: float, errors: float, exposed: float) -> Floats:
     """Chances of the possible numbers of errors with the condition, from the least on. By ratios of
     neighbors: SciPy's, by log-gamma functions, take hundreds of times as long.
     """

@@ -26,7 +26,8 @@ from nooch.metrics.pointwise import losses, probabilities, said_positive
 from nooch.metrics.ranking import Ranking, SubsetAreas, Weights
 
 __all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "Graded", "Parts", "Resampler"
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "N_OUTCOMES", "SHARES", "Graded", "Parts",
+    "Resampler",
 ]  # fmt: skip
 
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
@@ -75,7 +76,17 @@ _COUNTED = {
     "error": (1, 2, 3, 5), "positive": (3, 4, 5), "negative": (0, 1, 2), "hit": (4,), "false": (1,)
 }  # fmt: skip
 """Sums that count images -> the outcomes counted, see ``_outcomes``."""
-_N_OUTCOMES = 6
+N_OUTCOMES = 6
+"""Kinds of answers to a positive or negative, see ``_outcomes``."""
+_EVERY = tuple(range(N_OUTCOMES))
+SHARES = {
+    "error": (_COUNTED["error"], _EVERY),
+    "accuracy": ((0, 4), _EVERY),
+    "yes_rate": ((1, 4), _EVERY),
+    "recall": (_COUNTED["hit"], _COUNTED["positive"]),
+    "fpr": (_COUNTED["false"], _COUNTED["negative"]),
+}
+"""Metrics that are a share of images: the outcomes that are counted, and those they are among."""
 _CONFUSION = ("positive", "negative", "hit", "false")
 _SIZES = {"n_positive": "positive", "n_negative": "negative"}
 """Numbers of images -> the sums that they are without weights."""
@@ -195,8 +206,8 @@ class Graded:
     def scores(self, parts: Parts) -> Floats:
         """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
         n_atoms = parts.members.shape[1]
-        places = parts.atoms * _N_OUTCOMES + self.outcomes
-        outcomes = np.bincount(places, minlength=n_atoms * _N_OUTCOMES).reshape(n_atoms, -1, 1)
+        places = parts.atoms * N_OUTCOMES + self.outcomes
+        outcomes = np.bincount(places, minlength=n_atoms * N_OUTCOMES).reshape(n_atoms, -1, 1)
         sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self.summed.items()}
         areas = np.full((2, len(parts.members), 1), np.nan)
         if self.ranking is not None:
@@ -215,8 +226,8 @@ class Resampler:
     def __init__(self, model: Graded, parts: Parts) -> None:
         atoms, n_atoms, ranking = parts.atoms, parts.members.shape[1], model.ranking
         self._model, self._parts = model, parts
-        ones, places = np.ones(len(atoms), np.uint8), atoms * _N_OUTCOMES + model.outcomes
-        self._outcomes = _by_image(ones, places, n_atoms * _N_OUTCOMES)
+        ones, places = np.ones(len(atoms), np.uint8), atoms * N_OUTCOMES + model.outcomes
+        self._outcomes = _by_image(ones, places, n_atoms * N_OUTCOMES)
         self._sums = {
             name: _by_image(one.values, one.places(atoms), n_atoms * one.n_bins)
             for name, one in model.summed.items()
@@ -235,9 +246,9 @@ class Resampler:
         """
         parts, model = self._parts, self._model
         n_atoms, k = parts.members.shape[1], weights.shape[1]
-        outcomes = counted = (self._outcomes @ weights).reshape(n_atoms, _N_OUTCOMES, k)
+        outcomes = counted = (self._outcomes @ weights).reshape(n_atoms, N_OUTCOMES, k)
         if drawn is not None:
-            counted = (self._outcomes @ drawn).reshape(n_atoms, _N_OUTCOMES, k)
+            counted = (self._outcomes @ drawn).reshape(n_atoms, N_OUTCOMES, k)
         sums = {n: (matrix @ floats).reshape(n_atoms, -1, k) for n, matrix in self._sums.items()}
         areas = np.full((2, len(parts.members), k), np.nan)
         if self._areas is not None:

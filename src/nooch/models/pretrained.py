@@ -3,15 +3,18 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from nooch.errors import InputError, as_input_error
+from nooch.errors import InputError, MissingExtraError, as_input_error
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 
 __all__ = [
-    "complete", "placed", "preprocessing_of", "pretrained", "quietly", "refuse_lacking", "silently",
+    "complete", "naming_packages", "placed", "preprocessing_of", "pretrained", "quietly",
+    "refuse_lacking", "silently",
 ]  # fmt: skip
 
 
@@ -79,6 +82,27 @@ def refuse_lacking(resolved: ModelSource, lacking: list[str]) -> None:
             where=resolved.folder,
             remedy="save the whole model again: model.save_pretrained(folder)",
         )
+
+
+@contextlib.contextmanager
+def naming_packages(purpose: str, extra: str, *packages: str) -> Iterator[None]:
+    """Turn an error for want of one of these packages into one that names it.
+
+    Raises MissingExtraError: an error names one that is not installed. InputError: after any error,
+    one is installed and cannot be imported (transformers does not tell which).
+    """
+    try:
+        yield
+    except Exception as error:
+        for package in packages:
+            if find_spec(package) is None:
+                if package in str(error).lower():
+                    raise MissingExtraError(package, extra, purpose) from error
+                continue
+            remedy = f"install the {package} made for this torch, or remove it where it is not used"
+            with as_input_error(f"{package} is installed and does not load", remedy=remedy):
+                import_module(package)
+        raise
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.errors import InputError, MissingExtraError, ParameterError, as_input_error
-from nooch.files import sha256_of
+from nooch.files import sha256_once
 from nooch.models.annotators import Annotator, ModelChoice, PredictedClasses, merged_classes
 from nooch.models.classifiers import labels_of
 from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.preprocessing import Inputs
 from nooch.models.pretrained import complete, preprocessing_of
 from nooch.models.zero_shot import tokenizer_of
+from nooch.text_encoding import text_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -172,13 +174,13 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
     try:
-        text = (folder / "labels.txt").read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = "\n".join(text_lines(folder / "labels.txt"))
+    except OSError as error:
         allowed = "a text file with the label of each output, one per line"
         problem = f"labels.txt cannot be read: {error}"
         raise InputError(problem, where=folder, allowed=allowed) from error
     model = folder / MODEL_FILE
-    source = ModelSource(folder.resolve().name, folder, {}, sha256_of(model))
+    source = ModelSource(folder.resolve().name, folder, {}, _identity(folder))
     inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
     session = _session(model, choice.device)
     first = session.get_inputs()[0]
@@ -197,6 +199,15 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
     return _segmenter(source, labels, choice, inputs, probabilities, **facts)
 
 
+def _identity(folder: Path) -> str:
+    """SHA-256 over names and hashes of all files of a folder: a network may keep its weights in
+    files of any name, which runtimes find.
+    """
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name[0] != ".")
+    lines = sorted(f"{file.relative_to(folder).as_posix()} {sha256_once(file)}" for file in files)
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
 def _session(model: Path, device: str) -> Any:
     try:
         import onnxruntime
@@ -205,6 +216,8 @@ def _session(model: Path, device: str) -> Any:
     import torch
 
     options = onnxruntime.SessionOptions()
+    # its log would write names out of the file to the terminal as they are; errors are raised
+    options.log_severity_level = 4
     options.intra_op_num_threads = torch.get_num_threads()
     kind, _, number = device.partition(":")
     provider = "CPUExecutionProvider" if kind == "cpu" else "CUDAExecutionProvider"

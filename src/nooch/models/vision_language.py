@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.errors import InputError
 from nooch.models.devices import require_packages
 from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.pretrained import pretrained, quietly, refuse_lacking
+from nooch.models.pretrained import naming_packages, pretrained, quietly, refuse_lacking
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -47,7 +47,13 @@ def load_vlm(
 ) -> VisionLanguageModel:
     """A model on a device, after it has replied about a black image. Raises InputError: missing
     weights or processor, it cannot reply, or (``yes_no``) no tokens tell yes from no.
+    MissingExtraError: a package that its processor needs.
     """
+    with naming_packages("the processor of this model", "vlm", "torchvision", "num2words"):
+        return _load(resolved, device, bf16=bf16, yes_no=yes_no)
+
+
+def _load(resolved: ModelSource, device: str, *, bf16: bool, yes_no: bool) -> VisionLanguageModel:
     import torch
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor

@@ -15,7 +15,7 @@ from nooch.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation import Predictions
 from nooch.files import Place, check_output_file
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.image_decoding import choose_codec, decode_images, refuse_broken
+from nooch.models.image_decoding import Decoding, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.readers.image_files import files_of
@@ -28,12 +28,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[str]:
-    """The tasks that are asked for, or all that have a set.
+def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None) -> list[str]:
+    """The tasks that are asked for, or all that have a set (of a dataset: all classes).
 
     Raises:
         ParameterError: a task that the suite does not have, or no task.
     """
+    if isinstance(suite, Dataset):
+        return [suite.classes[suite.column(task)] for task in tasks or suite.classes]
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     with_sets = {task for _, task, _ in suite.keys}
@@ -46,19 +48,19 @@ def tasks_to_predict(suite: Suite, tasks: Sequence[str] | None = None) -> list[s
 
 
 def find_images(
-    suite: Suite | str | Path,
+    suite: Suite | Dataset | str | Path,
     tasks: Sequence[str],
     *,
     splits: Sequence[str] | None = None,
     data: Dataset | Place | str | None = None,
     images: str | Path | None = None,
 ) -> tuple[pl.Series, list[Path]]:
-    """The ids of a suite's images, ascending, and their files, which must all exist.
+    """The ids of the images to predict, ascending, and their files, which must all exist.
 
     Args:
-        suite: the suite.
+        suite: the suite; or a dataset, all of whose images are wanted.
         tasks: whose images are wanted.
-        splits: of which splits; all of the suite's by default.
+        splits: of which splits; all by default.
         data: a dataset; files without known names are found by id: ``17.jpg``, ``00...017.jpg``.
         images: folder of images, if not the one that the dataset records. Links to targets outside
             the folder count as missing.
@@ -67,6 +69,11 @@ def find_images(
         InputError: no folder of images, or missing images; several are named at once.
         ParameterError: a task or split that the suite does not have, or no set.
     """
+    if isinstance(suite, Dataset):
+        for split in splits or ():
+            check_one_of("split", split, suite.splits, owner="the dataset")
+        ids = suite.images.filter(pl.col("split").is_in(splits or [*suite.splits]))["image_id"]
+        return ids, files_of(ids.to_list(), suite, images)
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
     ids = suite.image_ids(suite.select_keys(tasks=tasks, splits=splits or ()))
@@ -79,7 +86,7 @@ def predict(
     paths: Sequence[Path],
     *,
     batch: int = 32,
-    codec: str = "auto",
+    codec: str | Decoding = "auto",
     readers: int | None = None,
     run: str | None = None,
     progress: StepProgress = no_progress,
@@ -95,7 +102,7 @@ def predict(
         ids: of the images, from ``find_images``.
         paths: their files.
         batch: images in a batch.
-        codec: ``fast``, ``pil`` or ``auto``.
+        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.image_decoding.Decoding``.
         readers: threads that decode; by default one for each CPU.
         run: name of the run; the model's by default.
         progress: called with (images done, images).
@@ -105,7 +112,7 @@ def predict(
         ParameterError: an empty batch.
         NoochError: out of memory; a smaller batch is suggested.
     """
-    chosen = choose_codec(codec)
+    chosen = Decoding.of(codec)
 
     def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
         return decode_images([paths[row] for row in rows], model.size, chosen)

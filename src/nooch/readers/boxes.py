@@ -119,7 +119,16 @@ class BoxReading:
         classes = list(dict.fromkeys(names.values()))
         columns = {key: classes.index(name) for key, name in names.items()}
         ordered = _is_ordered(rows, columns)
-        return ScannedBoxes(self, rows, classes, columns, ordered, listing, boxes.root, boxes.notes)
+        return ScannedBoxes(
+            self,
+            rows,
+            classes,
+            columns,
+            ordered,
+            listing,
+            boxes.root,
+            boxes.notes + (() if listing is None else listing.notes),
+        )
 
     def _boxes(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)

@@ -1,46 +1,43 @@
-"""Where the image files lie below a folder, without ever leaving it."""
+"""Where the image files lie below a folder; links out of it are followed where a user names it."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-import polars as pl
-
-from nooch.data import Dataset, ImageId
+from nooch.data import IMAGE_ENDINGS, Dataset, ImageId
 from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = [
-    "ENDING_PATTERN", "IMAGE_ENDINGS", "ImageIndex", "files_of", "ids_in_names", "image_paths",
-    "list_images", "numbers_in_names",
+    "IMAGE_ENDINGS", "FolderWalk", "ImageIndex", "files_of", "image_paths", "list_images",
 ]  # fmt: skip
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
-ENDING_PATTERN = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 
 class ImageIndex:
     """Image files below a folder by relative path, by name and by name without ending.
 
-    Links that lead out of the folder are left out.
-
     Args:
         root: the folder.
         paths: of the files, relative to it, where they are listed already, or those that may be
             asked for.
+        follow: whether links that lead out of the folder are followed: where a user names it, and
+            not where it came with data.
 
     Raises:
         InputError: no such folder, or one that cannot be listed.
     """
 
-    def __init__(self, root: str | Path, paths: Iterable[str] | None = None) -> None:
-        self.root = Path(root)
-        self.paths = set(list_images(root) if paths is None else paths)
+    def __init__(
+        self, root: str | Path, paths: Iterable[str] | None = None, *, follow: bool = True
+    ) -> None:
+        self.root, self.walk = Path(root), FolderWalk(follow)
+        self.paths = set(list_images(root, self.walk) if paths is None else paths)
         self._by_name: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for path in sorted(self.paths):
@@ -57,12 +54,12 @@ class ImageIndex:
         if root is None:
             remedy = f"import it with `images`, or give {option}"
             raise InputError("the dataset records no folder of images", remedy=remedy)
-        return cls(root)
+        return cls(root, follow=images is not None)
 
     def all_of(
         self, ids: Sequence[ImageId], names: Sequence[str | None], option: str
     ) -> list[Path]:
-        """Paths of images by id and file name. Links that lead out of the folder are missing.
+        """Paths of images by id and file name; what was left out of the folder is missing.
         Raises InputError: images that are not below the folder; several are named at once.
         """
         missing = [
@@ -71,11 +68,12 @@ class ImageIndex:
             if name not in self.paths
         ]
         if missing:
+            left = "".join(f"; {text}" for text in self.walk.left_notes())
+            linked = "" if self.walk.follow else "; no links that lead out of it"
             raise InputError(
-                f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}",
+                f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}{left}",
                 where=self.root,
-                allowed="image files below this folder, under the dataset's file names; no links"
-                " that lead out of it",
+                allowed=f"image files below this folder, under the dataset's file names{linked}",
                 remedy=f"give the folder that the dataset's file names are relative to as {option}",
             )
         return [self.root / str(name) for name in names]
@@ -131,19 +129,98 @@ def files_of(
         allowed = "`images` DIR, or a dataset that records their folder"
         raise ParameterError("where are the images?", allowed=allowed)
     known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
-    index, known = ImageIndex(root), known | dict(names)
+    index, known = ImageIndex(root, follow=images is not None), known | dict(names)
     named = index.by_file_names([known.get(i) for i in ids])
     found = [path or index.by_id(i) for path, i in zip(named, ids, strict=True)]
     wanted = [path or known.get(i) for path, i in zip(found, ids, strict=True)]
     return index.all_of(ids, wanted, "`images`")
 
 
-def list_images(root: str | Path) -> Iterator[str]:
-    """Paths of the image files below a folder, relative to it. Raises as ``ImageIndex``."""
+@dataclass
+class FolderWalk:
+    """How a folder is listed, and what was met there.
+
+    Attributes:
+        follow: whether links that lead out of the folder are followed.
+        wanted: whether a file of this name is listed; image files by default.
+        left_out: entries that were left out, each with the reason.
+        led_out: links that led out of the folder and were followed.
+    """
+
+    follow: bool = True
+    wanted: Callable[[str], bool] = lambda name: name.lower().endswith(IMAGE_ENDINGS)
+    left_out: list[str] = field(default_factory=list)
+    led_out: list[str] = field(default_factory=list)
+
+    def left_notes(self) -> list[str]:
+        """A note on what was left out, if anything was."""
+        # a folder's entries come in any order
+        left = sorted(self.left_out)
+        return [f"left out of the folder of images: {len(left)}: {some_of(left)}"] if left else []
+
+    def notes(self) -> list[str]:
+        """Notes on what was left out, and on links that were followed."""
+        more = "; commands that read them later need the folder as `images`, too"
+        led = f"followed out of the folder of images: {len(self.led_out)}:"
+        led += f" {some_of(sorted(self.led_out))}"
+        return [*self.left_notes(), *([led + more] if self.led_out else [])]
+
+    def below(self, root: Path, folder: str, seen: list[Path]) -> Iterator[str]:
+        """Paths of image files below a folder of ``root``; ``seen`` are the real folders."""
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                link, wanted = entry.is_symlink(), self.wanted(entry.name)
+                place = _target(entry.path) if link else Path()
+                is_folder = place is not None and (place.is_dir() if link else entry.is_dir())
+                # what leads nowhere may have been a folder
+                if not (wanted or is_folder or (place is None and "." not in entry.name)):
+                    continue
+                if why := self._why_left_out(path, entry, place, is_folder, seen):
+                    shown = path.encode("utf-8", "backslashreplace").decode()
+                    self.left_out.append(f"{shown} ({why})")
+                    continue
+                if link and place is not None and not place.is_relative_to(root):
+                    self.led_out.append(path)
+                if is_folder:
+                    yield from self.below(root, path, [*seen, place] if link and place else seen)
+                else:
+                    yield path
+
+    def _why_left_out(
+        self,
+        path: str,
+        entry: os.DirEntry[str],
+        place: Path | None,
+        is_folder: bool,
+        seen: list[Path],
+    ) -> str | None:
+        """Why an entry is no image file and no folder of them, if so."""
+        if place is None:
+            return "a link that leads nowhere"
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return "its name is not UTF-8"
+        link = entry.is_symlink()
+        if link and not self.follow and not place.is_relative_to(seen[0]):
+            return "a link that leads out of the folder"
+        if not is_folder:
+            return None if entry.is_file() else "not a regular file"
+        if link and any(place.is_relative_to(s) or s.is_relative_to(place) for s in seen):
+            return "a link to a folder that is listed without it"
+        return None
+
+
+def list_images(root: str | Path, walk: FolderWalk | None = None) -> Iterator[str]:
+    """Paths of the image files below a folder, relative to it; ``walk`` says how, and notes what it
+    meets. Raises as ``ImageIndex``.
+    """
     if not Path(root).is_dir():
         raise InputError("no such folder of images", where=root)
     try:
-        yield from _walk(Path(root).resolve(), "")
+        real = Path(root).resolve()
+        yield from (walk or FolderWalk()).below(real, "", [real])
     except OSError as error:
         where = error.filename or root
         raise InputError(f"cannot be listed: {error.strerror}", where=where) from error
@@ -158,26 +235,12 @@ def _only(paths: list[str], name: str) -> str | None:
     return paths[0] if paths else None
 
 
-def _walk(root: Path, below: str) -> Iterator[str]:
-    with os.scandir(root / below) as entries:
-        for entry in entries:
-            path = f"{below}/{entry.name}" if below else entry.name
-            if entry.is_symlink() and not _leads_into(root, entry.path):
-                continue
-            if entry.is_dir():
-                # a link to a folder above would be walked for ever
-                if not entry.is_symlink():
-                    yield from _walk(root, path)
-            elif entry.name.lower().endswith(IMAGE_ENDINGS):
-                yield path
-
-
-def _leads_into(root: Path, link: str) -> bool:
+def _target(link: str) -> Path | None:
+    """Where a link leads; None where that is nowhere, or in a circle."""
     try:
-        return Path(link).resolve().is_relative_to(root)
+        return Path(link).resolve(strict=True)
     except (OSError, RuntimeError):
-        # a link to itself
-        return False
+        return None
 
 
 def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
@@ -189,25 +252,3 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
         raise InputError("the dataset has no images")
     ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
     return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")
-
-
-def numbers_in_names(names: pl.Series) -> pl.Series:
-    """The number at the end of names without their endings, Int64: 285 of ``COCO_000285.jpg``; null
-    where there is none.
-    """
-    stems = names.str.replace(ENDING_PATTERN, "")
-    return stems.str.extract(r"(\d+)$").cast(pl.Int64, strict=False).alias("image_id")
-
-
-def ids_in_names(names: pl.Series, ids: pl.Series) -> pl.Series:
-    """The image whose id a file name, path or text is, or ends with in digits; null where there is
-    none.
-
-    Args:
-        names: String (n,).
-        ids: of the images, Int64 or String.
-    """
-    stems = names.str.replace(r"^.*[/\\]", "").str.replace(ENDING_PATTERN, "")
-    forms = [form.cast(ids.dtype, strict=False) for form in (names, stems, numbers_in_names(stems))]
-    known = (pl.when(form.is_in(ids.implode())).then(form) for form in forms)
-    return pl.select(pl.coalesce(known).alias("image_id")).to_series()

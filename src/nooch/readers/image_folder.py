@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset, ImageId, class_name
 from nooch.errors import InputError, some_of
 from nooch.plans import SplitPlan
-from nooch.readers.image_files import list_images
+from nooch.readers.image_files import FolderWalk, list_images
 from nooch.readers.reader_contract import ImageListing, in_range, read
 from nooch.shared_types import Map, StepProgress
 
@@ -73,13 +73,15 @@ class FolderReading:
     ) -> ScannedFolder:
         """List the images. Raises as ``read_image_folder`` does."""
         del map, part_size
-        paths = sorted(list_images(self.source))
+        walk = FolderWalk()
+        paths = sorted(list_images(self.source, walk))
         rows = _rows(paths, self.source)
         file = folder / "image-folder.parquet"
         rows.write_parquet(file)
         progress(1, 1)
         classes = rows["class"].unique().sort().to_list()
-        return ScannedFolder(self, file, classes, rows["split"].null_count() == 0)
+        divided = rows["split"].null_count() == 0
+        return ScannedFolder(self, file, classes, divided, walk.notes())
 
 
 def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
@@ -108,12 +110,15 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class ScannedFolder:
-    """A listed image folder: ids, splits (null unless ``divided``) and classes, sorted by id."""
+    """A listed image folder: ids, splits (null unless ``divided``) and classes, sorted by id; and
+    notes.
+    """
 
     reading: FolderReading
     file: Path
     classes: list[str]
     divided: bool
+    notes: list[str]
 
     def ids(self) -> pl.Series:
         """Ids of all images."""
@@ -152,4 +157,9 @@ class ScannedFolder:
         name, digest = Path(self.reading.source).name, self.reading.dependencies()[1]
         source = {"role": "images", "file": name, "images": n_images, "blake3": digest}
         note = "an image shows the class of its folder and no other; areas are unknown"
-        return {"reader": "image-folder", "area": "unknown", "sources": [source], "notes": [note]}
+        return {
+            "reader": "image-folder",
+            "area": "unknown",
+            "sources": [source],
+            "notes": [note, *self.notes],
+        }

@@ -19,7 +19,8 @@ from scipy.sparse import coo_array, csr_array
 
 from nooch.data import ImageId
 from nooch.disk import sync
-from nooch.errors import InputError
+from nooch.errors import InputError, some_of
+from nooch.readers.image_files import FolderWalk
 from nooch.readers.reader_contract import NumberedJob, in_range
 from nooch.readers.resumable_jobs import JobRunner
 
@@ -60,13 +61,17 @@ class ImageRows:
 
 
 def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Sorted paths of the files below a folder with wanted names; folder links are not followed."""
-    return sorted(
-        path
-        for place, _, names in os.walk(folder)
-        for name in names
-        if is_wanted(name) and os.path.isfile(path := f"{place}/{name}")  # noqa: PTH113 - a Path for each is slow
-    )
+    """Sorted paths of the files below a folder with wanted names; links are followed.
+
+    Raises InputError: a link that leads nowhere or to where the folder is, a pipe or device, a name
+    that is not UTF-8: nothing is left out silently.
+    """
+    walk, real = FolderWalk(wanted=is_wanted), folder.resolve()
+    found = sorted(f"{folder}/{path}" for path in walk.below(real, "", [real]))
+    if walk.left_out:
+        problem = f"{len(walk.left_out)} entries cannot be read: {some_of(sorted(walk.left_out))}"
+        raise InputError(problem, where=folder, remedy="repair, rename or remove them")
+    return found
 
 
 def parse_files(

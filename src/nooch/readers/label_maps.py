@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from nooch.readers.map_pixels import CountedMaps, count_maps, counted_maps, list
 from nooch.readers.reader_contract import ImageListing, read
 from nooch.readers.resumable_jobs import JobRunner
 from nooch.shared_types import Map, StepProgress
+from nooch.text_encoding import text_lines
 
 __all__ = ["MapReading", "ScannedMaps", "class_list", "means_void", "read_label_maps"]
 
@@ -48,8 +51,8 @@ def read_label_maps(
     Args:
         folder: the maps; a map is called after its image.
         classes: ``cocostuff`` (value = COCO id - 1, 255 unlabeled), ``pixelmaps`` (value = COCO
-            id, 183 other), or a text file with a class per line: ``value name``, or only names,
-            then counted from 0.
+            id, 183 other), or a text file with a class per line: ``value name`` on all, without
+            gaps that are not ``void``, or only names, then counted from 0.
         void: values that are no class. Needed for a listed class that is called void, unknown,
             unlabeled, unannotated or ignore (also ``name (void)``): its pixels were not annotated,
             which is no class.
@@ -131,7 +134,23 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
                 " annotated another name)"
             ),
         )
+    if not is_preset:
+        _refuse_gaps(sorted(named), ignored, classes)
     return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
+
+
+def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) -> None:
+    """Raise an InputError where values between those of a list are not in it, nor ignored."""
+    among = sorted({*values, *(value for value in ignored if value < max(values, default=0))})
+    gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
+    if gaps:
+        missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
+        raise InputError(
+            f"lists values from {values[0]} to {values[-1]}, but not {missing}",
+            where=where,
+            allowed="every value in between, each once",
+            remedy="add the lines that are missing, or `void` VALUE for what is no class",
+        )
 
 
 @dataclass(frozen=True)
@@ -232,10 +251,12 @@ def means_void(name: str) -> bool:
 
 
 def class_list(path: Path) -> dict[int, str]:
-    """Number -> class name from a text file: ``NUMBER NAME`` per line, or names, counted from 0."""
+    """Number -> class name from a text file: ``NUMBER NAME`` on all lines, or names on all, counted
+    from 0. Raises InputError: neither; a number or name twice.
+    """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = text_lines(path)
+    except OSError as error:
         raise InputError(
             f"cannot be read: {error}",
             where=path,
@@ -244,12 +265,17 @@ def class_list(path: Path) -> dict[int, str]:
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
     # superscripts are digits, too, and Python refuses numbers of thousands of digits
-    if heads and all(len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads):
-        values = [int(head[0]) for head in heads]
-        names = [class_name(head[1], path) for head in heads]
-    else:
-        values, names = list(range(len(lines))), [class_name(line, path) for line in lines]
-    if not values or len(set(values)) != len(values) or len(set(names)) != len(names):
-        problem = "names no class, or a value or name twice"
-        raise InputError(problem, where=path, allowed="one 'value name' per line")
+    numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
+    allowed = "'value name' on every line, or names on every line"
+    if any(numbered) and not all(numbered):
+        bare = [repr(line) for line, has in zip(lines, numbered, strict=True) if not has]
+        problem = f"{sum(numbered)} lines have a value and a name, and {some_of(bare)} not"
+        raise InputError(problem, where=path, allowed=allowed, remedy="fix these lines")
+    values = [int(head[0]) for head in heads] if any(numbered) else [*range(len(lines))]
+    texts = [head[1] for head in heads] if any(numbered) else lines
+    names = [class_name(text, path) for text in texts]
+    twice = [one for one, n in Counter([*values, *names]).items() if n > 1]
+    if not values or twice:
+        problem = f"names {some_of(twice)} twice" if twice else "names no class"
+        raise InputError(problem, where=path, allowed=allowed)
     return dict(zip(values, names, strict=True))

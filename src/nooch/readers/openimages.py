@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.data import class_name, read_table
-from nooch.errors import InputError, check_one_of, some_of
+from nooch.errors import InputError, check_one_of, reason_of, some_of
 from nooch.readers.box_rows import LEEWAY, BoxTable, check_box
 
 __all__ = ["find_openimages"]
@@ -36,7 +36,7 @@ def _read(file: Path) -> pl.DataFrame:
     try:
         table = table.with_columns(pl.col(_EDGES).cast(pl.Float64))
     except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0]
+        reason = reason_of(error)
         raise InputError(f"edges are no numbers: {reason}", where=file) from error
     left, right, top, bottom = (pl.col(edge) for edge in _EDGES)
     # the same bounds as ``check_box``, which raises for the first box outside them

@@ -20,7 +20,7 @@ import polars as pl
 from nooch.data import Dataset, ImageId
 from nooch.errors import InputError
 from nooch.plans import SplitPlan
-from nooch.readers.image_files import ImageIndex, list_images
+from nooch.readers.image_files import FolderWalk, ImageIndex, list_images
 from nooch.readers.resumable_jobs import ResumableJob
 from nooch.shared_types import Map, StepProgress, no_progress
 
@@ -37,18 +37,20 @@ class ImageListing:
     """Image files listed in a file: a worker indexes those of its part, and holds no others.
 
     In ``file`` the path of each, relative to ``root``, is ended by a zero byte, which no path
-    holds.
+    holds; ``notes`` say what was left out.
     """
 
     root: Path
     file: Path
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def write(cls, images: str | Path, file: Path) -> Self:
         """List the image files below a folder. Raises InputError as ``ImageIndex``."""
+        walk = FolderWalk()
         with file.open("wb") as listing:
-            listing.writelines(os.fsencode(path) + b"\0" for path in list_images(images))
-        return cls(Path(images).absolute(), file)
+            listing.writelines(os.fsencode(path) + b"\0" for path in list_images(images, walk))
+        return cls(Path(images).absolute(), file, tuple(walk.notes()))
 
     def index(self, is_wanted: Callable[[str], bool]) -> ImageIndex:
         """An index of the files whose names, without folders, are wanted."""
@@ -128,7 +130,10 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
             None if images is None else ImageListing.write(images, Path(folder, "image-files"))
         )
         data, counts = scanned.read(None, None, listing)
-        return replace(data, provenance=scanned.provenance(counts, len(data), images))
+        provenance = scanned.provenance(counts, len(data), images)
+        if listing is not None:
+            provenance["notes"] = [*provenance["notes"], *listing.notes]
+        return replace(data, provenance=provenance)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.data import class_name
 from nooch.data.data_files import are_exact_integers
-from nooch.errors import InputError, ParameterError, some_of
+from nooch.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.limits import MOST_AREA
 from nooch.readers.image_rows import Entries
 from nooch.readers.table_rows import Seen, TableLayout, TableRows
@@ -40,9 +40,13 @@ class _Class:
 
 @dataclass(frozen=True)
 class TableOfImages(TableLayout):
-    """A row for each image; ``labels`` are the columns that say what is in it."""
+    """A row for each image; ``labels`` are the columns that say what is in it. ``positive`` has the
+    value that means present, for columns of another two than 0/1 and true/false, or ``*``: each
+    value is a class of its own, ``column=value``.
+    """
 
     labels: Sequence[str]
+    positive: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -56,6 +60,8 @@ class TableOfImages(TableLayout):
             raise ParameterError(
                 "no label column was given", allowed=allowed, remedy="give `label`"
             )
+        for name in self.positive:
+            check_one_of("label", name, self.labels, owner="the table")
         super().check(names, path)
 
     def check_repeated(self, frame: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
@@ -76,7 +82,7 @@ class TableOfImages(TableLayout):
                 raise InputError(
                     f"{nulls} rows have no {label}", where=path, allowed="a label in every row"
                 )
-            classes += _classes_of(label, seen.values[label], path)
+            classes += _classes_of(label, seen.values[label], self.positive.get(label), path)
         return classes
 
     def names_of(self, classes: list[_Class]) -> list[str]:
@@ -97,7 +103,11 @@ def _as_labels(values: pl.Series) -> pl.Series:
     return values.cast(pl.Int64) if values.dtype.is_float() else values
 
 
-def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
+def _classes_of(label: str, distinct: pl.Series, positive: str | None, path: Path) -> list[_Class]:
+    """The classes of a label column with these values.
+
+    Raises InputError for values that are no labels, two texts without ``positive``, or another one.
+    """
     if distinct.dtype.is_nested() or distinct.dtype == pl.Binary:
         raise InputError(
             f"label {label} holds {distinct.dtype}",
@@ -113,12 +123,26 @@ def _classes_of(label: str, distinct: pl.Series, path: Path) -> list[_Class]:
         )
     values = _as_labels(distinct).unique().sort().to_list()
     text = {str(v).lower() for v in values}
-    for negative, positive in (("0", "1"), ("false", "true"), ("-1", "1")):
-        if text <= {negative, positive}:
-            return [_Class(class_name(label, path), label, positive, as_text=True)]
+    if positive not in (None, "*"):
+        found = [value for value in values if str(value) == positive]
+        if not found:
+            problem = f"label {label} never is {positive!r}, but {some_of(values)}"
+            raise InputError(problem, where=path, allowed="a value of the column, or *")
+        return [_Class(class_name(label, path), label, found[0], as_text=False)]
+    for no, yes in (("0", "1"), ("false", "true"), ("-1", "1")) if positive is None else ():
+        if text <= {no, yes}:
+            return [_Class(class_name(label, path), label, yes, as_text=True)]
+    names = [class_name(f"{label}={value}", path) for value in values]
+    if positive is None and len(values) == 2 and distinct.dtype == pl.String:
+        raise InputError(
+            f"label {label} holds two texts, {values[0]} and {values[1]}: is it one class, {label},"
+            f" or are they two, {names[0]} and {names[1]}?",
+            where=path,
+            allowed="0/1 or true/false, which are one class",
+            remedy=f"give `positive` {names[1]} (or {names[0]}) for one class, {label}=* for two",
+        )
     return [
-        _Class(class_name(f"{label}={value}", path), label, value, as_text=False)
-        for value in values
+        _Class(name, label, value, as_text=False) for name, value in zip(names, values, strict=True)
     ]
 
 

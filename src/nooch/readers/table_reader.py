@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nooch.data import Dataset
@@ -15,24 +15,33 @@ __all__ = ["Columns", "read_long_table", "read_table_of_images"]
 
 
 def read_table_of_images(
-    path: str | Path, columns: Columns, labels: Sequence[str], *, images: str | Path | None = None
+    path: str | Path,
+    columns: Columns,
+    labels: Sequence[str],
+    *,
+    positive: Mapping[str, str] | None = None,
+    images: str | Path | None = None,
 ) -> Dataset:
     """A table with one row for each image.
 
     A label column of 0/1 or true/false is one class, called after the column. Any other label
-    column is one class for each of its values, called ``column=value``. Areas are unknown (NaN): CE
-    refuses such a dataset with a clear error.
+    column is one class for each of its values, called ``column=value``; with two texts, such as yes
+    and no, only where ``positive`` says so. Areas are unknown (NaN): CE refuses such a dataset with
+    a clear error.
 
     Args:
         path: CSV, TSV, Parquet or JSON lines; a file or a folder of parts.
         columns: what the columns are.
         labels: label columns, at least one.
+        positive: label column -> the value that means present, or ``*``: each value is a class.
         images: folder below which the images lie.
 
     Raises:
         InputError: columns, ids, labels or splits that are missing, repeated or of the wrong kind.
     """
-    return read(TableReading(Path(path), columns, TableOfImages(labels)), images=images)
+    return read(
+        TableReading(Path(path), columns, TableOfImages(labels, positive or {})), images=images
+    )
 
 
 def read_long_table(

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from nooch.data import Dataset, ImageId, identifiers, named_splits
-from nooch.data.data_files import table_files
+from nooch.data.data_files import checked_read, table_files
 from nooch.disk import sync, sync_tree
 from nooch.errors import InputError
 from nooch.files import RESUME, sha256_of, writing
@@ -31,6 +31,7 @@ from nooch.readers.table_rows import (
     table_provenance,
 )
 from nooch.shared_types import Map, StepProgress
+from nooch.text_encoding import transcoded
 
 __all__ = ["ScannedTable", "TableReading"]
 
@@ -71,7 +72,14 @@ class TableReading:
         attributes = None if c.attributes is None else list(c.attributes)
         what = [c.id, c.file_name, c.split, dict(c.split_values), attributes]
         kind, columns = type(self.layout).__name__, [*self.layout.columns]
-        return [str(self.path.absolute()), kind, *what, columns]
+        positive = getattr(self.layout, "positive", None)
+        return [
+            str(self.path.absolute()),
+            kind,
+            *what,
+            columns,
+            *([dict(positive)] if positive else []),
+        ]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -84,7 +92,7 @@ class TableReading:
         """
         names = [file for _, file in self.files()]
         runner = JobRunner(map_for(names, self.small, map), progress)
-        files = [file.absolute() for file in names]
+        files = [_utf8_file(file.absolute(), folder, n) for n, file in enumerate(names)]
         with as_given((str(file), name) for file, name in zip(files, names, strict=True)):
             schemas = runner.results([_SchemaJob(folder, n, file) for n, file in enumerate(files)])
         schema = common_schema([dict(pl.read_ipc(some).schema) for some in schemas], self.path)
@@ -207,6 +215,19 @@ class ScannedTable:
         """Where the dataset comes from."""
         path, layout = self.reading.path, self.reading.layout
         return table_provenance(path, self.sha256, layout, counts, n_images, images)
+
+
+def _utf8_file(file: Path, folder: Path, number: int) -> Path:
+    """The file, or where it is text in another encoding, a copy in UTF-8. Raises InputError."""
+    if file.suffix.lower() == ".parquet":
+        return file
+    content = checked_read(file, lambda: transcoded(file))
+    if content is None:
+        return file
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = folder.absolute() / f"utf8-{number}{file.suffix}"
+    copy.write_bytes(content)
+    return copy
 
 
 def _wanted(rows: TableRows, file_name: str | None) -> Callable[[str], bool]:

@@ -129,7 +129,10 @@ def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
         listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
         parse=partial(_parse, data.names, data.file.name),
         root=listed.root,
-        notes=tuple(count_notes(len(labels) - len(files), len(missing), len(labels))),
+        notes=(
+            *count_notes(len(labels) - len(files), len(missing), len(labels)),
+            *listed.notes,
+        ),
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from nooch.data import class_name
 from nooch.errors import InputError, some_of
-from nooch.readers.image_files import IMAGE_ENDINGS, list_images
+from nooch.readers.image_files import IMAGE_ENDINGS, FolderWalk, list_images
+from nooch.text_encoding import text_lines
 from nooch.yaml_files import read_yaml
 
 __all__ = [
@@ -47,10 +48,11 @@ class YoloData:
 
 @dataclass(frozen=True)
 class YoloImages:
-    """The images of a ``data.yaml``: paths relative to ``root`` -> their split, as listed."""
+    """The images of a ``data.yaml``: paths relative to ``root`` -> their split, and notes."""
 
     root: Path
     splits: dict[str, str]
+    notes: list[str]
 
 
 def read_yolo_data(file: Path) -> YoloData:
@@ -115,8 +117,8 @@ def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
 def read_lines(file: Path, where: object = None) -> list[str]:
     """The lines of a text file, which errors call ``where``. Raises InputError."""
     try:
-        return file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        return text_lines(file)
+    except OSError as error:
         raise InputError(f"cannot be read: {error}", where=where or file) from error
 
 
@@ -150,9 +152,13 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             remedy="correct the entry, or remove it",
         )
     splits: dict[str, str] = {}
+    # a folder that a file names is not one that a user names
+    walk = FolderWalk(follow=False)
     for split, listed in data.entries.items():
         places = filter(None, (_place(entry, base) for entry in listed))
-        images = list(dict.fromkeys(path for place in places for path in _images(place, base)))
+        images = list(
+            dict.fromkeys(path for place in places for path in _images(place, base, walk))
+        )
         if not images:
             problem = f"the split {split} has no image"
             raise InputError(problem, where=data.file, allowed=_IMAGE_FILES)
@@ -165,7 +171,7 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
                 remedy="remove one of the entries, and split at import if need be",
             )
         splits |= dict.fromkeys(images, split)
-    return YoloImages(root, splits)
+    return YoloImages(root, splits, walk.notes())
 
 
 def label_of(image: str) -> str:
@@ -188,12 +194,12 @@ def _place(entry: str, base: Path) -> Path | None:
     return None
 
 
-def _images(place: Path, base: Path) -> Iterator[str]:
+def _images(place: Path, base: Path, walk: FolderWalk) -> Iterator[str]:
     """Paths of images relative to the base."""
     if place.is_dir():
         below = place.relative_to(base).as_posix()
         prefix = "" if below == "." else f"{below}/"
-        yield from sorted(f"{prefix}{path}" for path in list_images(place))
+        yield from sorted(f"{prefix}{path}" for path in list_images(place, walk))
         return
     if place.suffix != ".txt":
         problem = "is neither a folder nor a list of images"

@@ -122,10 +122,10 @@ def repair(
         lacking, tasks = sorted(set(tasks) - set(chosen["task"])), chosen["task"].to_list()
         before = old or _predicted(control, tasks, inputs, data)
         after = replace(_predicted(heads, tasks, inputs, data), run=AFTER)
-        runs, draws = [replace(before, run=BEFORE), after], asked.bootstrap
-        scores = score(runs, tasks=tasks, bootstrap=draws, baseline=BEFORE, progress=progress)
+        runs, k = [replace(before, run=BEFORE), after], asked.bootstrap
+        scores = score(runs, tasks=tasks, bootstrap=k, baseline=BEFORE, progress=progress)
         source = "ERM on the same features" if old is None else old.run
-        repaired = _repaired(scores, chosen, heads, source, draws, Path(out))
+        repaired = _repaired(scores, chosen, heads, source, Path(out))
         if lacking:
             repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}
@@ -146,10 +146,9 @@ def _repaired(
     chosen: pl.DataFrame,
     heads: Heads,
     source: str,
-    draws: int,
     out: Path,
 ) -> Repaired:
-    """Verdicts of scores before, from ``source``, and after, with ``draws`` resamples."""
+    """Verdicts of scores before, from ``source``, and after."""
     changes = changes_of(scores)
     thresholds = scores.settings.get("thresholds", {}).get(AFTER, {})
     tasks = chosen["task"].to_list()
@@ -159,8 +158,8 @@ def _repaired(
     )
     n = changes["change"].count()
     compared = (
-        f"{n:,} error rates compared, each with its own 95 % interval ({draws:,} resamples of the"
-        f" images): by chance alone {0.025 * n:.1f} would be better, and as many worse"
+        f"{n:,} error rates compared, each by its own interval and exact test at 5 %: by chance"
+        f" alone up to {0.025 * n:.1f} would be better, and as many worse"
     )
     return Repaired(table, changes, heads, [f"before: {source}", compared], out)
 

@@ -11,6 +11,7 @@ import polars as pl
 from nooch.challenge import CELLS
 from nooch.display import DisplayTable, TabularResult
 from nooch.evaluation import AVERAGE, Scores
+from nooch.metrics.proportions import SIGNIFICANT
 from nooch.repairing.head_choice import Heads
 
 __all__ = ["AFTER", "BEFORE", "Repaired", "changes_of", "verdict_of"]
@@ -32,9 +33,9 @@ class Repaired(TabularResult):
             setting, threshold``. Verdicts are ``better``: fewer errors on hard images of a side or
             cue, and nowhere more; ``worse``: more errors somewhere, and on no hard images fewer;
             ``traded``: both; else ``inconclusive``. Changes within their intervals do not count.
-        changes: before, after, and the difference with its 95 % interval, by ``task`` (and their
-            ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is ``better``, ``worse`` or
-            ``inconclusive`` where verdicts are made of it, else null.
+        changes: before, after, and the difference with its 95 % interval and exact ``p``, by
+            ``task`` (and their ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is
+            ``better``, ``worse`` or ``inconclusive`` where verdicts are made of it, else null.
         heads: weights and bias of each task for features as they are, float32 (n_tasks, d + 1).
         notes: the choices that were made, and what the intervals mean.
         out: the folder that was written.
@@ -59,15 +60,16 @@ class Repaired(TabularResult):
 def changes_of(scores: Scores) -> pl.DataFrame:
     """``Repaired.changes`` of scores of the runs ``before`` and ``after``.
 
-    Verdicts are made of the error rates of the four sides, and of hard images of each cue alone.
+    Verdicts are made of the error rates of the four sides, and of hard images of each cue alone,
+    where both the interval excludes 0 and McNemar's exact p is at most .05.
     """
     values = scores.table.pivot("run", index=_KEYS, values="value", maintain_order=True)
-    gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "n", "reason")
+    gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "p", "n", "reason")
     sides = pl.when(pl.col("cue").is_null()).then(pl.lit(list(CELLS))).otherwise(pl.lit(_HARD))
     counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE) & (pl.col("n") >= _FEWEST)
-    change = pl.lit("inconclusive")
+    change, sure = pl.lit("inconclusive"), pl.col("p") <= SIGNIFICANT
     for kind, beyond in (("worse", pl.col("low") > 0), ("better", pl.col("high") < 0)):
-        change = pl.when(beyond).then(pl.lit(kind)).otherwise(change)
+        change = pl.when(beyond & sure).then(pl.lit(kind)).otherwise(change)
     table = values.join(gaps, on=_KEYS, nulls_equal=True, maintain_order="left")
     return table.with_columns(change=pl.when(counts & pl.col("subset").is_in(sides)).then(change))
 

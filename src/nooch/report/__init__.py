@@ -1,10 +1,9 @@
 """Scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
 
-from nooch.report.junit_report import junit_xml
 from nooch.report.score_files import RESULT_ENDINGS, SCORE_FILES, as_json, save_scores, write_files
 from nooch.report.score_tables import latex, markdown, tables_of
 
 __all__ = [
-    "RESULT_ENDINGS", "SCORE_FILES", "as_json", "junit_xml", "latex", "markdown", "save_scores",
+    "RESULT_ENDINGS", "SCORE_FILES", "as_json", "latex", "markdown", "save_scores",
     "tables_of", "write_files",
 ]  # fmt: skip

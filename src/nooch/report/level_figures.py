@@ -50,7 +50,11 @@ _LOOKS = {
     "easy": (BLUE, "s"),
 }
 _SOURCE = "here"
-_BARS = {"bootstrap": "95 % bootstrap interval", "wilson": "95 % Wilson interval"}
+_BARS = {
+    "bootstrap": "95 % bootstrap interval",
+    "wilson": "95 % Wilson interval",
+    "jeffreys": "95 % interval of Jeffreys",
+}
 
 
 def level_points(
@@ -167,7 +171,10 @@ def draw_levels(points: pl.DataFrame) -> Figure:
     alone = len(criteria) == 1
     figure, axes = canvas(len(criteria), 5.2 if alone else 3.9, height, share=True)
     for ax, criterion in zip(axes, criteria, strict=True):
-        levels(points, criterion, ax)
+        # one label for all: next to each other, two long ones overlap
+        label = levels(points, criterion, ax).get_xlabel()
+        ax.set_xlabel("")
+    figure.supxlabel(label, fontsize=9)
     figure.suptitle(_title(points), fontsize=9.5)
     marks = _legend(points, sources)
     figure.legend(handles=marks, loc="outside lower center", ncols=3 if alone else 5)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from nooch.report.figure_style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
+from nooch.report.figure_style import SIDE_COLORS, canvas, new_axes, styled, worded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_losses", "loss_points", "losses", "losses_figure"]
+__all__ = ["draw_losses", "loss_points", "losses"]
 
 _SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("criterion", "side", "task"), pl.String),
@@ -74,8 +74,3 @@ def draw_losses(points: pl.DataFrame) -> Figure:
     for ax, (criterion, side) in zip(axes, panels, strict=True):
         losses(points, criterion, side, ax)
     return figure
-
-
-def losses_figure(losses: pl.DataFrame) -> bytes:
-    """Fig. 3 as SVG, from ``nooch.evaluation.class_losses``."""
-    return svg(draw_losses(loss_points(losses)))

@@ -12,7 +12,7 @@ import polars as pl
 
 from nooch.data import csv_bytes, parquet_bytes
 from nooch.errors import check_one_of
-from nooch.evaluation.scores import ComparedRuns
+from nooch.evaluation.scores import ComparedRuns, Scores
 from nooch.files import check_output_file, replacing, writing
 from nooch.report.score_tables import latex, markdown, tables_of
 
@@ -42,8 +42,20 @@ SCORE_FILES = (*TABLE_FILES, *_WHOLE)
 
 
 def as_json(scores: ComparedRuns) -> dict[str, Any]:
-    """Everything as JSON-like values."""
+    """Everything as JSON-like values. Of answers also ``headlines``, and ``answers``: rates of yes
+    by run, criterion and subset, the share of unknown answers and the bounds that they leave.
+    """
+    of_answers: dict[str, Any] = {}
+    if isinstance(scores, Scores) and scores.contexts:
+        rates = scores.contexts.items()
+        of_answers["headlines"] = scores.headlines
+        of_answers["answers"] = [
+            {"run": run, "criterion": criterion, **row}
+            for (run, criterion), of in rates
+            for row in of.bounded()
+        ]
     return {
+        **of_answers,
         "settings": dict(scores.settings),
         "notes": list(scores.notes),
         "scores": scores.table.to_dicts(),

@@ -170,12 +170,10 @@ def mean_sd(mean: float | None, sd: float | None = None) -> str:
 
 
 def _cell(row: Row | None, *, signed: bool = False) -> str:
-    """The value with three decimals and its interval, or a dash."""
-    if row is None or row["value"] is None:
-        return "–"
+    """The value with three decimals, or a dash, and its interval."""
     sign = "+" if signed else ""
-    text = f"{row['value']:{sign}.3f}"
-    if row["low"] is None:
+    text = "–" if row is None or row["value"] is None else f"{row['value']:{sign}.3f}"
+    if row is None or row["low"] is None:
         return text
     bounds = (f"{row[bound]:{sign}.3f}" for bound in ("low", "high"))
     low, high = (re.sub(r"^([+-]?)0\.", r"\1.", bound) for bound in bounds)

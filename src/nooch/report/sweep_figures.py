@@ -56,11 +56,11 @@ def of_side(table: pl.DataFrame, side: str, thresholds: list[str], **values: str
 
 
 def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
-    """The bands of Fig. 11, from ``Sweep.tau``.
+    """The bands of Fig. 11, from ``Sweep.tau``, or the same from ``Sweep.lift``.
 
     Returns:
-        ``split, side, tau``, then ``low, median, high``: quartiles over tasks of the number of hard
-            images, and ``tasks``.
+        ``split, side, tau`` (or ``lift``), then ``low, median, high``: quartiles over tasks of the
+            number of hard images, and ``tasks``.
     """
     part = tau.filter(pl.col("task") != POOLED, split=split)
     sides = [quartiles(part, side, f"hard_{side}s") for side in SIDE_COLORS]
@@ -72,13 +72,18 @@ def quartiles(table: pl.DataFrame, side: str, column: str) -> pl.DataFrame:
     out.
     """
     value = pl.col(column)
-    bands = table.group_by("tau").agg(
+    name = _swept(table)
+    bands = table.group_by(name).agg(
         low=value.quantile(0.25, "linear"),
         median=value.median(),
         high=value.quantile(0.75, "linear"),
         tasks=value.count().cast(pl.Int64),
     )
-    return bands.sort("tau").select(pl.lit(side).alias("side"), pl.all())
+    return bands.sort(name).select(pl.lit(side).alias("side"), pl.all())
+
+
+def _swept(table: pl.DataFrame) -> str:
+    return "lift" if "lift" in table.columns else "tau"
 
 
 def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
@@ -152,8 +157,10 @@ def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) 
     ax = new_axes(ax)
     part = bands.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
-    title = f"Hard {side}s by the gist criterion ({part['split'][0]})"
-    ax.set(xlabel="tau", ylabel="images", title=title, ylim=(0, None))
+    name = _swept(bands)
+    criterion = {"tau": "gist", "lift": "context"}[name]
+    title = f"Hard {side}s by the {criterion} criterion ({part['split'][0]})"
+    ax.set(xlabel=name, ylabel="images", title=title, ylim=(0, None))
     ax.legend()
     return ax
 
@@ -161,7 +168,7 @@ def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) 
 def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
     """The median task as a line, half of the tasks as a band."""
     known = part.drop_nulls("median")
-    tau, low, high = (known[name] for name in ("tau", "low", "high"))
+    tau, low, high = (known[name] for name in (_swept(part), "low", "high"))
     label = "half of the tasks"
     ax.fill_between(tau, low, high, color=color, alpha=0.22, linewidth=0, label=label)
     ax.plot(tau, known["median"], color=color, linewidth=1.6, label="median task")

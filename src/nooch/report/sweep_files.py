@@ -36,6 +36,7 @@ _COLUMNS: dict[str, dict[str, Any]] = {
     "cues": {"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64},
     "grid": {**_PLACE, **_POINT, **_COUNTS},
     "tau": {**_PLACE, "tau": pl.Float64, **_COUNTS},
+    "lift": {**_PLACE, "lift": pl.Float64, **_COUNTS},
     "equal": {**_PLACE, **_POINT, **_SHARES, "imbalance": pl.Float64},
 }
 
@@ -77,8 +78,9 @@ def _pictures(sweep: Sweep) -> dict[str, bytes]:
     for split in sweep.grid["split"].unique(maintain_order=True):
         points = share_points(sweep.grid, split)
         pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(points))
-    for split in sweep.tau["split"].unique(maintain_order=True):
-        pictures[f"hard_by_tau_{split}"] = svg(draw_tau(tau_counts(sweep.tau, split)))
+    for name, table in (("tau", sweep.tau), ("lift", sweep.lift)):
+        for split in table["split"].unique(maintain_order=True):
+            pictures[f"hard_by_{name}_{split}"] = svg(draw_tau(tau_counts(table, split)))
     return pictures
 
 

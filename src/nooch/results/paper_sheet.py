@@ -18,12 +18,11 @@ from nooch.report.score_tables import tables_of
 from nooch.report.set_count_tables import SetsShown
 from nooch.results.paired_runs import paired_results
 from nooch.results.run_results import Results, merge, paper_cells, read_results
-from nooch.results.setting_comparison import also_differ, tables_over, values_over
 from nooch.results.suite_tables import paper_set_tables, set_tables
 from nooch.results.table_contents import legend, like
 from nooch.shared_types import Progress, no_progress, options_from
 
-__all__ = ["PAPER", "ResultOptions", "SheetOptions", "paper_sheet", "read_each", "read_sources"]
+__all__ = ["PAPER", "ResultOptions", "SheetOptions", "paper_sheet", "read_sources"]
 
 PAPER = "paper"
 """The source that is the paper's own numbers."""
@@ -54,13 +53,11 @@ class SheetOptions:
     """How the sheet shows results.
 
     Attributes:
-        over: a setting in which the folders differ, side by side.
         compare: put the paper's numbers next to each.
         by_sight: group methods by the information that they use.
         paired: paired bootstrap against this method (``all``: every pair), ``bootstrap`` times.
     """
 
-    over: str | None = None
     compare: bool = False
     by_sight: bool = False
     paired: str | None = None
@@ -95,22 +92,6 @@ def read_sources(
     return merge(read).select(chosen.tasks or None, chosen.methods or None)
 
 
-def read_each(
-    sources: Sequence[str],
-    over: str,
-    options: ResultOptions | None = None,
-    *,
-    progress: Progress = no_progress,
-    **named: Any,
-) -> dict[str, Results]:
-    """Value of the setting ``over`` -> results of the folder that has it; as ``read_sources``."""
-    chosen = options_from(ResultOptions, options, named)
-    return {
-        value: read_sources([source], chosen, progress=progress)
-        for value, source in zip(values_over(sources, over), sources, strict=True)
-    }
-
-
 def paper_sheet(
     sources: Sequence[str],
     names: Sequence[str],
@@ -125,16 +106,14 @@ def paper_sheet(
         ParameterError: options that do not fit the tables, or sources that do not.
         InputError: a source that cannot be read.
     """
-    if sheet.over is not None and sheet.paired is not None:
-        raise ParameterError("`paired` with `over`", remedy="give one of the two")
     of_results = [name for name in names if name not in SET_TABLES]
     of_sets = [name for name in names if name in SET_TABLES]
     sets, notes = _tables_of_sets(sources, of_sets, results, compare=sheet.compare)
     if not of_results:
-        if sheet.paired or results.methods or sheet.by_sight or sheet.over:
+        if sheet.paired or results.methods or sheet.by_sight:
             raise ParameterError(
                 f"{', '.join(names)} have no methods",
-                remedy="leave out `paired`, `methods`, `by_sight` and `over`",
+                remedy="leave out `paired`, `methods` and `by_sight`",
             )
         return ResultSheet([], notes, sets=sets)
     runs = [source for source in sources if not _is_suite(source)]
@@ -145,14 +124,9 @@ def paper_sheet(
             allowed="a folder of nooch bench or nooch collect, or paper",
         )
     marks = {"compare": sheet.compare, "by_sight": sheet.by_sight}
-    if sheet.over is not None:
-        each = read_each(runs, sheet.over, results, progress=progress)
-        tables, more = tables_over(each, of_results, sheet.over, **marks)
-        notes += [*also_differ(runs, sheet.over), *more]
-    else:
-        read = read_sources(runs, results, progress=progress)
-        tables, more = like(read, of_results, **marks)
-        notes += more
+    read = read_sources(runs, results, progress=progress)
+    tables, more = like(read, of_results, **marks)
+    notes += more
     differences, shown = None, []
     if sheet.paired is not None:
         cells = pl.concat([table.rows for table in tables])

@@ -53,8 +53,9 @@ def collect(
         progress: called with what is being done, and how much of how much is done.
 
     Returns:
-        The scores, with ``worse_than_constant`` of the run on the task: whether its validation loss
-        is above that of the best constant answer (null where that is not recorded); the table of
+        The scores, with ``worse_than_constant`` of the run on the task: whether the best
+        constant answer is better by the method's own objective on the validation images (null where
+        that is not recorded); the table of
         ``nooch.selection.select``, with the number of seeds of which that is so; and notes: jobs
         that are missing, have diverged, or are worse than a constant.
 
@@ -147,9 +148,8 @@ def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
     listed = [f"{name} {sum(w)} of {len(w)}" for name, w in of_setting.items() if any(w)]
     n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
     text = (
-        f"{n} of {known} jobs are worse than a constant: their validation NLL is above the entropy"
-        f" of the validation labels ({some_of(listed, 8)}); of methods that weigh images otherwise,"
-        " docs/bench.md says more"
+        f"{n} of {known} jobs are worse than a constant: by the method's own objective, one answer"
+        f" for all validation images would do better ({some_of(listed, 8)})"
     )
     if unknown:
         text += f"; of {unknown} jobs, trained by an earlier version, it is not recorded"

@@ -86,8 +86,8 @@ def like(
         raise UndefinedError(problem, where=results.about, allowed=f"tables of {known}")
     if any((table.rows["n_worse"] > 0).any() for table in tables):
         absent.append(
-            f"{WORSE}: the validation NLL of a run, of one seed at least, is above that of the best"
-            " constant answer"
+            f"{WORSE}: by the method's own objective, a constant answer does better on the"
+            " validation images than a run, of one seed at least"
         )
     return tables, notes + absent + _gaps(tables)
 

@@ -78,13 +78,9 @@ def chosen_suite(
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
-    Args and errors are those of ``nooch.selection.select_tasks``, with the cues of the suite's
-    criterion; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    Args and errors are those of ``nooch.selection.select_tasks``, except that
+    ``criterion`` is one of the suite; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
     """
     name = check_one_of("criterion", criterion, suite.criteria)
-    cues = {
-        task: {cue: max(strength or 0.0, 0.0) for cue, strength in of_task}
-        for task, of_task in suite.header.criteria[name].cues.items()
-    }
-    ranking = select_tasks(losses, criterion=criterion, cues=cues, **rule)
+    ranking = select_tasks(losses, criterion=name, **rule)
     return suite.only(ranking.filter("chosen")["task"].to_list()), ranking

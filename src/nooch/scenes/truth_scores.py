@@ -17,7 +17,14 @@ from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.challenge.hard_easy import threshold_between
 from nooch.data import parquet_bytes
 from nooch.data.data_files import csv_bytes, read_table
-from nooch.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.errors import (
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    reason_of,
+    some_of,
+)
 from nooch.files import check_output_file
 from nooch.metrics import auc
 from nooch.report import write_files
@@ -83,7 +90,7 @@ def load_truth(path: str | Path) -> pl.DataFrame:
     try:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
     except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0]
+        reason = reason_of(error)
         raise InputError(f"has values of another kind: {reason}", where=path) from error
     twice = frame.select("image_id", "task").is_duplicated().any()
     if twice or frame.null_count().sum_horizontal().item():

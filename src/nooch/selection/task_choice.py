@@ -1,4 +1,4 @@
-"""The tasks of a benchmark: the largest losses on hard images (paper, 3.2 and appendix B.3)."""
+"""The tasks of a benchmark: the largest losses on hard images (paper, 3.3 and appendix B.3)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from nooch.errors import ParameterError, UndefinedError, check_one_of, some_of
+from nooch.errors import ParameterError, UndefinedError, check_one_of
 
-__all__ = ["SIMILAR", "cue_overlap", "paper_rule", "select_tasks"]
+__all__ = ["SIMILAR", "paper_rule", "select_tasks"]
 
 SIMILAR = (("cow", "sheep"), ("backpack", "handbag"), ("cup", "bottle", "wine_glass"))
 """Tasks that are too similar in the paper; of each group only the first in rank is taken (B.3)."""
 
-Cues = Mapping[str, Mapping[str, float]]
-"""Task -> context cue -> A(C, Y)."""
-
 
 def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
-    """The paper's rule, as arguments of ``select_tasks`` (section 3.2 and appendix B.3).
+    """The paper's rule, as arguments of ``select_tasks`` (section 3.3 and appendix B.3).
 
     The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard
     positives and 50 hard negatives, without similar ones; losses of ``nooch.plans.LOSS_SPLIT``.
@@ -38,8 +35,6 @@ def select_tasks(
     n: int = 12,
     min_hard: int = 50,
     similar: Sequence[Sequence[str]] = (),
-    cues: Cues | None = None,
-    overlap: float | None = None,
 ) -> pl.DataFrame:
     """Rank tasks by NLL(hard) - NLL(all) and take the first ``n``.
 
@@ -49,15 +44,13 @@ def select_tasks(
         n: tasks to take, 1 and more.
         min_hard: least number of hard positives, and of hard negatives.
         similar: groups of tasks of which only the first in rank is taken (paper: ``SIMILAR``).
-        cues: of the tasks, for ``overlap``.
-        overlap: largest ``cue_overlap`` with a task that is taken, 0 to 1; None for no bound.
 
     Returns:
         A row for each task, best first: ``task, difference, hard, all, hard_positives,
         hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
 
     Raises:
-        ParameterError: unknown criterion or task, numbers out of range, an overlap without cues.
+        ParameterError: unknown criterion or task, numbers out of range.
         UndefinedError: no task is left.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
@@ -67,22 +60,15 @@ def select_tasks(
         .select("task", difference, "hard", "all", "hard_positives", "hard_negatives")
         .sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)
     )
-    if n < 1 or min_hard < 0 or (overlap is not None and not 0 <= overlap <= 1):
-        raise ParameterError(
-            f"n {n}, min_hard {min_hard}, overlap {overlap}",
-            allowed="1 and more, 0 and more, 0 to 1",
-        )
-    if overlap is not None:
-        _check_cues(ranked["task"].to_list(), cues or {}, criterion)
+    if n < 1 or min_hard < 0:
+        raise ParameterError(f"n {n}, min_hard {min_hard}", allowed="1 and more, 0 and more")
     groups = {task: number for number, group in enumerate(similar) for task in group}
     for task in groups:
         check_one_of("task", task, ranked["task"].to_list(), owner="the losses")
     taken: list[str] = []
     reasons: list[str | None] = []
     for row in ranked.iter_rows(named=True):
-        reason = _unusable(row, min_hard) or _like_another(
-            row["task"], taken, groups, cues or {}, overlap
-        )
+        reason = _unusable(row, min_hard) or _like_another(row["task"], taken, groups)
         if reason is None and len(taken) == n:
             reason = f"beyond the first {n}"
         reasons.append(reason)
@@ -98,25 +84,6 @@ def select_tasks(
     return ranked.with_columns(chosen=reason_column.is_null(), reason=reason_column)
 
 
-def cue_overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Overlap of two tasks' contexts, 0 to 1: sum of the smaller A over that of the larger A."""
-    pairs = [(one.get(name, 0.0), other.get(name, 0.0)) for name in {*one, *other}]
-    total = sum(max(pair) for pair in pairs)
-    return sum(min(pair) for pair in pairs) / total if total > 0 else 0.0
-
-
-def _check_cues(tasks: Sequence[str], cues: Cues, criterion: str) -> None:
-    """Raise a ParameterError for tasks without a cue that has A > 0: they overlap with nothing."""
-    if lacking := [task for task in tasks if not any(a > 0 for a in cues.get(task, {}).values())]:
-        raise ParameterError(
-            "a bound on the overlap of contexts needs cues with A(C, Y) > 0, and there are none of"
-            f" {some_of(lacking)}",
-            where=f"criterion {criterion}",
-            allowed="CE, fitted on training images",
-            remedy="name similar tasks instead (similar), or leave the bound out",
-        )
-
-
 def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
     if row["difference"] is None:
         return "no hard image with a loss"
@@ -125,14 +92,9 @@ def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
     return ", ".join(short) or None
 
 
-def _like_another(
-    task: str, taken: Sequence[str], groups: Mapping[str, int], cues: Cues, overlap: float | None
-) -> str | None:
+def _like_another(task: str, taken: Sequence[str], groups: Mapping[str, int]) -> str | None:
     """For which task that is taken this one is dropped."""
     for other in taken:
         if task in groups and groups[task] == groups.get(other):
             return f"similar to {other} (given)"
-        shared = cue_overlap(cues.get(task, {}), cues.get(other, {}))
-        if overlap is not None and shared > overlap:
-            return f"shares its context with {other} ({shared:.2f} > {overlap:g})"
     return None

@@ -38,7 +38,7 @@ def answer_groups(
     are wrong about, then the surest answers, then by support.
     """
     frames = [
-        run.said.filter(task=view.task).with_columns(run=pl.lit(run.run))
+        run.said.filter(~pl.col("skipped"), task=view.task).with_columns(run=pl.lit(run.run))
         for run in runs
         if run.said is not None
     ]

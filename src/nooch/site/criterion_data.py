@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.criteria import FittedCE, FittedGist
+from nooch.criteria import FittedCE, FittedContext, FittedGist
 from nooch.data import Dataset
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import UNKNOWN
 from nooch.site.data_scripts import packed, sparse
 
 __all__ = [
-    "MOST_CUES", "PageCues", "UnsetSupports", "criterion_parts", "fitted_of", "page_cues",
-    "shown_criteria", "unset_supports",
+    "MOST_CUES", "PageCues", "UnsetSupports", "context_presences", "criterion_parts", "fitted_of",
+    "page_cues", "shown_criteria", "unset_supports",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -73,7 +73,9 @@ def shown_criteria(suite: Suite, data: Dataset | None) -> list[dict[str, Any]]:
     """
     criteria = []
     for name, record in suite.header.criteria.items():
-        shown: dict[str, Any] = {"name": name, "kind": record.kind, "match": record.match}
+        shown: dict[str, Any] = {"name": name, "kind": record.kind}
+        # counts of another suite do not move with what is on the page
+        shown["match"] = record.match if record.match in suite.criteria else None
         shown["expression"] = record.expression
         keys = ("alpha", "beta", "tau", "embedding", "phi")
         shown |= {key: record.parameters.get(key) for key in keys}
@@ -111,6 +113,12 @@ def criterion_parts(
             part["reason"] = "; ".join(s.reason for s in skipped) or "it was not found"
             if name in unset:
                 part["support"] = packed(unset[name], "f8")
+        context = fitted_of(suite, name, FittedContext)
+        if context is not None and images.data is not None and part["reason"] is None:
+            one = context.regressions[task]
+            weights = packed(np.ravel(one.weights), "f8")
+            part["regression"] = {"rate": one.rate, "names": one.context, "weights": weights}
+            part["regression"]["means"] = packed(one.means, "f8")
         if cues is not None and images.data is not None:
             listed = zip(cues.names, cues.strengths, strict=True)
             part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]
@@ -118,6 +126,22 @@ def criterion_parts(
             areas |= {c: sparse(*images.data.rows_of(c)) for c in cues.names if c not in areas}
         parts[name] = part
     return parts, areas
+
+
+def context_presences(suite: Suite, images: SplitImages) -> dict[str, Any]:
+    """For each context criterion what is present in a split's images, for explanations: ``names``,
+    and for each image where its ``columns`` start, and which regression is for it (``fold``).
+    """
+    found: dict[str, Any] = {}
+    for name in suite.criteria:
+        fitted = fitted_of(suite, name, FittedContext)
+        if fitted is not None and images.data is not None:
+            table = fitted.presences(images.data)
+            starts, columns = (packed(one, "u4") for one in table.present)
+            fold = packed(fitted.fold_of(images.data), "u1")
+            one = {"names": table.names, "starts": starts, "columns": columns, "fold": fold}
+            found[name] = one
+    return found
 
 
 def unset_supports(suite: Suite, images: SplitImages) -> Iterator[UnsetSupports]:

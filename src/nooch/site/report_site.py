@@ -197,7 +197,7 @@ def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex |
         return ImageIndex(images)
     root = None if data is None else data.image_root
     try:
-        return None if root is None else ImageIndex(root)
+        return None if root is None else ImageIndex(root, follow=False)
     except InputError:
         return None
 

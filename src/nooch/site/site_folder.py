@@ -84,7 +84,7 @@ def _write_data(
     for name, content in site.data.items():
         (folder / f"{name}.js").write_bytes(script(name, content))
     for split, images in site.images.items():
-        (folder / f"split-{split}.js").write_bytes(split_file(images, pictures[split]))
+        (folder / f"split-{split}.js").write_bytes(split_file(suite, images, pictures[split]))
         for block in range(-(-len(images) // BLOCK)):
             content = about_images(images, block, shades.get(split, {}))
             (folder / f"images-{split}-{block}.js").write_bytes(content)

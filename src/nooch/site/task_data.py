@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nooch.challenge import Suite
 from nooch.examples.split_images import SplitImages
 from nooch.examples.task_views import labels_of
-from nooch.site.criterion_data import UnsetSupports, criterion_parts
+from nooch.site.criterion_data import UnsetSupports, context_presences, criterion_parts
 from nooch.site.data_scripts import packed, script
 
 __all__ = ["BLOCK", "about_images", "split_file", "task_file"]
@@ -22,12 +22,13 @@ _EXACT = 2**53 - 1
 """Larger integers are no numbers to a browser."""
 
 
-def split_file(images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
-    """Ids of a split's images, and which pictures of each there are."""
+def split_file(suite: Suite, images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
+    """Ids of a split's images, which pictures of each there are, and what is their context."""
     ids: Sequence[Any] = images.ids.to_list()
     if any(isinstance(i, int) and abs(i) > _EXACT for i in ids):
         ids = [str(i) for i in ids]
     content = {"ids": ids, "pictures": packed(pictures, "u1"), "block": BLOCK}
+    content["context"] = context_presences(suite, images)
     return script(f"split-{images.split}", content)
 
 

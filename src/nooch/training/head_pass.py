@@ -98,6 +98,10 @@ class HeadPass(TrainingPass):
         head: NDArray[np.float32] = self.best_weights[number]
         return head if self._scaling is None else self._scaling.fold(head[None])[0]
 
+    def first_outputs(self, job: Job) -> Outputs | None:
+        """Outputs of a job's first stage for train and valid, where it has one."""
+        return self._first.get(job)
+
     def save(self, number: int, folder: Path) -> None:
         """A job's head of its best epoch, for features as they are, see ``save_head``."""
         save_head(self.head(number), folder)

@@ -35,6 +35,8 @@ class Refit(ABC):
 
     split: ClassVar[str] = "train"
     """Whose images it is fitted on."""
+    even: ClassVar[str | None] = None
+    """Labels or environments that it weighs evenly, or None where images are."""
     ranges: ClassVar[Ranges] = {}
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
@@ -74,6 +76,7 @@ class DFR(Refit):
     """
 
     split: str = "valid"  # type: ignore[misc]
+    even = "environments"
     subsets: int = 10
     strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
 
@@ -123,6 +126,7 @@ class AFR(Refit):
     """
 
     sampler: FixedShare = FixedShare()  # noqa: RUF009 - frozen
+    even = "labels"
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
         """Those that the sampler leaves."""

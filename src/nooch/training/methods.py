@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -251,6 +252,10 @@ def _values(method: Method, name: str, asked: Any) -> list[float]:
 
 def _number(method: Method, name: str, value: Any) -> float:
     low, high = method.range(name)
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        # not even its digits may be printed
+        problem = f"{name} is an integer of {value.bit_length()} bits"
+        raise ParameterError(problem, where=method.name, allowed=f"a number, {low:g} to {high:g}")
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise ParameterError(
             f"{name} is {value!r}", where=method.name, allowed=f"a number, {low:g} to {high:g}"

@@ -118,6 +118,10 @@ class NetworkJobs(NetworkPass):
         """Outputs of every job's best epoch for a split's images, float32 (m,) each."""
         return [values[:, 0] for values in super().logits(split)]
 
+    def first_outputs(self, job: Job) -> Outputs | None:
+        """Outputs of a job's first stage for train and valid, where it has one."""
+        return None if job.kind.first is None else self._outputs
+
     def save(self, number: int, folder: Path) -> None:
         """A job's network, to be loaded again by ``load_network``."""
         job = self.jobs[number]

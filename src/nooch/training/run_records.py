@@ -31,6 +31,7 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.disk import locked, make_folder
 from nooch.errors import FormatError, InputError, OutputError
 from nooch.files import atomic_folder, local_path, replace_file, writing
+from nooch.folder_contents import remove_ours
 from nooch.limits import BROKEN_JSON
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
@@ -71,7 +72,8 @@ class JobRecord(msgspec.Struct, frozen=True):
     epoch (null where there are none); ``diverged`` says that no epoch had a finite validation
     value: there are no predictions then. ``nll`` is the plain loss of the predictions on the
     validation images, ``constant_nll`` that of the best constant answer there, the entropy of the
-    labels; null where a job has diverged, and in records of older versions.
+    labels. ``own`` and ``constant_own`` are the method's own objective of the two, see
+    ``own_values``. All are null where a job has diverged, and in records of older versions.
     """
 
     id: str
@@ -85,13 +87,18 @@ class JobRecord(msgspec.Struct, frozen=True):
     environments: list[float | None]
     nll: float | None = None
     constant_nll: float | None = None
+    own: float | None = None
+    constant_own: float | None = None
 
     @property
     def worse_than_constant(self) -> bool | None:
-        """Whether the validation loss is above the best constant's; None where it is not known."""
-        if self.nll is None or self.constant_nll is None:
+        """Whether a constant answer would do better by what the method minimizes, on the validation
+        images; None where it is not known.
+        """
+        if self.own is None or self.constant_own is None:
             return None
-        return self.nll > self.constant_nll
+        # a head that answers a constant is not worse by rounding
+        return self.own > self.constant_own * (1 + 1e-4)
 
 
 def _differing(*headers: RunsHeader) -> Iterator[str]:
@@ -331,6 +338,8 @@ class RunsFolder:
         ):
             for file in self.path.glob(left):
                 file.unlink(missing_ok=True)
+        for folder in self.path.glob("jobs/.*.partial"):
+            remove_ours(folder)
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own

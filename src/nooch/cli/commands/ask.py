@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.progress_log import logs_of, watched
+from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal_output import (
     hint,
     note,
@@ -36,6 +36,7 @@ def ask_command(
     ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     images: Path = shared.ImagesOption,
+    range: str = shared.RangeOption,
     dataset: Place = shared.DatasetOption,
     questions: Path = Option(None, help="Ask these, from nooch export, in place of drawn ones."),
     per_set: str = shared.PerSetOption,
@@ -85,6 +86,7 @@ def ask_command(
         describe=describe,
         max_tokens=max_tokens,
         images=images,
+        range=shared.parse_range(range),
         device=device,
         precision=precision,
         batch=batch,
@@ -113,7 +115,7 @@ def ask_command(
     if server is not None:
         note(f"the images are sent over the network to {server.address}")
     places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
-    with watched(logs) as update:
+    with progress() as update:
         asked = ask(suite, out, progress=update, **places)
     note(*asked.notes)
     done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
@@ -147,6 +149,11 @@ def captions_command(
     bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
     seed: int = shared.ResamplesSeedOption,
     baseline: str = shared.BaselineOption,
+    as_written: bool = Option(
+        False,
+        "--as-written",
+        help='Count objects after "no" or "without", and in a last sentence without an end.',
+    ),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
@@ -166,6 +173,7 @@ def captions_command(
         bootstrap=bootstrap,
         seed=seed,
         baseline=baseline,
+        as_written=as_written,
     )
     with progress() as update:
         scores = score_captions(load_suite(suite), captions, options=options, progress=update)

@@ -6,13 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.number_words import duration, human_size
-from nooch.cli.progress_log import Status, logs_of, read_status
-from nooch.cli.terminal_output import hint, note, print_json, print_table, progress, say
+from nooch.cli.progress_log import logs_of
+from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.engines import LocalEngine
 from nooch.engines import engine as engine_of
 from nooch.english import counted
@@ -22,7 +20,6 @@ from nooch.files import Place, check_output_file
 if TYPE_CHECKING:
     from nooch.benching.bench_config import BenchConfig
     from nooch.benching.bench_plan import Plan
-    from nooch.benching.epoch_costs import EpochCost
 
 __all__ = ["bench_command", "collect_command", "content_of", "status_command"]
 
@@ -46,7 +43,7 @@ def bench_command(
     ),
     engine: str = shared.EngineOption,
     dry_run: bool = Option(
-        False, "--dry-run", help="Check everything, list jobs, estimate time and disk, and stop."
+        False, "--dry-run", help="Check everything, list jobs, estimate disk, and stop."
     ),
     format: shared.Format = shared.FormatOption,
 ) -> None:
@@ -70,11 +67,10 @@ def bench_command(
         dataset, suite, chosen, tuple(method), features, embedding, pixels, backbone
     )
     # a login node has no GPU, nor needs one
-    here = device if engine is None else "cpu"
-    plan = source.plan(here)
+    plan = source.plan(device if engine is None else "cpu")
     plan = plan if engine is None else planned_for(plan, chosen.settings, device)
     if dry_run:
-        _print_plan(plan, chosen, device if device == here else None, format)
+        _print_plan(plan, chosen, format)
         return
     places: dict[str, Any] = {}
     if engine is not None:
@@ -169,11 +165,12 @@ def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -
     return read_config(content, mode)
 
 
-def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: shared.Format) -> None:
-    """Jobs and passes; time, from what is timed now, if the device is here; disk."""
-    cost = None if device is None else plan.cost()
+def _print_plan(plan: Plan, config: BenchConfig, format: shared.Format) -> None:
+    """Jobs, passes and disk."""
+    from nooch.work_folder import size_in_words
+
     jobs, passes = list(plan.jobs.values()), [len(names) for names in plan.header.passes]
-    tasks, epochs = list(dict.fromkeys(job.task for job in jobs)), config.settings.epochs
+    tasks = list(dict.fromkeys(job.task for job in jobs))
     settings = {(job.method, job.setting) for job in jobs}
     facts: dict[str, Any] = {
         "jobs": len(jobs),
@@ -181,11 +178,6 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: sha
         "tasks": tasks,
         "settings": len(settings),
         "seeds": list(config.seeds),
-        "seconds_per_epoch": None if cost is None else cost.seconds,
-        "seconds_per_step": None if cost is None else cost.step_seconds,
-        "steps_per_epoch": None if cost is None else cost.steps,
-        "measured": None if cost is None else cost.measured,
-        "most_epochs": epochs,
         "disk_bytes": plan.disk_bytes,
     }
     if format is shared.Format.json:
@@ -201,58 +193,20 @@ def _print_plan(plan: Plan, config: BenchConfig, device: str | None, format: sha
         ["jobs", f"{len(jobs):,}: {product} x {counted(len(config.seeds), 'seed')}"],
         ["tasks", some_of(tasks, 12)],
         ["passes", f"{len(passes):,}: {some_of(sizes, 6)}"],
-        *([] if cost is None else _times(cost, config)),
-        ["disk", f"{human_size(plan.disk_bytes)} of predictions"],
+        ["disk", f"{size_in_words(plan.disk_bytes)} of predictions"],
     ]
     print_table("What would be done", ["", ""], rows, left=2)
-    if cost is None:
-        note("how long it takes cannot be estimated: the GPUs are not here")
-        return
-    most = "jobs stop early, so the last figure is the most that it takes"
-    note(f"timed now on {device}: {cost.measured}; {most}")
-
-
-def _times(cost: EpochCost, config: BenchConfig) -> list[list[Any]]:
-    """What an epoch takes, in words."""
-    rows = []
-    if cost.steps is not None and cost.step_seconds is not None:
-        step = f"{duration(cost.step_seconds)} for {counted(config.settings.batch, 'image')}"
-        validation = duration((cost.evaluations or 0) * (cost.evaluation_seconds or 0))
-        rows += [
-            ["a step", step],
-            [
-                "an epoch of a job",
-                (
-                    f"{duration(cost.steps * cost.step_seconds)} for {counted(cost.steps, 'step')},"
-                    f" {validation} for validation"
-                ),
-            ],
-        ]
-    most, epochs = duration(cost.seconds * config.settings.epochs), config.settings.epochs
-    return [
-        *rows,
-        ["an epoch of all jobs", duration(cost.seconds)],
-        [f"at most {counted(epochs, 'epoch')}", most],
-    ]
 
 
 def status_command(
-    folder: Path = Argument(
-        ...,
-        metavar="FOLDER",
-        help="Folder of runs, or what import, embed, find or ask writes with --engine.",
-    ),
+    runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Show how far a bench, import, embed, find or ask is. The latter four have an --engine."""
+    """Show how far a bench is. By method and by pass."""
     from nooch.benching.bench_run import status
-    from nooch.training.run_records import RUNS_MARKER, RunsFolder
+    from nooch.training.run_records import RunsFolder
 
-    recorded = None if (folder / RUNS_MARKER).is_file() else read_status(logs_of(folder))
-    if recorded is not None:
-        _print_status(recorded, format)
-        return
-    facts = status(RunsFolder.open(folder))
+    facts = status(RunsFolder.open(runs))
     if format is shared.Format.json:
         print_json(facts)
         return
@@ -264,17 +218,3 @@ def status_command(
         for number, p in enumerate(facts["passes"], 1)
     ]
     print_table("Passes", ["pass", "jobs", "done", "epochs", "stopped"], listed)
-
-
-def _print_status(status: Status, format: shared.Format) -> None:
-    state = status.now()
-    if format is shared.Format.json:
-        print_json({**msgspec.structs.asdict(status), "state": state})
-        return
-    seconds = round(status.updated - status.began)
-    say(f"{state} on {status.host}, {seconds:,} s after it began: {status.command}")
-    print_table("Steps", ["", "done", "of"], [[what, *n] for what, n in status.steps.items()])
-    if status.error is not None:
-        note(status.error)
-    if state not in {"running", "done"}:
-        hint("the same command resumes")

@@ -1,4 +1,4 @@
-"""``nooch check``, ``nooch slices`` and ``nooch audit``: where a model errs, or a label."""
+"""``nooch check``, ``slices``, ``audit`` and ``validity``: where a model, label or set errs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nooch.files import Place, check_output_file
 if TYPE_CHECKING:
     from nooch.checking.check import Checked
 
-__all__ = ["audit_command", "check_command", "slices_command"]
+__all__ = ["audit_command", "check_command", "slices_command", "validity_command"]
 
 _MOST = 10
 _GroupOption = typer.Option(
     None,
-    help="Attribute, such as the scene, whose images stay in one half in the search of slices.",
+    help="Attribute, such as the scene, whose images count as one in the search of slices.",
 )
 
 
@@ -39,6 +39,16 @@ def check_command(
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to check; test by default, or all images."),
+    criterion: list[str] = typer.Option(
+        [], help="ce, context or gist; may be repeated. By default all that the dataset allows."
+    ),
+    decision: str = typer.Option(
+        None,
+        help=(
+            "argmax: the largest output is the answer, as by default where labels exclude each"
+            " other; threshold: each class by itself."
+        ),
+    ),
     alpha: float = typer.Option(0.05, help="A cue covers this much more of an image: a fraction."),
     beta: float = typer.Option(0.1, help="Area beyond which a cue is present: a fraction."),
     min_hard: int = typer.Option(
@@ -67,8 +77,9 @@ def check_command(
     from nooch.checking.check import CheckOptions, check
 
     options = CheckOptions(
-        tasks=shared.split_names(tasks) or None, split=split, alpha=alpha, beta=beta,
-        min_hard=min_hard, bootstrap=bootstrap, with_baselines=not no_baselines,
+        tasks=shared.split_names(tasks) or None, split=split,
+        criterion=criterion or None, decision=decision, alpha=alpha, beta=beta, min_hard=min_hard,
+        bootstrap=bootstrap, with_baselines=not no_baselines,
         slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
         fail_if=[condition for condition in fail_if if condition != "worse"],
     )  # fmt: skip
@@ -119,7 +130,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
 
 @with_reading
 def slices_command(
-    suite: Path = shared.SuiteArgument,
+    suite: Path = shared.SuiteOrDatasetArgument,
     predictions: list[Path] = shared.PredictionsArgument,
     dataset: Place = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
@@ -132,33 +143,38 @@ def slices_command(
     against: str = typer.Option(
         "whole", help="Compare with the whole, or (of two conditions) with the parent."
     ),
-    most: int = typer.Option(10, min=1, help="Slices of a run, task and side tested at most."),
-    seed: int = typer.Option(0, min=0, help="Seed of the two halves."),
+    most: int = typer.Option(
+        10, min=1, help="Unconfirmed slices of a run, task and side listed at most."
+    ),
     group: str = _GroupOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
-    """Search slices of images on which a model errs. Half of them find, half test."""
+    """Search slices of images on which a model errs. One error of 5 % over all."""
+    from nooch.checking.cue_findings import checked_split
     from nooch.checking.slice_search import SliceOptions, find_slices
-    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.evaluation import run_notes
+    from nooch.finding.suite_summary import suite_or_dataset
     from nooch.report import RESULT_ENDINGS, write_files
 
     if out is not None:
         check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
         check_output_file(out, overwrite=overwrite)
-    found, data = suite_with_dataset(suite, dataset)
+    found, data = suite_or_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
             "slices need the dataset, which is not where it was", remedy="give --dataset"
         )
+    runs = read_predictions(predictions, reading, found, data)
+    note(*run_notes(runs))
     with progress() as update:
         slices = find_slices(
             data,
-            read_predictions(predictions, reading, found, data),
-            split=found.splits_to_score(split)[0],
-            tasks=shared.split_names(tasks) or found.tasks,
-            options=SliceOptions(min_support, min_drop, against, most, seed, group),
+            runs,
+            split=checked_split(data, split) if found is None else found.splits_to_score(split)[0],
+            tasks=shared.split_names(tasks) or (None if found is None else found.tasks),
+            options=SliceOptions(min_support, min_drop, against, most, group),
             progress=update,
         )
     if out is not None:
@@ -183,6 +199,9 @@ def audit_command(
     dataset: Place = shared.DatasetOption,
     split: str = typer.Option(None, help="Splits to audit, separated by commas; test by default."),
     tasks: str = shared.TasksOption,
+    criterion: list[str] = typer.Option(
+        [], help="Audit images on which this criterion has a verdict alone; may be repeated."
+    ),
     synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
     most: int = typer.Option(200, min=1, help="Labels on the page at most."),
     images: Path = shared.ImagesOption,
@@ -195,7 +214,8 @@ def audit_command(
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-        captions=captions, synonyms=synonyms, most=most, images=images, **vars(reading),
+        criterion=criterion or None, captions=captions, synonyms=synonyms, most=most,
+        images=images, **vars(reading),
     )  # fmt: skip
     with progress() as update:
         made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
@@ -206,3 +226,46 @@ def audit_command(
         return
     print_shown([result.display])
     hint(f"page: {out / 'index.html'}")
+
+
+@with_reading
+def validity_command(
+    suite: Path = shared.SuiteArgument,
+    predictions: list[Path] = typer.Argument(
+        None, metavar="[PREDICTIONS...]", help="Files of predictions or answers of several models."
+    ),
+    captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
+    out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
+    dataset: Place = shared.DatasetOption,
+    split: str = typer.Option(None, help="Splits to use, separated by commas; test by default."),
+    tasks: str = shared.TasksOption,
+    synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
+    seed: int = shared.ResamplesSeedOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+    reading: Any = None,
+) -> None:
+    """Ask whether challenge sets are worth their name. From errors of several models."""
+    from nooch.checking.validity import validity
+    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.report import RESULT_ENDINGS, write_files
+
+    if out is not None:
+        check_one_of("ending of a validity file", out.suffix, RESULT_ENDINGS)
+        check_output_file(out, overwrite=overwrite)
+    found, data = suite_with_dataset(suite, dataset)
+    runs = read_predictions(predictions or [], reading, found, data)
+    with progress() as update:
+        result = validity(
+            found, runs, captions=captions, synonyms=synonyms, data=data, seed=seed,
+            split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
+            progress=update,
+        )  # fmt: skip
+    if out is not None:
+        write_files({out: result.as_bytes(out.suffix)})
+    if format is shared.Format.json:
+        print_json({"validity": result.table.to_dicts(), "sentences": result.sentences()})
+        return
+    note(*result.notes)
+    for sentence in result.sentences():
+        say(sentence)

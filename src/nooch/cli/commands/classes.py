@@ -1,6 +1,4 @@
-"""``nooch classes``, ``class-losses`` and ``select-tasks``: one network for all classes, what it
-loses, and the tasks that follow.
-"""
+"""``nooch classes`` and ``select-tasks``: one network for all classes, and tasks by its losses."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.files import SUITE_MARKER, Place, check_output, check_output_file
+from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.plans import LOSS_SPLIT
 
-__all__ = ["class_losses_command", "classes_command", "select_tasks_command"]
+__all__ = ["classes_command", "select_tasks_command"]
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
@@ -88,51 +86,6 @@ def classes_command(
 
 
 @with_reading
-def class_losses_command(
-    suite: Path = _SUITE,
-    predictions: Path = _SOURCE,
-    out: Path = Option(
-        None, help="Folder to write: losses.csv and losses.svg (the paper's Fig. 3)."
-    ),
-    split: str = _SPLIT,
-    method: str = _METHOD,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-    reading: Any = None,
-) -> None:
-    """Show each class's mean loss on all and hard images. For positives and negatives, too."""
-    names = ("losses.csv", "losses.svg")
-    files = [] if out is None else [check_output_file(out / n, overwrite=overwrite) for n in names]
-    from nooch.challenge import load_suite
-    from nooch.data import csv_bytes
-    from nooch.report import write_files
-    from nooch.report.loss_figures import losses_figure
-    from nooch.results.task_selection import losses_by_class, uneven_runs
-
-    found = load_suite(suite)
-    (split,) = found.splits_to_score(split)
-    losses = losses_by_class(found, _runs(predictions, reading, found), split=split, method=method)
-    note(*uneven_runs(losses))
-    if files:
-        contents = csv_bytes(losses), losses_figure(losses)
-        write_files(dict(zip(files, contents, strict=True)))
-    if format is shared.Format.json:
-        print_json({"split": split, "losses": losses.to_dicts()})
-        return
-    sides = [f"{hard}{side}" for side in ("positive", "negative") for hard in ("", "hard_")]
-    columns = ["task", "all", *sides, "positives", "hard_positives"]
-    for (criterion,), part in losses.group_by("criterion", maintain_order=True):
-        print_table(f"Mean loss by class, {criterion} ({split})", columns, part[columns].rows())
-        for side in ("positive", "negative"):
-            both = part.drop_nulls([side, f"hard_{side}"])
-            above = int((both[f"hard_{side}"] > both[side]).sum())
-            note(
-                f"{criterion}: hard {side}s lose more than all {side}s in {above} of {both.height}"
-                " classes"
-            )
-
-
-@with_reading
 def select_tasks_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
@@ -144,12 +97,6 @@ def select_tasks_command(
     ),
     similar: str = Option(
         None, help=f"Groups with one task each, such as {_PAIRS}; nooch for the paper's groups."
-    ),
-    overlap: float = Option(
-        None,
-        min=0,
-        max=1,
-        help="Largest overlap of context cues with a task that is taken; of ce alone.",
     ),
     like: str = Option(
         None,
@@ -169,7 +116,7 @@ def select_tasks_command(
     if like is not None:
         check_one_of("rule", like, [_PAPER])
         rule = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split or LOSS_SPLIT}
-        _check_like_paper({**rule, "overlap": overlap, "similar": similar or _PAPERS})
+        _check_like_paper({**rule, "similar": similar or _PAPERS})
         similar, split = _PAPERS, LOSS_SPLIT
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
@@ -182,7 +129,7 @@ def select_tasks_command(
         pairs = shared.parse_pairs(similar, "--similar", _PAIRS)
         groups = [[task, *others.split("+")] for task, others in pairs.items()]
     chosen, ranking = chosen_suite(
-        whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups, overlap=overlap
+        whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups
     )
     save_suite(chosen, out, overwrite=overwrite)
     if format is shared.Format.json:
@@ -208,11 +155,11 @@ def _check_like_paper(asked: dict[str, object]) -> None:
 
     rule = paper_rule([])
     own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}
-    own |= {"split": LOSS_SPLIT, "overlap": None, "similar": _PAPERS}
+    own |= {"split": LOSS_SPLIT, "similar": _PAPERS}
     if other := [f"--{name} {value}" for name, value in asked.items() if value != own[name]]:
         raise ParameterError(
             f"{', '.join(other)} is not the paper's rule",
             where="--like paper",
-            allowed=", ".join(f"--{n} {value}" for n, value in own.items() if value is not None),
+            allowed=", ".join(f"--{n} {value}" for n, value in own.items()),
             remedy="leave --like out",
         )

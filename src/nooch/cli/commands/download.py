@@ -17,12 +17,6 @@ __all__ = ["app"]
 app = command_group("download", "Download real data; it resumes.")
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
-From: Any = Option(
-    None,
-    "--from",
-    metavar="FOLDER",
-    help="Folder that has some of the files, anywhere below it; it is only read.",
-)
 
 
 @app.command("coco-stuff")
@@ -31,20 +25,19 @@ def coco_stuff(
     images: bool = Option(
         False, "--images", help="The images too: 20 GB, and as much again unpacked."
     ),
-    source: Path = From,
     keep_zips: bool = Option(
         True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."
     ),
     format: Format = FormatOption,
 ) -> None:
     """COCO 2017: annotations, captions and COCO-Stuff. With --images the images."""
-    _download("coco-stuff", root, format, images=images, source=source, keep_zips=keep_zips)
+    _download("coco-stuff", root, format, images=images, keep_zips=keep_zips)
 
 
 @app.command("nooch-published")
-def nooch_published(root: Path = Root, source: Path = From, format: Format = FormatOption) -> None:
+def nooch_published(root: Path = Root, format: Format = FormatOption) -> None:
     """The paper's 96 published challenge sets and split."""
-    _download("nooch-published", root, format, source=source)
+    _download("nooch-published", root, format)
 
 
 def _download(name: str, root: Path, format: Format, **options: Any) -> None:

@@ -11,7 +11,14 @@ from typer import Argument, Option
 
 from nooch.cli import option_parsing as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
+from nooch.cli.terminal_output import (
+    hint,
+    note,
+    print_json,
+    print_shown,
+    print_text,
+    progress,
+)
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
 from nooch.files import Place, check_output_file
@@ -47,7 +54,6 @@ def evaluate_command(
     fail_if: list[str] = Option(
         [], help='Exit code 1 if it holds or is undefined, such as "auc@hard[ce,car]<0.85".'
     ),
-    junit: Path = Option(None, help="JUnit XML of --fail-if."),
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
     metrics: str = Option(
@@ -69,12 +75,12 @@ def evaluate_command(
     reading: Any = None,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
-    _check_files(junit, out, fail_if, predictions, overwrite=overwrite)
+    _check_out(out, predictions, overwrite=overwrite)
     from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
     from nooch.finding.suite_summary import suite_with_dataset
     from nooch.metrics import METRICS
-    from nooch.report import junit_xml, save_scores, write_files
+    from nooch.report import save_scores
 
     scored, data = load_suite(suite), None
     if by or dataset is not None:
@@ -109,8 +115,6 @@ def evaluate_command(
         scores = evaluate(scored, runs, options=options, progress=update)
     if out is not None:
         save_scores(scores, out, metrics=wanted, overwrite=overwrite)
-    if junit is not None:
-        write_files({junit: junit_xml(scores.verdicts)})
     _print(scores, wanted, format)
     if out is not None and format is ScoreFormat.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
@@ -118,39 +122,29 @@ def evaluate_command(
         raise typer.Exit(1)
 
 
-def _check_files(
-    junit: Path | None,
-    out: Path | None,
-    fail_if: list[str],
-    predictions: list[Path],
-    *,
-    overwrite: bool,
-) -> None:
-    for path in (out, junit):
-        if path is None:
-            continue
-        check_output_file(path, overwrite=overwrite)
-        if path.absolute() in {read.absolute() for read in predictions}:
-            problem = "is a file of predictions"
-            raise ParameterError(problem, where=path, remedy="name another file")
-    if out is not None:
-        from nooch.report import SCORE_FILES
-
-        check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
-    if junit is None:
+def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) -> None:
+    if out is None:
         return
-    if not fail_if:
-        raise ParameterError(
-            "there is no condition to report", where="--junit", remedy="give --fail-if"
-        )
-    if out is not None and junit.absolute() == out.absolute():
-        raise ParameterError("is the file of --out", where="--junit", remedy="name another file")
+    check_output_file(out, overwrite=overwrite)
+    if out.absolute() in {read.absolute() for read in predictions}:
+        problem = "is a file of predictions"
+        raise ParameterError(problem, where=out, remedy="name another file")
+    from nooch.report import SCORE_FILES
+
+    check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
 
 
 def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
     from nooch.data import csv_bytes
     from nooch.report import as_json, latex, markdown, tables_of
 
+    # the first line of what is read: documents and tables for machines have fields or comments
+    start = {ScoreFormat.text: "", ScoreFormat.markdown: "", ScoreFormat.latex: "% "}
+    if format in start:
+        for line in scores.headlines:
+            print_text(f"{start[format]}{line}\n")
+    elif format is ScoreFormat.csv:
+        note(*scores.headlines)
     note(*scores.notes)
     verdicts = scores.verdicts
     failed = [verdict for verdict in verdicts if verdict.fired]

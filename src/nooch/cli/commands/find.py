@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.progress_log import logs_of, watched
-from nooch.cli.terminal_output import note, say
+from nooch.cli.progress_log import logs_of
+from nooch.cli.terminal_output import note, progress, say
 from nooch.files import SUITE_MARKER, Place, check_output
 from nooch.shared_types import Progress
 
@@ -28,7 +28,10 @@ def find_command(
     out: Path = Option(..., help="Suite folder to write; it must not exist."),
     criterion: list[str] = Option(
         ["ce"],
-        help="ce, gist, attribute, scores, a combination ('ce & gist'), or package.module:Name.",
+        help=(
+            "ce, context, gist, attribute, scores, a combination ('ce & gist'), or"
+            " package.module:Name."
+        ),
     ),
     alpha: float = Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction."),
     beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
@@ -36,7 +39,21 @@ def find_command(
     encoder: str = shared.EncoderOption,
     precision: shared.Precision = shared.PrecisionOption,
     tau: str = shared.TauOption,
-    match: str = Option(None, help="Criterion whose counts of hard images the others match."),
+    lift: float = Option(
+        None,
+        help="context: hard negatives have more than this many times the usual odds; 3 by default.",
+    ),
+    source: str = Option(
+        "labels", "--from", help="context: from the other labels, or from attribute columns."
+    ),
+    exclude: str = Option(
+        None, help="context: classes that are none, such as vehicle, or car=vehicle+truck."
+    ),
+    include: str = Option(None, help="context: classes that are, though they imply the task's."),
+    match: str = Option(
+        None,
+        help="Criterion whose counts of hard images the others match, or from:SUITE[:CRITERION].",
+    ),
     phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
     phi_preset: str = Option(
         None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds."
@@ -64,7 +81,7 @@ def find_command(
     from nooch.challenge import load_suite
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.cli.terminal_tables import print_found
-    from nooch.criteria import Combination
+    from nooch.criteria import Combination, Context
     from nooch.engines import engine as engine_of
     from nooch.finding.search import FindOptions, recorded_path
     from nooch.finding.suite_builder import find
@@ -76,6 +93,14 @@ def find_command(
     options = CriterionOptions(
         alpha, beta, shared.parse_cues(cues), thresholds, expression, scores, known
     )
+    if "context" in base:
+        matched = tau is not None or (match not in (None, "context") and lift is None)
+        options.context = Context(
+            None if matched else lift or 3.0,
+            source=source,
+            exclude=shared.parse_classes(exclude, "--exclude"),
+            include=shared.parse_classes(include, "--include"),
+        )
     if calibration is not None:
         options.calibrate(calibration, dataset, base)
     note(*getattr(thresholds, "notes", ()))
@@ -84,7 +109,7 @@ def find_command(
     if tau is not None:
         options.check_tau(dataset, tasks)
     logs = None if engine is None else logs_of(out)
-    with watched(logs) as update:
+    with progress() as update:
         if "gist" in base and fitted is None:
             # workers need an embedding that is kept
             refused = note if engine is None else None
@@ -114,7 +139,7 @@ def embed_command(
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     data = dataset.absolute()
     logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
-    with watched(logs) as update:
+    with progress() as update:
         _, name = _embedded(data, encoder, precision, update, engine, logs)
     say(f"{dataset}: embedding {name}")
 

@@ -94,7 +94,7 @@ def boxes(
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
     ),
     out: Path = Out,
-    kind: str = Option(..., "--boxes", help="shared.Format of the boxes: yolo, voc or openimages."),
+    kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
     classes: Path = Option(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
@@ -151,6 +151,10 @@ def table(
     label: list[str] = Option(
         [], help="Label columns, by commas or repeated. The name is the task's."
     ),
+    positive: str = Option(
+        None,
+        help="Labels of two texts: the one that means present, as sky=yes; sky=* for two classes.",
+    ),
     class_column: str = Option(None, "--class", help="Long table: column of class names."),
     area_column: str = Option(
         None,
@@ -187,7 +191,11 @@ def table(
         shared.split_names(",".join(attributes)) or None,
     )
     labels = shared.split_names(",".join(label))
-    layout = TableOfImages(labels) if class_column is None else LongTable(class_column, area_column)
+    layout: LongTable | TableOfImages
+    if class_column is None:
+        layout = TableOfImages(labels, shared.parse_pairs(positive, "--positive", "sky=yes"))
+    else:
+        layout = LongTable(class_column, area_column)
     # with a column of splits, their meaning is that of its values
     plan_values = None if split_column else options.split_values
     run_import(TableReading(file, columns, layout), out, replace(options, split_values=plan_values))
@@ -241,6 +249,7 @@ def annotate_command(
         False, "--skip-broken", help="Leave out, and count, images that cannot be read."
     ),
     size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
+    range: str = shared.RangeOption,
     batch: int = Option(8, "--batch", "--batch-size", min=1, help="Images in a batch."),
     device: str = shared.DeviceOption,
     bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
@@ -271,5 +280,6 @@ def annotate_command(
         size=size,
         batch=batch,
         bf16=bf16,
+        range=shared.parse_range(range),
     )
     run_import(reading, out, options, gpus=int(chosen != "cpu" and not alone))

@@ -137,6 +137,11 @@ def explain_command(
     predictions: list[Path] = Option(
         [], help="Predictions of any model, whose answers are shown. Repeatable."
     ),
+    criterion: list[str] = Option(
+        [],
+        help="Criterion of the suite, by default all; a custom one explains itself if named here.",
+        autocompletion=shared.CriterionOption.autocompletion,
+    ),
     dataset: Place = shared.DatasetOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -150,7 +155,7 @@ def explain_command(
         lost = "is not where it was" if path else "is not named by the suite"
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
-    facts = explain(explained, task, image, data, predictions=runs)
+    facts = explain(explained, task, image, data, criterion, runs)
     if format is shared.Format.json:
         print_json(facts)
         return

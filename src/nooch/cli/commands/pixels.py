@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import print_result, progress
+from nooch.cli.terminal_output import note, print_result, progress
 from nooch.engines import LocalEngine
 from nooch.english import counted
 from nooch.errors import ParameterError, check_one_of
@@ -28,19 +28,21 @@ def pixels_command(
     size: int = Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
     images: Path = shared.ImagesOption,
     codec: str = shared.CodecOption,
+    range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.caches.pixels import PIXELS, build_pixels
-    from nooch.models.image_decoding import CODECS, choose_codec
+    from nooch.models.image_decoding import CODECS, Decoding
 
     check_output(out, overwrite=overwrite, marker=PIXELS.marker)
     check_one_of("codec", codec, CODECS)
+    decoding = Decoding(codec, shared.parse_range(range))
     # workers are forked from a process that has imported this already
     LocalEngine.warm(
-        "nooch.caches.pixels", *(["torch", "simplejpeg"] if choose_codec(codec) == "fast" else [])
+        "nooch.caches.pixels", *(["torch", "simplejpeg"] if decoding.codec == "fast" else [])
     )
     from nooch.data import load_dataset
 
@@ -51,7 +53,7 @@ def pixels_command(
             out,
             size=size,
             images=images,
-            codec=codec,
+            codec=decoding,
             map=LocalEngine(processes).map,
             overwrite=overwrite,
             progress=partial(update, "decoding images"),
@@ -64,6 +66,7 @@ def pixels_command(
         "codec": cache.header.made["codec"],
         "identity": cache.identity,
     }
+    note(*cache.header.made.get("notes", []))
     size_text = f"{size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
     following = "--backbone microsoft/resnet-50 --out FEATURES"
     print_result(
@@ -91,6 +94,7 @@ def features_command(
     bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
     seed: int = Option(0, help="Seed of random weights (config:NAME)."),
     codec: str = shared.CodecOption,
+    range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -106,6 +110,9 @@ def features_command(
     check_output(out, overwrite=overwrite, marker=FEATURES.marker)
     from nooch.data import load_dataset
     from nooch.models.backbones import load_backbone
+    from nooch.models.image_decoding import Decoding
+
+    decoding = Decoding(codec, shared.parse_range(range))
 
     data = load_dataset(dataset)
     cache = None if pixels is None else _cache_of_size(pixels, data, size)
@@ -123,7 +130,7 @@ def features_command(
             data,
             loaded,
             out,
-            FeatureOptions(codec=codec, batch=batch, half=half, readers=processes),
+            FeatureOptions(codec=decoding, batch=batch, half=half, readers=processes),
             pixels=cache,
             images=images,
             overwrite=overwrite,
@@ -137,6 +144,7 @@ def features_command(
         "backbone": features.header.made["backbone"],
         "identity": features.identity,
     }
+    note(*features.header.made["pixels"].get("notes", []))
     height, width = loaded.size
     contents = f"{len(features):,} images x {features.n_features:,} features of {loaded.name}"
     following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"

@@ -17,7 +17,7 @@ __all__ = ["predict_command"]
 
 
 def predict_command(
-    suite: Path = shared.SuiteArgument,
+    suite: Path = shared.SuiteOrDatasetArgument,
     model: str = Option(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
@@ -39,22 +39,26 @@ def predict_command(
     device: str = shared.DeviceOption,
     run: str = Option(None, help="Name of the run; by default the model's."),
     codec: str = shared.CodecOption,
+    range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Predict the tasks of a suite with any classifier. For nooch evaluate and nooch check."""
+    """Predict the tasks of a suite with any classifier. Or the classes of a dataset."""
     from nooch.predicting import network_predictions
 
     check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
-    from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.models.image_decoding import CODECS
+    from nooch.finding.suite_summary import suite_or_dataset
+    from nooch.models.image_decoding import CODECS, Decoding, dark_notes
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
 
     check_one_of("codec", codec, CODECS)
+    decoding = Decoding(codec, shared.parse_range(range))
     words = None if task_map is None else read_task_map(task_map)
-    shown, data = suite_with_dataset(suite, dataset)
+    known, data = suite_or_dataset(suite, dataset)
+    shown = known or data
+    assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
     ids, paths = network_predictions.find_images(
         shown, names, splits=shared.split_names(splits) or None, data=data, images=images
@@ -66,13 +70,14 @@ def predict_command(
     if skipped := [task for task in names if task not in loaded.tasks]:
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
+    note(*dark_notes(paths, decoding))
     with progress() as update:
         predictions = network_predictions.predict(
             loaded,
             ids,
             paths,
             batch=batch,
-            codec=codec,
+            codec=decoding,
             readers=processes,
             run=run,
             progress=partial(update, "predicting"),
@@ -89,4 +94,5 @@ def predict_command(
     height, width = loaded.size
     contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
-    print_result(format, facts, f"{out}: {contents} {by}", f"nooch evaluate {suite} {out}")
+    following = f"evaluate {suite} {out}" if known else f"check {suite} {out} --out check"
+    print_result(format, facts, f"{out}: {contents} {by}", f"nooch {following}")

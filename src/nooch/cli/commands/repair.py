@@ -43,6 +43,7 @@ def intervene_command(
     tasks: str = shared.TasksOption,
     split: str = Option(None, help="Split whose images are edited; test by default."),
     size: int = shared.SizeOption,
+    range: str = shared.RangeOption,
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     threshold: str = shared.ThresholdOption,
@@ -61,8 +62,9 @@ def intervene_command(
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
     options = InterveneOptions(
-        edit, annotations, split, images, threshold, batch, bootstrap=bootstrap, seed=seed
-    )
+        edit, annotations, split, images, threshold, shared.parse_range(range), batch,
+        bootstrap, seed,
+    )  # fmt: skip
     found, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(found, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)

@@ -14,11 +14,10 @@ from nooch.cli.terminal_output import hint, note, print_json, print_shown, print
 from nooch.errors import check_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from nooch.report.paper_tables import ResultSheet
     from nooch.results.paper_sheet import ResultOptions
-    from nooch.results.run_results import Results
 
 __all__ = ["results_command", "statements_command"]
 
@@ -39,9 +38,6 @@ _SUITES = Option(
 _SPLIT = Option("test", help="Split whose scores are taken.")
 _CRITERIA = Option(
     None, "--criteria", help="KIND=NAME,...: which criterion stands for ce, gist or attribute."
-)
-_OVER = Option(
-    None, help="A setting in which the SOURCEs, folders of nooch bench, differ, such as lr."
 )
 _TASKS = Option(None, help="Tasks, separated by commas; averages are over these. All by default.")
 
@@ -67,7 +63,6 @@ def results_command(
     tasks: str = _TASKS,
     strict: bool = shared.StrictOption,
     methods: str = Option(None, help="Methods, separated by commas; all by default."),
-    over: str = _OVER,
     compare: str = Option(None, help="paper: put the published number next to each."),
     by_sight: bool = Option(
         False,
@@ -93,7 +88,7 @@ def results_command(
         check_one_of("comparison", compare, [_PAPER])
     check_result_files(out, overwrite=overwrite, differences=paired is not None)
     chosen = _options(suite, rule, split, criteria, strict, tasks, methods)
-    shown = SheetOptions(over, compare is not None, by_sight, paired, bootstrap, seed)
+    shown = SheetOptions(compare is not None, by_sight, paired, bootstrap, seed)
     with progress() as update:
         sheet = paper_sheet(sources, names, chosen, shown, progress=update)
     written = save_results(sheet, out, overwrite=overwrite)
@@ -111,12 +106,11 @@ def statements_command(
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
     strict: bool = shared.StrictOption,
-    over: str = _OVER,
     format: StatementFormat = Option(StatementFormat.text, help="How verdicts are printed."),
 ) -> None:
     """Judge which of the paper's conclusions hold. With the numbers behind each."""
     from nooch.report import markdown
-    from nooch.results.paper_sheet import read_each, read_sources
+    from nooch.results.paper_sheet import read_sources
     from nooch.results.paper_statements import (
         STATEMENTS,
         finding_facts,
@@ -124,18 +118,12 @@ def statements_command(
         judge_statements,
     )
     from nooch.results.run_results import paper_cells
-    from nooch.results.setting_comparison import also_differ
 
     wanted = [
         check_one_of("statement", name, STATEMENTS) for name in shared.split_names(only)
     ] or None
     chosen = _options(suite, rule, split, criteria, strict, tasks)
     with progress() as update:
-        if over is not None:
-            each = read_each(sources, over, chosen, progress=update)
-            note(*also_differ(sources, over))
-            _print_over(each, over, wanted, format)
-            return
         results = read_sources(sources, chosen, progress=update)
     findings, of_paper = judge_statements(results, wanted), judge_statements(paper_cells(), wanted)
     note(*results.notes, *results.averages)
@@ -148,34 +136,6 @@ def statements_command(
         print_text(markdown(tables) + "\n" + "\n".join(rules) + "\n")
         return
     print_shown(tables)
-
-
-def _print_over(
-    each: Mapping[str, Results], over: str, wanted: Sequence[str] | None, format: StatementFormat
-) -> None:
-    """Verdicts at each value of a setting."""
-    from nooch.report import markdown
-    from nooch.results.paper_statements import judge_statements
-    from nooch.results.setting_comparison import survives, verdicts_over
-
-    findings = {value: judge_statements(results, wanted) for value, results in each.items()}
-    for value, results in each.items():
-        note(*(f"{over} = {value}: {text}" for text in [*results.notes, *results.averages]))
-    if format is StatementFormat.json:
-        rows = []
-        for of_statement in zip(*findings.values(), strict=True):
-            verdicts = {value: f.verdict for value, f in zip(findings, of_statement, strict=True)}
-            name = of_statement[0].statement.name
-            rows.append(
-                {"name": name, "verdicts": verdicts, "survives": survives(list(verdicts.values()))}
-            )
-        print_json({"over": over, "statements": rows})
-        return
-    shown = verdicts_over(findings, over)
-    if format is StatementFormat.markdown:
-        print_text(markdown([shown]) + "\n")
-        return
-    print_shown([shown])
 
 
 def _options(

@@ -26,6 +26,7 @@ def sweep_thresholds_command(
     ),
     beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
     tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
+    lift: str = Option(None, help="context: likewise, such as 1:10:10."),
     encoder: str = shared.EncoderOption,
     precision: shared.Precision = shared.PrecisionOption,
     tasks: str = shared.TaskSelectionOption,
@@ -36,9 +37,9 @@ def sweep_thresholds_command(
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Count hard images over alpha, beta and tau. And cues, and where both sides are equal."""
+    """Count hard images over alpha, beta, tau, lift. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau, lift=lift)
     if encoder is not None and not grids["tau"]:
         raise ParameterError(
             "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
@@ -74,7 +75,7 @@ def sweep_thresholds_command(
             splits=shared.split_names(splits) or None,
             progress=update,
         )
-    splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"]])
+    splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"], sweep.lift["split"]])
     settings = {
         "dataset": data.fingerprint,
         **grids,

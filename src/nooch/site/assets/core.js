@@ -78,23 +78,23 @@ const nooch = (() => {
   const words = (name) => plain(name).replaceAll("_", " ");
   const count = (n) => n.toLocaleString("en-US");
 
-  // Python's format .3g: three significant digits of the exact value, halves to even
-  function short(value) {
+  // Python's format .3g (or .2g): significant digits of the exact value, halves to even
+  function short(value, n = 3) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (value === 0) return "0";
     const sign = value < 0 ? "-" : "";
     let [digits, exponent] = Math.abs(value).toExponential(100).split("e");
     digits = digits.replace(".", "");
     exponent = Number(exponent);
-    let kept = Number(digits.slice(0, 3));
-    const rest = digits.slice(3).replace(/0+$/, "");
+    let kept = Number(digits.slice(0, n));
+    const rest = digits.slice(n).replace(/0+$/, "");
     if (rest > "5" || (rest === "5" && kept % 2)) kept += 1;
-    if (kept === 1000) {
-      kept = 100;
+    if (kept === 10 ** n) {
+      kept = 10 ** (n - 1);
       exponent += 1;
     }
     const text = String(kept);
-    if (exponent < -4 || exponent >= 3) {
+    if (exponent < -4 || exponent >= n) {
       const mantissa = `${text[0]}.${text.slice(1)}`.replace(/\.?0+$/, "");
       return `${sign}${mantissa}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
     }

@@ -130,7 +130,7 @@
 
   function controls() {
     const one = spec(), box = $("sliders"), made = [];
-    const ce = one.kind === "ce" ? one : one.kind === "gist" && settings[one.name].mode === "matched" ? spec(one.match) : null;
+    const ce = one.kind === "ce" ? one : ["gist", "context"].includes(one.kind) && settings[one.name].mode === "matched" ? spec(one.match) : null;
     if (one.kind === "gist" && task.criteria[one.name].support) {
       const choose = (mode, text) => el("label", { class: "check" }, el("input", { type: "radio", name: "mode", value: mode, checked: settings[one.name].mode === mode, onchange: () => { settings[one.name].mode = mode; controls(); later(); } }), ` ${text}`);
       made.push(el("div", { class: "modes" }, one.match ? choose("matched", `as many as ${plain(one.match)}`) : null, choose("tau", "one threshold τ")));
@@ -308,7 +308,7 @@
     const captions = about ? about.captions[k] : [];
     const verdicts = site.criteria.map((one) => {
       const of = apply(one.name);
-      return { criterion: one.name, subset: of.reason ? 255 : of.marks[row], text: nooch.inWords.verdict(task, one, of, row, settings, captions) };
+      return { criterion: one.name, subset: of.reason ? 255 : of.marks[row], text: nooch.inWords.verdict(task, one, of, row, settings, captions, split) };
     });
     const active = site.criteria.flatMap((one) => apply(one.name).active || []);
     const names = [...new Set(active.map((one) => one.name))];
@@ -319,6 +319,7 @@
       name: about ? about.names[k] : "", size: about && about.widths && about.widths[k] ? `${about.widths[k]} × ${about.heights[k]} px` : "",
       shades: shaded.map((name, j) => ({ name, src: `pictures/${split.name}/${Math.floor(row / 1000)}/${row}-cue${j}.png` })).filter((one) => names.includes(one.name)),
       cues: names.map((name) => ({ name, area: marks.area(task, name)[row], color: shaded.indexOf(name) + 1 })),
+      contributions: ([spec(), ...site.criteria].map((one) => nooch.inWords.contributions(task, one.name, row, split)).find((parts) => parts.length) || []).filter((one) => Math.abs(one.value) > 0.05).slice(0, 8),
       losses: site.methods.map((method) => ({ method, values: marks.losses(task, state.criterion, method) })).filter((one) => one.values && !Number.isNaN(one.values[row])).map((one) => ({ method: one.method, value: one.values[row] })),
     };
   }

@@ -24,6 +24,13 @@ nooch.viewer = (dialog, { describe, closed }) => {
     return el("section", {}, el("h3", {}, "Context cues, share of the image"), el("ul", { class: "cue-list" }, list), toggle);
   }
 
+  function contributions(about) {
+    if (!about.contributions.length) return null;
+    const most = Math.max(...about.contributions.map((one) => Math.abs(one.value)));
+    const list = about.contributions.map((one) => el("li", { class: one.value < 0 ? "against" : "for" }, el("span", { class: "cue-name" }, one.there ? "" : "no ", words(one.name)), nooch.bar(Math.abs(one.value) / most), el("span", { class: "number" }, nooch.inWords.signed(one.value))));
+    return el("section", {}, el("h3", {}, `What speaks for and against ${words(about.task)}, log odds`), el("ul", { class: "cue-list" }, list));
+  }
+
   function losses(about) {
     if (!about.losses.length) return null;
     const most = Math.max(...about.losses.map((one) => one.value), 1e-9);
@@ -51,7 +58,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
           el("h2", { tabindex: -1 }, `Image ${plain(about.id)}`),
           el("p", {}, `${words(about.task)} is ${about.label === 1 ? "present" : about.label === 0 ? "absent" : "unknown"}.`),
           ...about.verdicts.map((one) => el("section", { class: "verdict-box" }, el("h3", {}, plain(one.criterion), " ", badge(one.subset)), el("p", {}, plain(one.text)))),
-          cues(about), losses(about),
+          contributions(about), cues(about), losses(about),
           about.captions.length ? el("section", {}, el("h3", {}, "Captions"), el("ul", { class: "captions" }, about.captions.map((text) => el("li", {}, plain(text))))) : null
         )
       )

@@ -5,7 +5,7 @@ nooch.inWords = (() => {
 
   function rule(task, label, subset, support, threshold) {
     const name = subset === 2 ? `easy ${label ? "positive" : "negative"}` : ["hard positive", "hard negative"][subset];
-    if (support === null || threshold === null || threshold === undefined) return name;
+    if (support === null || threshold === null || threshold === undefined) return `${name}: ${task} is ${label ? "present" : "absent"}`;
     const sign = support < threshold ? "<" : support > threshold ? ">" : "=";
     const usual = label ? "hard positives lie below" : "hard negatives lie above";
     return `${name}: ${task} is ${label ? "present" : "absent"} and context support ${short(support)} ${sign} ${short(threshold)} (${usual})`;
@@ -31,7 +31,29 @@ nooch.inWords = (() => {
     return `the cosine of its gist with that of ${task}'s training images is ${cosine.toFixed(3)}${caption}`;
   }
 
-  function verdict(task, spec, found, row, settings, captions) {
+  // what speaks for or against the class in an image, the largest first: name, whether it is there, log odds from an average image
+  function contributions(task, criterion, row, split) {
+    const one = task.criteria[criterion].regression, table = split.context[criterion];
+    if (!one) return [];
+    const [starts, columns, fold, weights, means] = [table.starts, table.columns, table.fold, one.weights, one.means].map(nooch.unpack);
+    const there = new Set(Array.from(columns.subarray(starts[row], starts[row + 1]), (column) => table.names[column]));
+    const from = fold[row] * (one.names.length + 1) + 1;
+    const parts = one.names.map((name, k) => ({ name, there: there.has(name), value: weights[from + k] * (there.has(name) - means[k]) }));
+    return parts.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  }
+
+  const signed = (value) => `${value < 0 ? "" : "+"}${value.toFixed(1)}`;
+
+  function contextWords(task, spec, support, row, split) {
+    const { rate } = task.criteria[spec.name].regression, sign = support > Math.log(rate / (1 - rate)) ? 1 : -1;
+    const two = (value) => short(value, 2).replace(/^0(?=.)/, "");
+    const p = 1 / (1 + Math.exp(-support));
+    const named = contributions(task, spec.name, row, split).filter((one) => one.value * sign > 0.05).slice(0, 3);
+    const because = named.length ? `, from ${named.map((one) => `${one.there ? "" : "no "}${one.name} (${signed(one.value)})`).join(", ")}` : "";
+    return `${task.task} ${sign > 0 ? "is expected" : "is not expected"}: P = ${two(p)}, ${two(p / rate)} times the base rate${because}; ${task.task} ${task.labels[row] ? "is" : "is not"} labeled`;
+  }
+
+  function verdict(task, spec, found, row, settings, captions, split) {
     if (found.reason) return found.reason;
     if (found.marks[row] === nooch.marks.NONE) return "no verdict: the criterion has no notion of this image's context";
     const label = task.labels[row] === 1;
@@ -40,9 +62,10 @@ nooch.inWords = (() => {
     const sentences = [rule(task.task, label, found.marks[row], support, threshold)];
     if (found.active) sentences.push(cueWords(task, row, found.active, settings[spec.name].beta));
     else if (spec.kind === "gist" && support !== null && spec.explained) sentences.push(gistWords(task.task, support, captions));
+    else if (task.criteria[spec.name].regression && support !== null) sentences.push(contextWords(task, spec, support, row, split));
     else if (spec.kind === "attribute" && spec.phi) sentences.push(`${spec.phi} ${found.marks[row] === nooch.marks.EASY ? "does not hold: in context" : "holds: out of context"}`);
     return sentences.join("; ");
   }
 
-  return { verdict };
+  return { contributions, signed, verdict };
 })();

@@ -1,0 +1,357 @@
+"""How often 95 % intervals hold the truth: the table of docs/intervals.md.
+
+    python benchmarks/coverage.py [DRAWS]
+
+Answers and scores are drawn from known rates, nooch gives its interval, and the share of intervals
+that hold the truth is counted. Each row has draws of its own seed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+import nooch
+from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
+from nooch.evaluation.context_rates import POOLED, task_rates
+from nooch.evaluation.method_differences import paired
+from nooch.questions import QuestionOptions, draw_questions
+
+Floats = NDArray[np.float64]
+RESAMPLES = 300
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Coverage of one kind of interval.
+
+    Attributes:
+        what: the value; ``where``: of how many images, at which rates.
+        events: images with the event, or changed images, to be expected; NaN where it has no sense.
+        draws: those in which there was an interval, of ``of``.
+        coverage: the share of these that hold the truth; of several tasks the least and the most.
+        width: mean width, of ratios the median.
+    """
+
+    what: str
+    where: str
+    events: float
+    draws: int
+    of: int
+    coverage: tuple[float, float]
+    width: float
+
+    @property
+    def cells(self) -> list[str]:
+        """As a row of the table."""
+        shown = dict.fromkeys(f"{share:.3f}".lstrip("0") for share in self.coverage)
+        events = "" if np.isnan(self.events) else f"{self.events:.1f}"
+        given = f"{100 * self.draws / self.of:.0f} %"
+        return [self.what, self.where, events, given, " to ".join(shown), f"{self.width:.3f}"]
+
+
+def _covered(
+    about: tuple[str, str, float], bounds: Floats, truth: float | Floats, draws: int
+) -> Covered:
+    """From bounds (draws, 2) or (draws, n_tasks, 2), NaN where there is none."""
+    known = ~np.isnan(bounds).any(axis=-1)
+    held = (bounds[..., 0] <= truth + 1e-12) & (truth - 1e-12 <= bounds[..., 1])
+    with np.errstate(invalid="ignore"):
+        shares = np.atleast_1d((held & known).sum(axis=0) / known.sum(axis=0))
+    middle = np.median if "ratio" in about[0] else np.mean
+    width = middle(np.diff(bounds, axis=-1)[known])
+    share = float(np.nanmin(shares)), float(np.nanmax(shares))
+    return Covered(*about, int(known.sum() / shares.size), draws, share, float(width))
+
+
+def _random(*seed: object) -> np.random.Generator:
+    return np.random.default_rng(crc32(repr(seed).encode()))
+
+
+def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iterator[Covered]:
+    """``nooch export nooch-coco --to pope``: yes to absent objects, by task and pooled.
+
+    Args:
+        draws: how many.
+        per_set: questions of each stratum of a task.
+        rate: of yes where the object is absent and no criterion calls the image hard.
+        more: times this rate on images that one calls hard.
+    """
+    suite = nooch.load_suite("nooch-coco")
+    keys = [key for key in suite.keys if key[2] == "test"]
+    rows = draw_questions(suite, keys, QuestionOptions(per_set=per_set)).frame.filter(label=0)
+    hard = pl.any_horizontal(pl.col("ce", "gist") == "hard_negative")
+    rates = rows.select(pl.when(hard).then(rate * more).otherwise(rate)).to_series().to_numpy()
+    rows = rows.select("image_id", "task", "weight", cell="ce")
+    tasks, random = rows["task"].unique(maintain_order=True), _random(per_set, rate, more)
+    names = [("rate", "hard_negative"), ("rate", "easy_negative"), ("ratio", "negative")]
+    bounds = np.full((len(names), draws, 1 + len(tasks), 2), np.nan)
+    for draw in range(draws):
+        said = rows.with_columns(yes=pl.Series(random.random(len(rates)) < rates))
+        found = task_rates(said, bootstrap=0)
+        for place, task in enumerate([POOLED, *tasks]):
+            for number, name in enumerate(names):
+                one = found[task].estimates[name]
+                if one.low is not None:
+                    bounds[number, draw, place] = one.low, one.high
+    frame = rows.with_columns(rate=rates)
+    mean = (pl.col("weight") * pl.col("rate")).sum() / pl.col("weight").sum()
+    parts = [frame, *(frame.filter(task=task) for task in tasks)]
+    truth = np.array([[p.filter(cell=c).select(mean).item() for p in parts] for _, c in names[:2]])
+    truth = np.concatenate([truth, truth[:1] / truth[1:]])
+    sizes = [float(frame.filter(cell=cell)["rate"].sum()) for _, cell in names[:2]]
+    where = f"{per_set} per set, {100 * rate:g} %" + (f", hard {more:g} times" if more > 1 else "")
+    for number, label in enumerate(("yes to absent, hard", "yes to absent, easy", "ratio")):
+        events = min(sizes) if number == 2 else sizes[number]
+        of = bounds[number]
+        yield _covered((f"{label}, pooled", where, events), of[:, 0], truth[number, 0], draws)
+        about = f"{label}, each task", where, events / len(tasks)
+        yield _covered(about, of[:, 1:], truth[number, 1:], draws)
+
+
+def _suite(
+    labels: NDArray[np.bool_], sizes: Sequence[int], hard: NDArray[np.bool_] | None = None
+) -> Suite:
+    """A task for each size, of so many of the first images; all of them hard, or these."""
+    marks = (np.ones(len(labels), bool) if hard is None else hard).astype(np.int8)
+    sets, tasks = {}, [f"t{number}" for number in range(len(sizes))]
+    for task, size in zip(tasks, sizes, strict=True):
+        mark, ids = Mark(marks[:size]), pl.Series("image_id", np.arange(size))
+        key = ("ce", task, "test")
+        sets[key] = ChallengeSet.from_mark(*key, mark, ids, labels[:size])
+    return Suite.of(
+        sets,
+        dataset=DatasetRecord("draws", len(labels), {"test": len(labels)}),
+        criteria={"ce": CriterionRecord("attribute", {})},
+        skipped=[],
+        tasks=tasks,
+        splits=["test"],
+    )
+
+
+def _runs(suite: Suite, values: Sequence[Floats], scale: str) -> list[nooch.Predictions]:
+    """Runs of outputs (n_images, n_tasks)."""
+    ids = np.arange(len(values[0]))
+    return [
+        nooch.Predictions.of(of, ids, suite.tasks, scale=scale, run=f"run {number}")
+        for number, of in enumerate(values)
+    ]
+
+
+def _bounds(
+    table: pl.DataFrame, metric: str, *, average: bool = False, subset: str = "hard"
+) -> Floats:
+    """Bounds of each task, or of their average, (n, 2)."""
+    rows = table.filter((pl.col("task") == "average") == average, metric=metric, subset=subset)
+    return rows.select("low", "high").to_numpy().astype(np.float64)
+
+
+def _answers(wrong: NDArray[np.bool_], labels: NDArray[np.bool_]) -> Floats:
+    return (wrong ^ labels[:, None]).astype(np.float64)
+
+
+def _changes(
+    random: np.random.Generator, size: tuple[int, int], up: Floats | float, down: Floats | float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Errors before and after, (n, k): a fifth both times, ``up`` after alone, ``down`` before."""
+    draw = random.random(size)
+    before, after = draw < 0.2 + down, (draw < 0.2) | (draw >= 1 - up)
+    return before, after
+
+
+def paired_errors(draws: int, n: int, up: float, down: float) -> Covered:
+    """The difference of the errors of two runs on the same images: a task is a draw."""
+    random, labels = _random(n, up, down), np.arange(n) % 2 == 0
+    suite = _suite(labels, [n] * draws)
+    wrong = _changes(random, (n, draws), up, down)
+    runs = _runs(suite, [_answers(of, labels) for of in wrong], "probability")
+    found = nooch.evaluate(suite, runs, metrics=["error"]).differences
+    about = "difference of errors", f"{n} images, {100 * up:g} % worse, {100 * down:g} % better"
+    return _covered((*about, n * (up + down)), _bounds(found, "error"), up - down, draws)
+
+
+def seed_errors(draws: int, n: int, up: float, down: float) -> Covered:
+    """The same of means over three seeds, by the bootstrap."""
+    random, labels = _random("seeds", n, up, down), np.arange(n) % 2 == 0
+    suite, methods = _suite(labels, [n] * draws), {}
+    seeds = [_changes(random, (n, draws), up, down) for _ in range(3)]
+    for number, method in enumerate(("before", "after")):
+        runs = _runs(suite, [_answers(pair[number], labels) for pair in seeds], "probability")
+        methods[method] = runs
+    found = paired(
+        suite, "ce", methods, baselines=["before"], metrics=["error"], bootstrap=RESAMPLES
+    )
+    about = "difference, mean of 3 seeds", f"{n} images, {100 * up:g} %, {100 * down:g} %"
+    bounds = _bounds(found.differences, "error")
+    return _covered((*about, n * (up + down)), bounds, up - down, draws)
+
+
+def average_errors(draws: int, sizes: Sequence[int], rates: Sequence[float]) -> Iterator[Covered]:
+    """The mean over tasks of an error, and of a difference of errors, of a fifth of the rates."""
+    random, n = _random(sizes, rates), max(sizes)
+    labels, of = np.arange(n) % 2 == 0, np.array(rates)
+    suite, bounds = _suite(labels, sizes), np.full((2, draws, 2), np.nan)
+    for draw in range(draws):
+        before = random.random((n, len(sizes))) < of
+        # a fifth of the right answers change at the same rate, the other way none
+        after = before | (random.random(before.shape) < of / 5)
+        runs = _runs(suite, [_answers(wrong, labels) for wrong in (before, after)], "probability")
+        found = nooch.evaluate(suite, runs, metrics=["error"], bootstrap=RESAMPLES, threads=1)
+        first = found.table.filter(run="run 0")
+        for number, table in enumerate((first, found.differences)):
+            bounds[number, draw] = _bounds(table, "error", average=True)[0]
+    counts = ", ".join(map(str, sizes)) if len({*sizes}) > 1 else f"{len(sizes)} times {n}"
+    shown = f"{counts} images, {100 * min(rates):g} to {100 * max(rates):g} %"
+    gaps = (1 - of) * of / 5
+    for number, (what, truth) in enumerate((("mean error", of), ("mean difference", gaps))):
+        events = float((truth * sizes).sum())
+        yield _covered((what, shown, events), bounds[number], truth.mean(), draws)
+
+
+def sensitivity(draws: int, n: int, recall: float, fpr: float) -> Iterator[Covered]:
+    """Sensitivity (d') of n positives and n negatives, and the difference of two runs alike."""
+    random, labels = _random("d", n, recall, fpr), np.arange(2 * n) < n
+    suite, rates = _suite(labels, [2 * n] * draws), np.where(labels, recall, fpr)[:, None]
+    shared = random.random((2 * n, draws))
+    # half of the answers of the second run are those of the first
+    own = np.where(random.random(shared.shape) < 0.5, shared, random.random(shared.shape))
+    values = [(of < rates).astype(np.float64) for of in (shared, own)]
+    found = nooch.evaluate(
+        suite, _runs(suite, values, "probability"), metrics=["dprime"], bootstrap=RESAMPLES
+    )
+    where, truth = f"{n} of a label, {recall:g}, {fpr:g}", float(ndtri(recall) - ndtri(fpr))
+    events = n * (1 - recall + fpr)
+    bounds = _bounds(found.table.filter(run="run 0"), "dprime")
+    yield _covered(("d'", where, events), bounds, truth, draws)
+    bounds = _bounds(found.differences, "dprime")
+    yield _covered(("difference of d'", where, events), bounds, 0.0, draws)
+
+
+def scores(draws: int, n: int, gap: float, negatives: int | None = None) -> Iterator[Covered]:
+    """AUC and NLL of normal scores ``gap`` apart, and differences of two alike."""
+    random, labels = _random("auc", n, gap, negatives), np.arange(n + (negatives or n)) < n
+    suite = _suite(labels, [len(labels)] * draws)
+    mean, size = np.where(labels, gap / 2, -gap / 2)[:, None], (len(labels), draws)
+    common = random.normal(size=size)
+    values = [mean + 0.8 * common + 0.6 * random.normal(size=size) for _ in range(2)]
+    found = nooch.evaluate(
+        suite, _runs(suite, [2 * of for of in values], "logit"), metrics=["auc", "nll"],
+        bootstrap=RESAMPLES,
+    )  # fmt: skip
+    at, weights = np.polynomial.hermite_e.hermegauss(80)
+    loss = float(weights @ np.logaddexp(0, -2 * (gap / 2 + at)) / weights.sum())
+    first = found.table.filter(run="run 0")
+    for metric, truth in (("auc", float(ndtr(gap / np.sqrt(2)))), ("nll", loss)):
+        where = f"{n} and {negatives or n} images, AUC {ndtr(gap / np.sqrt(2)):.2f}"
+        bounds = _bounds(first, metric)
+        if np.isnan(bounds).all():
+            # fewer images than the stated limit
+            continue
+        yield _covered((metric.upper(), where, np.nan), bounds, truth, draws)
+        of_pair = _bounds(found.differences, metric)
+        name = f"difference of {metric.upper()}"
+        yield _covered((name, where, np.nan), of_pair, 0.0, draws)
+
+
+def distributions(draws: int, hard: int, easy: int) -> Iterator[Covered]:
+    """``avg:uniform`` of so many hard and easy images of each label, of normal scores."""
+    labels, is_hard = np.repeat([True, False], hard + easy), np.arange(hard + easy) < hard
+    is_hard = np.tile(is_hard, 2)
+    random, n = _random("avg", hard, easy), len(labels)
+    suite = _suite(labels, [n] * draws, is_hard)
+    mean = np.where(labels, 1, -1) * np.where(is_hard, 0.4, 1.2)
+    values = 2 * (mean[:, None] + random.normal(size=(n, draws)))
+    table = nooch.evaluate(
+        suite, _runs(suite, [values], "logit"), metrics=["error", "auc", "nll"],
+        bootstrap=RESAMPLES, averages=["uniform"],
+    ).table  # fmt: skip
+    at, weights = np.polynomial.hermite_e.hermegauss(80)
+    kinds = np.array([0.4, 1.2])
+    truths = {
+        "error": ndtr(-kinds).mean(),
+        "auc": ndtr(np.add.outer(kinds, kinds) / np.sqrt(2)).mean(),
+        "nll": (np.logaddexp(0, -2 * np.add.outer(kinds, at)) @ weights).mean() / weights.sum(),
+    }
+    for metric, truth in truths.items():
+        about = f"avg:uniform, {metric}", f"{hard} hard, {easy} easy of a label", np.nan
+        yield _covered(about, _bounds(table, metric, subset="avg:uniform"), float(truth), draws)
+
+
+def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
+    """Captions of 600 images, 12 tasks: mentions of absent objects, hard three times as often."""
+    random, n, tasks = _random("odds", rate), 600, 12
+    hard = random.random((n, tasks)) < 0.15
+    rates = np.where(hard, 3 * rate, rate)
+    rows = pl.DataFrame({
+        "image_id": np.arange(n).repeat(tasks),
+        "task": [f"t{number}" for number in range(tasks)] * n,
+        "cell": np.where(hard, "hard_negative", "easy_negative").ravel(),
+    })  # fmt: skip
+    odds = 3 * rate * (1 - rate) / (rate * (1 - 3 * rate))
+    names = {("ratio", "negative"): 3.0, ("odds_ratio", "negative"): odds}
+    names |= {("rate", "easy_negative"): rate}
+    bounds = np.full((len(names), draws, 2), np.nan)
+    for draw in range(draws):
+        # an image where the model is talkative has more of all
+        lively = random.choice([0.25, 1.75], (n, 1))
+        said = rows.with_columns(
+            yes=pl.Series((random.random(rates.shape) < lively * rates).ravel())
+        )
+        found = task_rates(said, bootstrap=RESAMPLES)[POOLED].estimates
+        for number, name in enumerate(names):
+            if found[name].low is not None:
+                bounds[number, draw] = found[name].low, found[name].high
+    where, events = f"captions of 600 images, {100 * rate:g} %", float(rates[~hard].sum())
+    for number, (name, truth) in enumerate(names.items()):
+        label = "mentions, easy" if name[0] == "rate" else name[0].replace("_", " ")
+        yield _covered((f"{label}, pooled", where, events), bounds[number], truth, draws)
+
+
+_SAMPLES = [(0.005, 1.0), (0.015, 1.0), (0.05, 1.0), (0.015, 3.0)]
+_CHANGES = [(0.05, 0.0), (0.05, 0.05), (0.15, 0.05), (0.25, 0.0)]
+_AVERAGES = [
+    ([20] * 12, [0.1] * 12),
+    ([50] * 12, [0.02] * 12),
+    ([34, 24, 20, 12, 8, 5], [0.1] * 6),
+    ([100, 400, 50, 1000, 30, 600], [0.3, 0.05, 0.4, 0.01, 0.6, 0.02]),
+]
+_ANSWERS = [(0.5, 0.5), (0.8, 0.3), (0.95, 0.05)]
+_RANKED = [(10, None), (20, None), (20, 200), (40, None), (80, None)]
+
+
+def table(draws: int) -> Iterator[Covered]:
+    """All rows."""
+    for per_set, (rate, more) in product((12, 50), _SAMPLES):
+        yield from question_samples(draws, per_set, rate, more)
+    yield from (paired_errors(draws, n, *of) for n, of in product((10, 20, 36, 100), _CHANGES))
+    yield from (seed_errors(draws, n, 0.15, 0.05) for n in (36, 100))
+    for sizes, rates in _AVERAGES:
+        yield from average_errors(max(draws // 2, 100), sizes, rates)
+    for n, (recall, fpr) in product((3, 5, 20, 50), _ANSWERS):
+        yield from sensitivity(draws, n, recall, fpr)
+    for (n, negatives), gap in product(_RANKED, (0.5, 2.5)):
+        yield from scores(draws, n, gap, negatives)
+    for hard, easy in ((10, 100), (20, 200), (40, 160)):
+        yield from distributions(draws, hard, easy)
+    for rate in (0.001, 0.005, 0.02):
+        yield from odds_ratios(max(draws // 4, 100), rate)
+
+
+def main() -> None:
+    """Print the table."""
+    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    print("| value | of | events | given | coverage | width |\n|---|---|---|---|---|---|")
+    for row in table(draws):
+        print("|", " | ".join(row.cells), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

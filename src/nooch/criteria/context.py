@@ -1,0 +1,541 @@
+"""The context criterion: how strongly the other labels of an image let expect the class Y.
+
+c(x) are the presences of the other classes in an image x, each 0 or 1, and
+
+    s(x) = log odds of P(y = 1 | c(x)) = b + sum over C of w_C c_C(x)
+
+is a logistic regression of y on c(x) over the training images: b and w minimize
+
+    sum over x of log(1 + exp(-(2y - 1) s(x))) + |w|^2 / 2          (L2 with C = 1; b is free)
+
+With the base rate r, the share of training images that have Y, and a lift L (3 by default):
+
+    hard negative: y = 0 and s(x) > logit(r) + log(L)        the odds are above L times the usual
+    hard positive: y = 1 and s(x) < logit(r)                 the odds are below the usual
+
+Images that were fitted get s from a regression on the others (``folds``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+
+from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds, Thresholds
+from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
+from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
+from nooch.data import Dataset
+from nooch.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    some_of,
+)
+from nooch.resources import limited_threads, usable_cpus
+
+__all__ = ["FOLDS", "Context", "FittedContext", "Regression", "no_context"]
+
+FOLDS = 5
+MOST_IMAGES = 200_000
+"""Images that regressions are fitted on at most: those of the smallest hashes of their ids."""
+_IMPLIES, _LEAST, _PARENT = 0.99, 20, 0.95
+_DENSE = 2000
+"""Columns whose Hessian (32 MB) is solved exactly; with more, L-BFGS is used."""
+_MOST_WEIGHTS = 10_000_000
+"""Weights of all tasks' regressions: some 0.5 GB in memory, 200 MB in the suite."""
+_LARGEST = 700.0
+_COMMON, _STRONG, _MOST_CUES = 0.1, 3.0, 5
+"""Cues: in a tenth of the images with the class, with an odds ratio of 3; five at most."""
+
+Names = Sequence[str] | Mapping[str, Sequence[str]]
+"""Classes for all tasks, or task -> classes."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Parameters of the context criterion.
+
+    Attributes:
+        lift: hard negatives have more than this many times the usual odds of the class; hard
+            positives less than the usual odds. None: ``tau`` or the counts of another criterion.
+        tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
+            by task a pair (None for a task without a challenge set).
+        source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each
+            value present or absent.
+        exclude: classes that are no context, for all tasks or by task, such as a parent class.
+        include: classes that are context although they imply the task's class.
+        folds: of images, by a hash of their ids, each given support by a regression on the others;
+            0 where no image is searched that was fitted. ``nooch.find`` chooses it.
+    """
+
+    lift: float | None = 3.0
+    tau: Tau | None = None
+    source: str = LABELS
+    exclude: Names = ()
+    include: Names = ()
+    folds: int = 0
+
+    kind = "context"
+    state = Presences
+    reads = ()
+
+    def __post_init__(self) -> None:
+        check_one_of("source", self.source, SOURCES, owner="context")
+        tau = checked_tau(self.tau, "context", -_LARGEST, _LARGEST, "log odds, such as 0 for 1:1")
+        object.__setattr__(self, "tau", tau)
+        if tau is not None:
+            object.__setattr__(self, "lift", None)
+        if self.lift is not None and not 0 < self.lift < math.inf:
+            problem, allowed = f"lift is {self.lift}", "a positive number, such as 3"
+            raise ParameterError(problem, where="context", allowed=allowed)
+        for name in ("exclude", "include"):
+            given = getattr(self, name)
+            kept = (
+                {task: tuple(names) for task, names in given.items()}
+                if isinstance(given, Mapping)
+                else tuple(given)
+            )
+            object.__setattr__(self, name, kept)
+
+    def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
+        """What is present in the training images of a part."""
+        del tasks
+        return Presences.of(shard, self.source)
+
+    def merge(self, states: Iterable[Presences]) -> Presences:
+        """All images; of more than ``MOST_IMAGES``, a sample that is the same for any parts."""
+        return Presences.joined(states, MOST_IMAGES)
+
+    def finish(
+        self, state: Presences, classes: Sequence[str], tasks: Sequence[str] | None = None
+    ) -> FittedContext:
+        """The fitted criterion, with a regression for each task.
+
+        Raises:
+            InputError: there is one class, or labels exclude each other: they hold no context; or
+                tasks and classes are more than memory holds.
+            ParameterError: excluded or included names that are no classes.
+        """
+        tasks = list(classes if tasks is None else tasks)
+        for given in (self.exclude, self.include):
+            pairs = given.items() if isinstance(given, Mapping) else [(tasks[0], given)]
+            for task, names in pairs:
+                check_one_of("class", task, classes, owner="the dataset")
+                for name in names:
+                    check_one_of("class", name, state.names, owner="the dataset")
+        weights = len(tasks) * len(state.names) * (1 + self.folds)
+        if weights > _MOST_WEIGHTS:
+            raise InputError(
+                f"{len(tasks):,} tasks with {len(state.names):,} classes or values as their context"
+                f" have {weights:,} weights",
+                where="context",
+                allowed=f"{_MOST_WEIGHTS:,}",
+                remedy="name the `tasks` that matter",
+            )
+        # in an order that does not depend on how images are divided into parts
+        extra = sorted(set(state.names) - set(classes))
+        images = self.merge([state]).with_names([*classes, *extra])
+        table = _Table(self, images, len(classes))
+        # the regressions of a task take turns with Python code: threads of BLAS would only wait
+        with limited_threads(1), ThreadPoolExecutor(usable_cpus()) as pool:
+            regressions = list(pool.map(table.regression, tasks))
+        return FittedContext(self, table.unknown, dict(zip(tasks, regressions, strict=True)))
+
+    def fit(self, train: Dataset, tasks: Sequence[str] | None = None) -> FittedContext:
+        """Fit on training images; raises as ``finish``."""
+        return self.finish(self.partial(train), train.classes, tasks)
+
+
+class Regression(msgspec.Struct, frozen=True):
+    """What expects a class, and how strongly.
+
+    Attributes:
+        rate: share of the fitted images that have the class; ``images`` is their number.
+        context: classes (or values of attributes) that speak for or against it.
+        weights: float64, a row per regression of (intercept, weights of ``context``): of all
+            images, then of those outside each fold.
+        means: share of the fitted images that have each of ``context``.
+        left_out: class -> why it is no context, such as ``implies car``.
+        parents: classes in nearly all images that have the class.
+        cues: those of ``context`` that come with the class most, with their odds ratios: how many
+            times as large the odds of the cue are where the class is present as where it is not.
+        problem: why there is no regression, or None.
+        unannotated: images left out since something in them was not annotated.
+    """
+
+    rate: float
+    images: int
+    context: list[str] = []
+    weights: list[list[float]] = []
+    means: list[float] = []
+    left_out: dict[str, str] = {}
+    parents: list[str] = []
+    cues: dict[str, float] = {}
+    problem: str | None = None
+    unannotated: int = 0
+
+
+def no_context(data: Dataset) -> InputError | None:
+    """Why the labels of a dataset's training images are no context of each other; None: they are.
+
+    There is one class, or they exclude each other.
+    """
+    split = data.fitting_split
+    train = data.select(split) if split in data.splits else data
+    return _no_context(Presences.of(train), len(data.classes))
+
+
+def _no_context(state: Presences, n_classes: int) -> InputError | None:
+    per_image = np.diff(state.present[0])
+    if n_classes == 1:
+        problem = f"{state.names[0]} is the only class, so no other label is its context"
+    elif len(per_image) and (per_image <= 1).mean() >= _IMPLIES:
+        problem = "labels exclude each other: an image has one, and none is context of another"
+    else:
+        return None
+    return InputError(
+        problem,
+        where="context",
+        allowed="images with several labels",
+        remedy="import more labels per image; take attribute columns as the context (`source`"
+        " columns); or predict areas of road, grass or sea with `annotate`",
+    )
+
+
+class _Table:
+    """The training images' presences, and the regression of any task on them."""
+
+    def __init__(self, criterion: Context, state: Presences, n_classes: int) -> None:
+        self.criterion, self.state, self.n_classes = criterion, state, n_classes
+        self.matrix = state.matrix
+        self.by_column = self.matrix.tocsc()
+        self.known = 2 * state.unknown_images() <= len(state)
+        self.unknown = [
+            name for name, known in zip(state.names, self.known, strict=True) if not known
+        ]
+        if criterion.source == LABELS and (error := _no_context(state, n_classes)):
+            raise error
+
+    def regression(self, task: str) -> Regression:
+        """The regression of a task, or why there is none."""
+        column = self.state.names.index(task)
+        labeled = np.flatnonzero(~self.state.is_unknown(column))
+        positive = np.zeros(len(self.state), bool)
+        positive[self.by_column.indices[slice(*self.by_column.indptr[column : column + 2])]] = True
+        context, left_out, parents = self._context(column, positive, labeled)
+        # 1 where something that is context is unknown in the image
+        complete = self.state.unknowns(context)[labeled] == 0
+        rows, y = labeled[complete], positive[labeled[complete]]
+        found = Regression(
+            float(y.mean()) if len(y) else 0.0,
+            len(y),
+            left_out=left_out,
+            parents=parents,
+            unannotated=len(self.state) - len(y),
+        )
+        problem = None
+        if not len(y) or y.all() or not y.any():
+            problem = f"{'all' if len(y) and y.all() else 'no'} training images have the class"
+        elif not len(context):
+            why = some_of([f"{name} ({reason})" for name, reason in left_out.items()], 3)
+            problem = f"no other class is context of it{f': {why}' if left_out else ''}"
+        if problem is not None:
+            return msgspec.structs.replace(found, problem=problem)
+        x = self.matrix[rows][:, context]
+        weights = [_fitted(x, y)]
+        folds = self.state.hashes[rows] % np.uint64(max(1, self.criterion.folds))
+        for fold in range(self.criterion.folds):
+            others = np.flatnonzero(folds != fold)
+            either = 0 < y[others].sum() < len(others)
+            weights.append(
+                _fitted(x[others], y[others]) if either else np.full(x.shape[1] + 1, np.nan)
+            )
+        return msgspec.structs.replace(
+            found,
+            context=[self.state.names[one] for one in context],
+            weights=[row.tolist() for row in weights],
+            means=np.asarray(x.mean(axis=0)).ravel().tolist(),
+            cues=self._cues(context, x, y),
+        )
+
+    def _cues(
+        self, context: NDArray[np.intp], x: csr_array, y: NDArray[np.bool_]
+    ) -> dict[str, float]:
+        """Context that is common in images with the class, and of a large odds ratio with it."""
+        n, counts = np.array([[len(y) - y.sum()], [y.sum()]]), x.sum(axis=0)
+        of_y = y.astype(np.float64) @ x
+        # half an image more on either side: odds of 0 or 1 have no finite ratio
+        shares = (np.stack([counts - of_y, of_y]) + 0.5) / (n + 1)
+        odds = shares / (1 - shares)
+        ratio = odds[1] / odds[0]
+        chosen = np.flatnonzero((shares[1] >= _COMMON) & (ratio >= _STRONG))
+        order = np.argsort((shares[0] - shares[1])[chosen], kind="stable")[:_MOST_CUES]
+        return {self.state.names[context[one]]: float(ratio[one]) for one in chosen[order]}
+
+    def _context(
+        self, column: int, positive: NDArray[np.bool_], labeled: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], dict[str, str], list[str]]:
+        """Columns that are context of a task, why others are not, and what may be its parents."""
+        names, task = self.state.names, self.state.names[column]
+        table, y = self.matrix[labeled], positive[labeled].astype(np.float64)
+        counts, both = np.asarray(table.sum(axis=0)).ravel(), table.T @ y
+        n, n_positive = len(y), y.sum()
+        candidate = self.known.copy()
+        if self.criterion.source != LABELS:
+            candidate[: self.n_classes] = False
+        candidate[column] = False
+        # a constant tells nothing; a column that stands for unknown values is one, too
+        told = candidate & (counts > 0) & (counts < n)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            given, without = both / counts, (n_positive - both) / (n - counts)
+        labels = told & (self.criterion.source == LABELS)
+        implies = labels & (counts >= _LEAST) & (given >= _IMPLIES)
+        opposite = labels & (n - counts >= _LEAST) & (given <= 1 - _IMPLIES) & (without >= _IMPLIES)
+        reasons = dict.fromkeys(np.flatnonzero(implies).tolist(), f"implies {task}")
+        reasons |= dict.fromkeys(np.flatnonzero(opposite).tolist(), f"says that {task} is absent")
+        for name in self._named(self.criterion.include, task):
+            reasons.pop(names.index(name), None)
+        excluded = [names.index(name) for name in self._named(self.criterion.exclude, task)]
+        reasons |= dict.fromkeys(excluded, "excluded")
+        told[[*reasons]] = False
+        parents = told & (n_positive >= _LEAST) & (both >= _PARENT * n_positive) & (2 * counts < n)
+        # a null value of an attribute makes the whole attribute unknown
+        markers = candidate & (counts == 0) & (self.criterion.source != LABELS)
+        context = np.flatnonzero(told | markers)
+        left_out = {names[one]: reasons[one] for one in sorted(reasons) if candidate[one]}
+        return context, left_out, [names[one] for one in np.flatnonzero(parents)]
+
+    @staticmethod
+    def _named(given: Names, task: str) -> Sequence[str]:
+        return given.get(task, ()) if isinstance(given, Mapping) else given
+
+
+def _fitted(x: Any, y: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Intercept and weights of a logistic regression, float64 (1 + n_columns,)."""
+    # here: it takes longer to import than all of the core
+    from sklearn.linear_model import LogisticRegression
+
+    if x.shape[1] <= _DENSE:
+        model = LogisticRegression(C=1, solver="newton-cholesky", tol=1e-10, max_iter=100)
+    else:
+        model = LogisticRegression(C=1, tol=1e-8, max_iter=1000)
+    model.fit(x, y)
+    return np.concatenate([model.intercept_, model.coef_[0]])
+
+
+class FittedContext(SupportFitted):
+    """The context criterion with a regression per task. Support = log odds of the class."""
+
+    kind = "context"
+    reads = ()
+
+    def __init__(
+        self, criterion: Context, unknown: Sequence[str], regressions: Mapping[str, Regression]
+    ) -> None:
+        self.criterion, self.unknown, self.regressions = criterion, list(unknown), dict(regressions)
+        self.thresholds = self._thresholds()
+
+    def _thresholds(self) -> TaskThresholds:
+        lift = self.criterion.lift
+        if lift is None:
+            return thresholds_of(self.criterion.tau)
+        limits: dict[str, Thresholds | None] = {}
+        for task, one in self.regressions.items():
+            usual = None if one.problem else self.usual(task)
+            limits[task] = None if usual is None else Thresholds(usual, usual + math.log(lift))
+        return limits
+
+    def usual(self, task: str) -> float:
+        """The log odds of a class whatever the context."""
+        return float(logit(self._of(task).rate))
+
+    def _of(self, task: str) -> Regression:
+        return self.regressions[
+            check_one_of("task", task, self.regressions, owner="the fitted context criterion")
+        ]
+
+    def parameters(self) -> dict[str, Any]:
+        """Lift, tau, the source and what was excluded or included."""
+        own = self.criterion
+        named = {"exclude": own.exclude, "include": own.include}
+        given = {name: msgspec.to_builtins(value) for name, value in named.items() if value}
+        folds = {"folds": own.folds} if own.folds else {}
+        return {"lift": own.lift, "tau": own.tau, "source": own.source, **folds, **given}
+
+    def cues(self, task: str) -> tuple[str, ...]:
+        """Classes that come with the task's more than others do, the most common first."""
+        return tuple(self._of(task).cues)
+
+    def strength(self, cue: str, task: str) -> float:
+        """The odds ratio of a cue and the task's class."""
+        return self._of(task).cues.get(cue, math.nan)
+
+    def hard_by_cue(
+        self, data: Dataset, task: str, labels: NDArray[np.bool_]
+    ) -> NDArray[np.uint64] | None:
+        """Bit i: hard by the i-th cue alone, a positive without it or a negative with it."""
+        if self.criterion.source != LABELS or not self.cues(task):
+            return None
+        bits = np.zeros(len(data), np.uint64)
+        for position, cue in enumerate(self.cues(task)):
+            present = data.labels(cue, unknown=False)
+            bits |= (present != labels).astype(np.uint64) << np.uint64(position)
+        return bits
+
+    def notes(self, tasks: Sequence[str]) -> list[str]:
+        """Which classes are no context, and which may be parents of a task's class."""
+        found = {task: self._of(task) for task in tasks}
+        left = [f"{name} ({why})" for one in found.values() for name, why in one.left_out.items()]
+        parents = [f"{', '.join(one.parents)} of {t}" for t, one in found.items() if one.parents]
+        texts = []
+        if self.unknown:
+            texts.append(f"unknown in most training images, so no context: {some_of(self.unknown)}")
+        if left:
+            texts.append(f"no context: {some_of(left)}; `include` puts classes back")
+        if parents:
+            texts.append(
+                f"in nearly all images of a class: {some_of(parents)}; a parent class? `exclude`"
+            )
+        return texts
+
+    def undefined(self, task: str) -> str | None:
+        """A class that all or no training images have, or that has no context."""
+        return self._of(task).problem
+
+    def with_tau(self, tau: Tau) -> FittedContext:
+        """The same regressions with other thresholds."""
+        return FittedContext(replace(self.criterion, tau=tau), self.unknown, self.regressions)
+
+    def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
+        """Log odds of the class, float64 (n_images,); NaN where its context is unknown."""
+        return self.supports(data, [task])[:, 0]
+
+    def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
+        """Log odds for many tasks at once, float64 (n_images, n_tasks), whatever the batch.
+
+        Raises UndefinedError: a task without a regression.
+        """
+        for task in tasks:
+            if reason := self.undefined(task):
+                raise UndefinedError(f"task {task} has no context support: {reason}")
+        table = self.presences(data)
+        place = {name: column for column, name in enumerate(table.names)}
+        folds = self.fold_of(data)
+        weights = np.zeros((folds.max(initial=0) + 1, len(table.names), len(tasks)))
+        intercepts = np.zeros((len(weights), len(tasks)))
+        odds = np.empty((len(data), len(tasks)))
+        for number, task in enumerate(tasks):
+            one = self._of(task)
+            columns = np.array([place[name] for name in one.context], np.intp)
+            for fold in range(len(weights)):
+                intercepts[fold, number] = one.weights[fold][0]
+                weights[fold, columns, number] = one.weights[fold][1:]
+        for fold in np.unique(folds):
+            rows = np.flatnonzero(folds == fold)
+            odds[rows] = table.matrix[rows] @ weights[fold] + intercepts[fold]
+        for number, task in enumerate(tasks):
+            columns = np.array([place[name] for name in self._of(task).context], np.intp)
+            odds[table.unknowns(columns) > 0, number] = np.nan
+        return odds
+
+    def presences(self, data: Dataset) -> Presences:
+        """What the regressions know. Raises ParameterError for a class that the data lack."""
+        table = Presences.of(data, self.criterion.source)
+        names = dict.fromkeys(name for one in self.regressions.values() for name in one.context)
+        if self.criterion.source == LABELS:
+            for name in names:
+                check_one_of("class", name, data.classes, owner="the dataset")
+        return table.with_names(list(names))
+
+    def fold_of(self, data: Dataset) -> NDArray[np.int64]:
+        """Which regression is for each image, int64 (n_images,): 0, or 1 + its fold if fitted."""
+        numbers = np.zeros(len(data), np.int64)
+        if self.criterion.folds:
+            ids, fitted = data.images["image_id"], data.images["split"].is_in(["train", "all"])
+            numbers[fitted] = 1 + fold_numbers(ids.filter(fitted), self.criterion.folds)
+        return numbers
+
+    def contributions(self, image: Dataset, task: str) -> list[tuple[str, bool, float]]:
+        """Why one image is expected to have the class: context, whether it is there, log odds.
+
+        Each is the weight times (present - share of the training images that have it), so that they
+        add up to the difference from an average image; the largest, whatever its sign, is first.
+        """
+        one, fold = self._of(task), int(self.fold_of(image)[0])
+        matrix = self.presences(image)
+        present = dict.fromkeys(matrix.names[column] for column in matrix.present[1])
+        parts = [
+            (name, name in present, weight * ((name in present) - mean))
+            for name, weight, mean in zip(
+                one.context, one.weights[fold][1:], one.means, strict=True
+            )
+        ]
+        return sorted(parts, key=lambda part: -abs(part[2]))
+
+    def explain(self, image: Dataset, task: str) -> str:
+        """P, its multiple of the base rate, and what speaks for it (or against it) most."""
+        odds, rate = float(self.support(image, task)[0]), self._of(task).rate
+        if math.isnan(odds):
+            return f"it was not annotated what else is in the image, so {task} has no context"
+        p, sign = float(expit(odds)), 1 if odds > logit(rate) else -1
+        named = [
+            f"{'' if there else 'no '}{name} ({value:+.1f})"
+            for name, there, value in self.contributions(image, task)
+            if value * sign > 0.05
+        ][:3]
+        verb = "is expected" if sign > 0 else "is not expected"
+        unknown = image.unknown_labels(task)
+        label = "is" if image.labels(task, unknown=False)[0] else "is not"
+        seen = "" if unknown is not None else f"; {task} {label} labeled"
+        because = f", from {', '.join(named)}" if named else ""
+        return (
+            f"{task} {verb}: P = {_short(p)}, {_short(p / rate)} times the base rate{because}{seen}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Parameters, and the regression of each task."""
+        regressions = msgspec.to_builtins(self.regressions)
+        return {**self.parameters(), "unknown": self.unknown, "regressions": regressions}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read back what ``to_json`` gave."""
+        try:
+            saved = msgspec.convert(content, _Saved)
+            own = Context(
+                saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds
+            )
+        except (msgspec.ValidationError, ParameterError) as error:
+            raise FormatError(f"is no fitted context criterion: {error}") from error
+        for task, one in saved.regressions.items():
+            shape = [] if one.problem else [1 + len(one.context)] * (1 + saved.folds)
+            if [len(row) for row in one.weights] != shape or len(one.means) != len(one.context):
+                raise FormatError(f"is no fitted context criterion: weights of {task} do not fit")
+        return cls(own, saved.unknown, saved.regressions)
+
+
+class _Saved(msgspec.Struct):
+    lift: float | None
+    tau: float | dict[str, tuple[float, float] | None] | None
+    source: str
+    unknown: list[str]
+    regressions: dict[str, Regression]
+    exclude: list[str] | dict[str, list[str]] = []
+    include: list[str] | dict[str, list[str]] = []
+    folds: int = 0
+
+
+def _short(number: float) -> str:
+    """Two digits, such as .71, 6 or .03."""
+    return f"{number:.2g}".removeprefix("0") or "0"

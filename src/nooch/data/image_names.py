@@ -1,0 +1,264 @@
+"""Which image does a name mean? One rule for predictions, answers, captions and corrected labels.
+
+A column of names holds ids or file names: that is decided for the whole column. Numbers at the end
+of file names count as ids only where every known file name ends in its own id, as COCO's do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from nooch.english import counted
+from nooch.errors import InputError, some_of
+
+__all__ = [
+    "BY_ID", "IMAGE_COLUMNS", "IMAGE_ENDINGS", "UNTYPED", "ImageNames", "MatchedNames",
+    "name_column",
+]  # fmt: skip
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
+IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
+"""Columns and fields that names of images are in."""
+
+BY_ID, BY_FILE, BY_DIGITS = "by id", "by file name", "by the number at the end of file names"
+UNTYPED = (".csv", ".tsv")
+"""Endings of tables whose cells have no type: 12 may be a number or the name of a file."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedNames:
+    """The images that names mean.
+
+    Attributes:
+        ids: Int64 or String (n,), null for a name that means no known image.
+        rule: how they were matched; ``BY_ID`` where the names are ids.
+        note: how many different names were matched by that rule, such as "288 of 288 images by file
+            name"; empty where all are known ids.
+    """
+
+    ids: pl.Series
+    rule: str
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageNames:
+    """What names can mean.
+
+    Attributes:
+        ids: Int64 or String, unique, shape (n,).
+        files: file name of each, String (n,), null unknown; None where none are known.
+        digits: whether every known file name ends in the id of its image; then ``files`` may be
+            None all the same.
+    """
+
+    ids: pl.Series
+    files: pl.Series | None = None
+    digits: bool = False
+
+    @classmethod
+    def of(cls, images: pl.DataFrame) -> Self:
+        """Of a table with ``image_id`` and ``file_name``, such as a dataset's images."""
+        ids, files = images["image_id"], images["file_name"]
+        named = files.is_not_null()
+        if not named.any():
+            return cls(ids)
+        same = _numbers(files) == ids if ids.dtype.is_integer() else named.new_from_index(0, 0)
+        return cls(ids, files, len(same) > 0 and bool(same.filter(named).eq_missing(True).all()))
+
+    @cached_property
+    def rule(self) -> str:
+        """The shortest record that matches the same: ``digits``; ``ids`` where text ids are the
+        file names, with or without ending and folders; ``table``; or nothing without file names.
+        """
+        if self.digits or self.files is None:
+            return "digits" if self.digits else ""
+        if self.ids.dtype.is_integer():
+            return "table"
+        stems = _stems(self.files)
+        forms = (self.files, stems, stems.str.replace(r"^.*/", ""))
+        alike = [((form == self.ids) | form.is_null()) for form in forms]
+        return "ids" if (alike[0] | alike[1] | alike[2]).all() else "table"
+
+    def match(self, names: pl.Series, where: object, *, strict: bool = False) -> MatchedNames:
+        """The images of a column of names.
+
+        Args:
+            names: Int64, which are ids, or String: ids as text, or file names, with or without
+                folders and endings; null stays null.
+            where: for errors.
+            strict: refuse names of no image where the file names of all are known.
+
+        Raises:
+            InputError: ids and file names would name different images, a name of several images,
+                two names of one image, unknown names where ``strict``.
+        """
+        if names.dtype.is_integer():
+            return MatchedNames(self._known(names).alias("image_id"), BY_ID)
+        texts = names.drop_nulls().unique(maintain_order=True).alias("name")
+        found, rule = self._decided(texts, where)
+        _check_one_each(texts, found, where)
+        unknown = texts.filter(found.is_null())
+        if strict and rule == BY_FILE and len(unknown):
+            raise InputError(
+                f"{len(unknown):,} of {len(texts):,} names are those of no image:"
+                f" {some_of(unknown)}",
+                where=where,
+                allowed="ids, or file names of the dataset",
+                remedy="correct them, or leave them out",
+            )
+        unnamed = self.files is None and not self.digits and self.ids.dtype.is_integer()
+        words = unknown.filter(unknown.cast(pl.Int64, strict=False).is_null())
+        if strict and unnamed and len(words) == len(texts) > 0:
+            raise InputError(
+                f"{some_of(texts, 2)} are not image ids, and the names of files are not known",
+                where=where,
+                allowed=f"ids such as {some_of(self.ids, 3)}",
+                remedy="use ids, or find the suite in a dataset that has the names of files",
+            )
+        table = pl.DataFrame([texts, found.alias("image_id")])
+        rows = names.alias("name").to_frame()
+        ids = rows.join(table, on="name", how="left", maintain_order="left")["image_id"]
+        note = f"{found.count():,} of {counted(len(texts), 'image')} {rule}"
+        return MatchedNames(ids, rule, "" if rule == BY_ID and not len(unknown) else note)
+
+    def _decided(self, texts: pl.Series, where: object) -> tuple[pl.Series, str]:
+        """Images of different texts by the rule that fits the whole column, and that rule."""
+        by_id = self._known(_unified(texts))
+        if self.digits:
+            by_number = self._known(_numbers(texts))
+            return by_number, BY_ID if by_id.count() == by_number.count() else BY_DIGITS
+        if self.files is None and self.ids.dtype.is_integer():
+            return by_id, BY_ID
+        by_file, several = self._by_file(texts)
+        n, n_id, n_file = len(texts), by_id.count(), by_file.count() + len(several)
+        if (n_id == n) == (n_file == n):
+            self._check_readings(texts, by_id, by_file, where)
+        if n_file <= n_id:
+            return by_id, BY_ID
+        for name, (one, other) in several.items():
+            more = f" ({len(several):,} names have several)" if len(several) > 1 else ""
+            raise InputError(
+                f"{name} is the name of several images: {one} and {other}{more}",
+                where=where,
+                allowed="file names with enough of their folders, or ids",
+            )
+        return by_file, BY_FILE
+
+    def _known(self, ids: pl.Series) -> pl.Series:
+        """Ids in the type of the known ones, null where they are none of these."""
+        own = ids.cast(self.ids.dtype, strict=False)
+        known = self.ids if own.dtype.is_integer() else _unified(self.ids)
+        table = pl.DataFrame({"key": known, "image_id": self.ids})
+        return (
+            own.alias("key")
+            .to_frame()
+            .join(table, on="key", how="left", maintain_order="left")["image_id"]
+        )
+
+    @property
+    def _names(self) -> pl.Series:
+        """File names, for a text id without one the id."""
+        if self.ids.dtype.is_integer():
+            return pl.Series([], dtype=pl.String) if self.files is None else self.files
+        return self.ids if self.files is None else self.files.fill_null(self.ids)
+
+    def _by_file(self, texts: pl.Series) -> tuple[pl.Series, dict[str, tuple[str, str]]]:
+        """The image of the file with the longest common end, null for none; and the texts that are
+        the name of several images, with two of these.
+        """
+        row = pl.int_range(len(self.ids), eager=True)
+        first, last = pl.col("row").min(), pl.col("row").max().alias("last")
+        known = _ends(self._names, row).group_by("end").agg(first, last)
+        asked = _ends(texts, pl.int_range(len(texts), eager=True)).rename({"row": "text"})
+        best = asked.join(known, on="end").sort("text", "order").unique("text", keep="first")
+        clear = best.filter(pl.col("row") == pl.col("last")).sort("text")
+        at = texts.to_frame().with_row_index("text").join(
+            clear.select(pl.col("text").cast(pl.UInt32), "row"), on="text", how="left",
+            maintain_order="left",
+        )["row"]  # fmt: skip
+        several = best.filter(pl.col("row") != pl.col("last")).sort("text")
+        both = several.select(
+            texts.gather(several["text"]),
+            self._names.gather(several["row"]).alias("one"),
+            self._names.gather(several["last"]).alias("other"),
+        )
+        return self.ids.gather(at), {name: (one, other) for name, one, other in both.iter_rows()}
+
+    def _check_readings(
+        self, texts: pl.Series, by_id: pl.Series, by_file: pl.Series, where: object
+    ) -> None:
+        differ = (by_id != by_file).fill_null(value=False)
+        if differ.any():
+            number = int(differ.arg_max() or 0)
+            of_file = self.ids.index_of(by_file[number])
+            raise InputError(
+                f"{int(differ.sum()):,} of {len(texts):,} names are ids of other images than as"
+                f" file names: {texts[number]} is the id {by_id[number]}, and the file"
+                f" {self._names[of_file or 0]} is that of image {by_file[number]}",
+                where=where,
+                allowed="ids, or file names",
+                remedy="write file names with their endings, or ids as integers of a file with"
+                " types (Parquet, JSON)",
+            )
+
+
+def name_column(values: Sequence[Any], path: str | Path, *, typed: bool = False) -> pl.Series:
+    """The names of images in a file's records: Int64, which are ids, where all are integers and the
+    file has types, or is known to hold ids (``typed``); else String.
+    """
+    typed = typed or Path(path).suffix.lower() not in UNTYPED
+    if typed and all(type(value) is int and abs(value) < 2**63 for value in values):
+        return pl.Series("image", values, pl.Int64)
+    texts = [None if value is None else str(value) for value in values]
+    return pl.Series("image", texts, pl.String)
+
+
+def _unified(names: pl.Series) -> pl.Series:
+    """Text in one Unicode form, with slashes between folders."""
+    if names.dtype != pl.String:
+        return names
+    return names.str.replace_all("\\", "/", literal=True).str.normalize("NFC")
+
+
+def _stems(names: pl.Series) -> pl.Series:
+    return _unified(names).str.replace(_ENDING, "")
+
+
+def _numbers(names: pl.Series) -> pl.Series:
+    """The number at the end of names without their endings, Int64: 285 of ``COCO_000285.jpg``."""
+    return _stems(names).str.extract(r"(\d+)$").cast(pl.Int64, strict=False)
+
+
+def _ends(names: pl.Series, rows: pl.Series) -> pl.DataFrame:
+    """``row, end, order``: each name, then with fewer and fewer folders, then these without ending,
+    in this order.
+    """
+    order, parts = 0, []
+    for form in (_unified(names), _stems(names)):
+        table = pl.DataFrame({"row": rows, "end": form}).drop_nulls()
+        while table.height:
+            parts.append(table.with_columns(order=pl.lit(order, pl.Int32)))
+            deeper = table.filter(pl.col("end").str.contains("/", literal=True))
+            table = deeper.with_columns(pl.col("end").str.replace(r"^[^/]*/", ""))
+            order += 1
+    schema = {"row": pl.Int64, "end": pl.String, "order": pl.Int32}
+    return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
+
+
+def _check_one_each(texts: pl.Series, ids: pl.Series, where: object) -> None:
+    twice = texts.filter(ids.is_duplicated() & ids.is_not_null())
+    if len(twice):
+        raise InputError(
+            f"image names stand for one image: {some_of(twice.sort())}",
+            where=where,
+            allowed="one name for each image",
+        )

@@ -1,0 +1,164 @@
+"""95 % score intervals of shares, of paired differences and ratios of shares, and of d'.
+
+They need counts alone, no resample. ``n`` may be an effective number of images (Kish 1965), and
+counts need not be whole then. docs/intervals.md has how often they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, gammaincinv, ndtri
+
+__all__ = [
+    "LEVEL", "SIGNIFICANT", "dprime_intervals", "exact_mcnemar", "paired_interval",
+    "ratio_interval", "wilson",
+]  # fmt: skip
+
+LEVEL = 0.95
+SIGNIFICANT = 1 - LEVEL
+"""Exact p-values up to which a difference is not chance."""
+
+Floats = NDArray[np.float64]
+Bounds = tuple[Floats, Floats]
+_Z = float(ndtri((1 + LEVEL) / 2))
+_FEW = 3
+"""Events up to which Wilson's bound is too near: it covers .84 where 0.2 events are expected."""
+_HALVINGS = 50
+
+
+def wilson(shares: Floats, n: NDArray[Any]) -> Bounds:
+    """Wilson's 95 % interval (1927) of shares of n images: low and high, in [0, 1], never equal.
+
+    Of up to three events the lower bound is Poisson's, where it is lower, and of up to three images
+    without the event the upper one likewise (Brown, Cai and DasGupta 2001, section 4.1.1).
+
+    Args:
+        shares: float64, in [0, 1]; NaN stays NaN.
+        n: integers, or effective numbers; broadcast against them; NaN results where it is 0.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weight = _Z**2 / n
+        middle = shares + weight / 2
+        reach = np.sqrt(weight * (shares * (1 - shares) + weight / 4))
+        low, high = (middle - reach) / (1 + weight), (middle + reach) / (1 + weight)
+        # at 0 and at 1 the bound is the share itself, which rounding must not cross
+        low = np.minimum(np.where(shares == 0, 0.0, low), _few(shares, n))
+        return low, np.maximum(np.where(shares == 1, 1.0, high), 1 - _few(1 - shares, n))
+
+
+def _few(shares: Floats, n: NDArray[Any]) -> Floats:
+    """Poisson's lower bound, at 5 % of one side, of few events; else infinite, or NaN.
+
+    Part of an event, where images weigh less than others, has that part of one event's bound.
+    """
+    events = np.asarray(shares * n)
+    bound = gammaincinv(np.maximum(events, 1.0), SIGNIFICANT) * np.minimum(events, 1.0) / n
+    return np.where(events > _FEW, np.inf, np.where(n > 0, bound, np.nan))
+
+
+def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
+    """The 95 % interval of the difference of two shares of the same images, in [-1, 1].
+
+    Tango's score interval (1998), stretched to 0 where McNemar's exact test does not reject no
+    difference: it excludes 0 only where both do.
+
+    Args:
+        up: float64, share of the images that have the event in the first alone.
+        down: of those that have it in the second alone; ``up - down`` is the difference.
+        n: images, whole or effective; NaN results where it is 0.
+    """
+    up, down, n = np.broadcast_arrays(up, down, np.asarray(n, dtype=np.float64))
+    gap = up - down
+
+    def inside(at: Floats) -> NDArray[np.bool_]:
+        """Whether a difference is not rejected; the variance is that of its likeliest rates."""
+        half = (2 - gap) * at - (up + down)
+        root = np.sqrt(np.maximum(half**2 + 8 * down * at * (1 - at), 0.0))
+        rate = np.maximum((root - half) / 4, 0.0)
+        variance = np.maximum(2 * rate + at * (1 - at), 0.0) / n
+        return np.asarray((gap - at) ** 2 <= _Z**2 * variance)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = (_last(inside, gap, end) for end in (-1.0, 1.0))
+    chance = exact_mcnemar(up * n, down * n) > SIGNIFICANT
+    low, high = (
+        np.where(chance, np.minimum(low, 0), low),
+        np.where(chance, np.maximum(high, 0), high),
+    )
+    known = (n > 0) & ~np.isnan(gap)
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def _last(inside: Callable[[Floats], NDArray[np.bool_]], start: Floats, end: float) -> Floats:
+    """The last value from ``start`` to ``end`` that is inside, by halving."""
+    first, last = start, np.full_like(start, end)
+    for _ in range(_HALVINGS):
+        middle = (first + last) / 2
+        within = inside(middle)
+        first, last = np.where(within, middle, first), np.where(within, last, middle)
+    return first
+
+
+def exact_mcnemar(up: Floats, down: Floats) -> Floats:
+    """McNemar's exact two-sided p: whether changes go one way by chance; 1 without any.
+
+    Args:
+        up: numbers of images that change one way, 0 and more.
+        down: the other way; counts that are not whole are between their neighbors' p.
+    """
+    most, least = np.maximum(up, down), np.minimum(up, down)
+    # the tail of the binomial distribution, as an incomplete beta function
+    return np.where(most > 0, np.minimum(1.0, 2 * betainc(most, least + 1, 0.5)), 1.0)
+
+
+def ratio_interval(
+    above: Floats, of_above: Sequence[Floats], below: Floats, of_below: Sequence[Floats]
+) -> Bounds:
+    """The 95 % interval of above / below, two independent shares with intervals: 0 and more.
+
+    By the method of variance estimates recovery (Donner and Zou 2012). NaN where ``below`` is 0.
+    """
+    (low, high), (least, most), product = of_above, of_below, above * below
+    with np.errstate(invalid="ignore", divide="ignore"):
+        below_it, over_it = low * (2 * above - low), high * (2 * above - high)
+        farthest, nearest = most * (2 * below - most), least * (2 * below - least)
+        first = below_it / (product + np.sqrt(np.maximum(product**2 - below_it * farthest, 0.0)))
+        last = (product + np.sqrt(np.maximum(product**2 - over_it * nearest, 0.0))) / nearest
+        # nothing above has no ratio below 0 / 0
+        first = np.where(low > 0, first, 0.0)
+    known = below > 0
+    return np.where(known, first, np.nan), np.where(known, last, np.nan)
+
+
+def dprime_intervals(
+    hits: Floats, n_positive: NDArray[Any], claims: Floats, n_negative: NDArray[Any]
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """How far the 95 % intervals of d' and of the response criterion reach: (down, up) each.
+
+    The normal quantiles of both rates have the intervals of Jeffreys, of whose posterior the
+    log-linear rate is the mean; they are combined as independent (Zou and Donner 2008). A bootstrap
+    of the log-linear counts, parametric or not, never gets beyond the largest d' of n images, and
+    covers 0 where the true one is.
+
+    Args:
+        hits: float64, recall.
+        n_positive: images, whole or effective; NaN results where it is 0.
+        claims: float64, the false positive rate.
+        n_negative: like ``n_positive``.
+    """
+    reaches = []
+    for rate, images in ((hits, n_positive), (claims, n_negative)):
+        n = np.where(images > 0, images, np.nan)
+        yes, no = rate * n + 0.5, np.maximum((1 - rate) * n, 0.0) + 0.5
+        center = ndtri(yes / (n + 1))
+        ends = (betaincinv(yes, no, tail) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+        reaches.append([np.abs(ndtri(end) - center) for end in ends])
+    (hit_down, hit_up), (claim_down, claim_up) = reaches
+    return (
+        (np.hypot(hit_down, claim_up), np.hypot(hit_up, claim_down)),
+        (np.hypot(hit_up, claim_up) / 2, np.hypot(hit_down, claim_down) / 2),
+    )

@@ -1,0 +1,121 @@
+"""One class per image: the largest output is the answer; and confusions, counted by loops."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import fails
+from scipy.sparse import csr_array
+
+from nooch.checking.check import check
+from nooch.checking.confusions import find_confusions, largest_answer, largest_answers
+from nooch.data import Dataset
+from nooch.evaluation import Predictions
+
+CLASSES = ["cat", "dog", "cow"]
+
+
+def one_each(labels, splits=None, **columns):
+    """A dataset of images with one class each, none of an unknown split."""
+    presence = np.eye(len(CLASSES))[labels]
+    areas = csr_array(np.where(presence > 0, np.nan, 0.0))
+    images = pl.DataFrame(
+        {"image_id": range(len(labels)), "split": splits or ["all"] * len(labels), **columns}
+    )
+    return Dataset.build(images, CLASSES, areas)
+
+
+VALUES = st.lists(
+    st.tuples(st.integers(0, 2), *[st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.9])] * 3),
+    min_size=3,
+    max_size=30,
+)
+
+
+@given(VALUES, st.sampled_from(["logit", "probability"]))
+def test_confusions_are_those_of_a_loop(rows, scale):
+    labels, outputs = [row[0] for row in rows], np.array([row[1:] for row in rows])
+    run = Predictions.of(outputs, range(len(rows)), CLASSES, scale=scale, run="m")
+    data = one_each(labels)
+    answered = largest_answer(run)
+    said = [
+        [k for k in range(3) if all(own[k] > own[j] for j in range(3) if j != k)] for own in outputs
+    ]
+    for row, answers in enumerate(said):
+        assert np.flatnonzero(answered.values[:, row] > 0).tolist() == answers
+    table = find_confusions(data, [answered], CLASSES).table
+    wanted = {}
+    for label, answers in zip(labels, said, strict=True):
+        for answer in answers:
+            if answer != label:
+                key = CLASSES[label], CLASSES[answer]
+                wanted[key] = wanted.get(key, 0) + 1
+    found = {(task, answer): n for task, answer, n in table["task", "answer", "count"].rows()}
+    assert found == wanted
+    assert table["low"].is_sorted(descending=True)
+    for row in table.iter_rows(named=True):
+        n, back = labels.count(CLASSES.index(row["task"])), (row["answer"], row["task"])
+        assert (row["n"], row["share"]) == (n, row["count"] / n)
+        assert row["low"] <= row["share"] <= row["high"]
+        others = labels.count(CLASSES.index(row["answer"]))
+        assert row["back"] == (wanted.get(back, 0) / others if others else None)
+
+
+def _model(labels, wrong, seed=0):
+    """Logits of a model that takes cats for dogs in a share of their images, and may say no."""
+    random = np.random.default_rng(seed)
+    outputs = random.normal(size=(len(labels), 3)) * 0.3 - 4
+    answers = np.where((labels == 0) & (random.random(len(labels)) < wrong), 1, labels)
+    outputs[np.arange(len(labels)), answers] += 1.8
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.random.default_rng(1).integers(0, 3, 300)
+
+
+def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
+    run = Predictions.of(_model(labels, 0.3), range(300), CLASSES, scale="logit", run="m")
+    checked = check(one_each(labels), run, tmp_path / "out", bootstrap=0)
+    first = checked.confusions.table.row(0, named=True)
+    assert (first["task"], first["answer"]) == ("cat", "dog")
+    assert 0.2 < first["low"] < first["share"] < first["high"] < 0.45
+    sentence = checked.confusions.sentences(1)[0]
+    assert sentence.startswith("cats are called dogs in ")
+    assert sentence.endswith("the reverse in 0 %")
+    assert not len(checked.findings)
+    assert any("exclude each other" in note for note in checked.notes)
+    # every output is below 0: by themselves, all classes would be missed
+    missed = {row[0]: row[2] for row in checked.errors.rows}
+    assert missed["dog"] == f"0 of {(labels == 1).sum()}"
+    assert (tmp_path / "out" / "confusions.parquet").is_file()
+    assert "cats are called dogs" in (tmp_path / "out" / "report" / "index.html").read_text()
+
+
+def test_the_decision_can_be_chosen(labels, tmp_path):
+    run = Predictions.of(_model(labels, 0), range(300), CLASSES, scale="logit", run="m")
+    checked = check(one_each(labels), run, tmp_path / "out", bootstrap=0, decision="threshold")
+    assert {row[2] for row in checked.errors.rows} == {
+        f"{n:,} of {n:,}" for n in np.bincount(labels)
+    }
+    one = Predictions.of(np.ones(300), range(300), "cat", scale="logit")
+    fails(lambda: largest_answers([one], "argmax", exclusive=True), "two classes")
+    assert largest_answers([one], None, exclusive=True) == [one]
+
+
+def test_columns_are_the_context_of_labels_that_exclude_each_other(labels, tmp_path):
+    random = np.random.default_rng(2)
+    place = np.where(random.random(300) < 0.8, labels, random.integers(0, 3, 300))
+    outputs = _model(labels, 0)
+    outputs[np.arange(300), place] += 1.9
+    splits = random.choice(["train", "test"], 300, p=[0.3, 0.7]).tolist()
+    data = one_each(labels, splits, place=pl.Series(place).cast(pl.String))
+    run = Predictions.of(outputs, range(300), CLASSES, scale="logit", run="m")
+    checked = check(data, run, tmp_path / "out", bootstrap=0, min_hard=5)
+    assert list(checked.suite.criteria) == ["context"]
+    assert any("the context is place" in note for note in checked.notes)
+    worse = checked.findings.table.filter(pl.col("effect") > 0)
+    assert len(worse)
+    assert len(checked.confusions)

@@ -1,0 +1,142 @@
+"""Validity of challenge sets: against loops, on planted models, and its refusals."""
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+from planted import planted_data
+from refusals import fails
+
+from nooch.challenge import save_suite
+from nooch.checking.validity import LEAST_MODELS, validity
+from nooch.criteria import CE, Context
+from nooch.data import save_dataset
+from nooch.evaluation import Predictions
+from nooch.finding.suite_builder import find
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A suite of two criteria, and models whose errors on hard images grow."""
+    data = planted_data()
+    suite = find(data, {"ce": CE(), "context": Context(lift=1)}, tasks=["car"], splits=["test"])
+    hard = suite.set("ce", "car", "test").subset < 2
+    test, random = data.select("test"), np.random.default_rng(0)
+    runs, car = [], test.labels("car")
+    for number in range(LEAST_MODELS):
+        wrong = random.random(len(test)) < np.where(hard, 0.1 + 0.12 * number, 0.08)
+        outputs = np.where(car ^ wrong, 1.0, -1.0)
+        runs.append(Predictions.of(outputs, test.image_ids, "car", scale="logit", run=f"m{number}"))
+    return data, suite, runs
+
+
+def test_numbers_are_those_of_loops(world):
+    data, suite, runs = world
+    table = validity(suite, runs, data=data).table
+    challenge = suite.set("ce", "car", "test")
+    wrong = {run.run: (run.values[0] > 0) != challenge.labels for run in runs}
+    hard = challenge.subset < 2
+    for side in ("positive", "negative"):
+        of_side = challenge.labels == (side == "positive")
+        for name, own in wrong.items():
+            row = table.filter(criterion="ce", quality="failure", side=side, of=name).row(
+                0, named=True
+            )
+            assert row["n"] == (hard & of_side).sum()
+            if side == "negative":
+                rates = own[hard & of_side].mean() - own[~hard & of_side].mean()
+                assert row["value"] == pytest.approx(rates)
+            assert row["low"] < row["value"] < row["high"]
+    for a, b in combinations(wrong, 2):
+        row = table.filter(criterion="ce", quality="discrimination", of=f"{a} - {b}").row(
+            0, named=True
+        )
+        sides = [hard & (challenge.labels == there) for there in (True, False)]
+        apart = [wrong[a][side].astype(float) - wrong[b][side] for side in sides]
+        value = np.mean([one.mean() for one in apart])
+        # one task, each image once: the sides are independent
+        error = np.sqrt(sum(one.var() / len(one) for one in apart)) / 2
+        assert row["value"] == pytest.approx(value)
+        assert row["high"] - row["low"] == pytest.approx(2 * 1.959964 * error, rel=1e-6)
+
+
+def test_planted_models_fail_are_told_apart_and_ordered_alike(world):
+    data, suite, runs = world
+    found = validity(suite, runs, data=data)
+    apart = found.table.filter(criterion="ce", quality="discrimination")
+    assert (apart["low"] > 0).sum() + (apart["high"] < 0).sum() >= 13
+    row = found.table.filter(criterion="ce", quality="convergence").row(0, named=True)
+    assert (row["of"], row["n"]) == ("context", LEAST_MODELS)
+    assert row["value"] > 0.8
+    assert row["low"] <= row["value"] <= row["high"]
+    sentences = found.sentences()
+    assert sentences[0].startswith(f"ce: 4 of {LEAST_MODELS} models miss more hard positives (+")
+    few = validity(suite, runs[:3], data=data)
+    assert "too few models" in few.sentences()[-1]
+    assert few.table.filter(quality="convergence")["low"].null_count() == 2
+
+
+def test_models_that_answer_alike_are_not_told_apart(world):
+    data, suite, runs = world
+    values, ids = runs[0].values[0], runs[0].image_ids
+    twin = Predictions.of(values, ids, "car", scale="logit", run="twin")
+    table = validity(suite, [runs[0], twin], data=data).table
+    row = table.filter(criterion="ce", quality="discrimination").row(0, named=True)
+    assert (row["value"], row["low"], row["high"]) == (0, None, None)
+
+
+def test_images_that_some_model_lacks_are_left_out(world):
+    data, suite, runs = world
+    part = Predictions.of(
+        runs[1].values[0, :300], runs[1].image_ids[:300], "car", scale="logit", run="part"
+    )
+    table = validity(suite, [runs[0], part], data=data).table
+    challenge = suite.set("ce", "car", "test")
+    hard = (challenge.subset < 2) & challenge.image_ids.is_in(part.image_ids.to_list()).to_numpy()
+    assert table.filter(criterion="ce", quality="discrimination")["n"].to_list() == [hard.sum()]
+
+
+def test_refusals(world):
+    data, suite, runs = world
+    fails(lambda: validity(suite, runs[:1], data=data), "two models at least")
+    halves = [
+        Predictions.of(
+            runs[0].values[0, part], runs[0].image_ids[part], "car", scale="logit", run=name
+        )
+        for name, part in (("first", slice(300)), ("last", slice(300, None)))
+    ]
+    fails(lambda: validity(suite, halves, data=data), "no image has predictions", helps=False)
+
+
+def test_the_command_writes_sentences_and_numbers(world, run_cli, tmp_path):
+    data, _, runs = world
+    save_dataset(data, tmp_path / "data")
+    save_suite(find(tmp_path / "data", CE(), tasks=["car"], splits=["test"]), tmp_path / "suite")
+    for run in runs[:2]:
+        frame = pl.DataFrame({"image_id": run.image_ids, "task": "car", "logit": run.values[0]})
+        frame.write_csv(tmp_path / f"{run.run}.csv")
+    files = f"{tmp_path / 'm0.csv'} {tmp_path / 'm1.csv'}"
+    done = run_cli(f"validity {tmp_path / 'suite'} {files} --out {tmp_path / 'v.csv'}").ok()
+    assert "ce: tells " in done.out
+    assert pl.read_csv(tmp_path / "v.csv").height == 5 + 2 * 2 * 10
+    assert run_cli(f"validity {tmp_path / 'suite'} {files} --format json").json["sentences"]
+
+
+def test_errors_by_tenths_of_support_are_those_of_a_loop(world):
+    data, suite, runs = world
+    result = validity(suite, runs, data=data)
+    one = suite.set("context", "car", "test")
+    for side, own in (("positive", one.labels), ("negative", ~one.labels)):
+        rows = result.table.filter(criterion="context", side=side, of="m5")
+        rows = rows.filter(pl.col("quality").str.starts_with("tenth"))
+        assert rows["quality"].to_list() == [f"tenth {k}" for k in range(1, 11)]
+        support, wrong = one.support[own], ((runs[5].values[0] > 0) != one.labels)[own]
+        assert rows["n"].sum() == own.sum()
+        assert (rows["n"] * rows["value"].fill_null(0)).sum() == pytest.approx(wrong.sum())
+        below = np.array([(support < s).mean() + (support == s).mean() / 2 for s in support])
+        for tenth, n in enumerate(rows["n"]):
+            assert n == ((below >= tenth / 10 - 1e-9) & (below < (tenth + 1) / 10 - 1e-9)).sum()
+    texts = [text for text in result.sentences() if text.startswith("context: claims rise")]
+    assert len(texts) == len(runs)
+    assert all("monotone" in text or "of" in text for text in texts)

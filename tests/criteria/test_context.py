@@ -1,0 +1,335 @@
+"""The context criterion: regressions as scikit-learn's, what is no context, unknown labels."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from refusals import fails
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+
+from nooch.challenge import save_suite
+from nooch.criteria import CE, Combination, Context, FittedContext
+from nooch.criteria.presences import Presences, fold_numbers, image_hashes
+from nooch.data import Dataset, divide, open_dataset, save_dataset
+from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
+from nooch.finding.suite_builder import find
+
+
+def dataset(present, classes=None, split="train", **rest):
+    """A dataset without areas: presence (n_images, n_classes)."""
+    present = np.asarray(present, dtype=float)
+    areas = csr_array(np.where(present > 0, np.nan, 0.0))
+    columns = rest.pop("columns", {})
+    splits = [split] * len(present) if isinstance(split, str) else split
+    images = pl.DataFrame({"image_id": range(len(present)), "split": splits, **columns})
+    classes = classes or [f"c{k}" for k in range(present.shape[1])]
+    return Dataset.build(images, classes, areas, **rest)
+
+
+def drawn(n=400, k=6, seed=0):
+    """Labels that depend on each other, none in an all-or-nothing way."""
+    random = np.random.default_rng(seed)
+    scene = random.normal(size=(n, 2)) @ random.normal(size=(2, k))
+    return random.random((n, k)) < 1 / (1 + np.exp(0.5 - scene))
+
+
+def expected(train, images, column):
+    """Log odds by scikit-learn, from all other columns."""
+    others = [k for k in range(train.shape[1]) if k != column]
+    model = LogisticRegression(C=1, tol=1e-10, max_iter=10_000, solver="newton-cholesky")
+    return model.fit(train[:, others], train[:, column]).decision_function(images[:, others])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 8))
+def test_support_is_the_log_odds_of_scikit_learn(seed, k):
+    train, images = drawn(300, k, seed), drawn(50, k, seed + 1)
+    fitted = Context().fit(dataset(train))
+    for column, task in enumerate(fitted.regressions):
+        one = fitted.regressions[task]
+        if one.problem or one.left_out:
+            continue
+        assert one.rate == pytest.approx(train[:, column].mean())
+        found = fitted.support(dataset(images), task)
+        assert found == pytest.approx(expected(train, images, column), abs=1e-4)
+
+
+def test_with_many_columns_too(monkeypatch):
+    monkeypatch.setattr("nooch.criteria.context._DENSE", 1)
+    train = drawn()
+    found = Context().fit(dataset(train)).support(dataset(train), "c0")
+    assert found == pytest.approx(expected(train, train, 0), abs=1e-4)
+
+
+def test_thresholds_are_the_base_rate_and_its_lift():
+    train = drawn()
+    fitted, rate = Context(lift=2).fit(dataset(train)), train[:, 0].mean()
+    limits = fitted.thresholds_for("c0")
+    assert limits.positive == pytest.approx(math.log(rate / (1 - rate)))
+    assert limits.negative == pytest.approx(limits.positive + math.log(2))
+    assert Context(tau=0.5).fit(dataset(train)).thresholds_for("c0").negative == 0.5
+    assert Context(lift=None).fit(dataset(train)).thresholds is None
+
+
+def test_images_that_are_fitted_and_searched_have_support_from_the_others():
+    present = drawn(300)
+    data = dataset(present, split="all")
+    suite = find(data, {"context": Context()}, tasks=["c1"])
+    found = suite.set("context", "c1", "all").support
+    folds = fold_numbers(data.images["image_id"], 5)
+    assert len(np.unique(folds)) == 5
+    for fold in range(5):
+        own = folds == fold
+        wanted = expected(present[~own], present[own], 1)
+        assert found[own] == pytest.approx(wanted, abs=1e-4)
+    # another dataset's images were not fitted, whatever their split
+    other = dataset(present, split="test")
+    fitted = suite.header.criteria["context"].restored()
+    assert fitted.support(other, "c1") == pytest.approx(expected(present, present, 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+def test_folds_are_even_and_depend_on_ids_alone(kind):
+    ids = pl.Series(range(5000)).cast(kind)
+    counts = np.bincount(fold_numbers(ids, 5))
+    assert np.abs(counts - 1000).max() < 150
+    some = ids.gather([17, 4000, 3])
+    assert image_hashes(some).tolist() == image_hashes(ids)[[17, 4000, 3]].tolist()
+
+
+def test_permuted_labels_have_no_context():
+    random, present = np.random.default_rng(2), drawn(4000, 8)
+    present = np.stack([random.permutation(column) for column in present.T], axis=1)
+    support = Context(folds=5).fit(data := dataset(present)).support(data, "c0")
+    y = present[:, 0]
+    above = (support[y][:, None] > support[~y]) + 0.5 * (support[y][:, None] == support[~y])
+    assert above.mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_parts_give_the_same_bytes_also_with_a_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr("nooch.criteria.context.MOST_IMAGES", 150)
+    random = np.random.default_rng(0)
+    splits = random.choice(["train", "valid", "test"], 400, p=[0.7, 0.1, 0.2]).tolist()
+    unknown = random.random((400, 6)) < 0.02
+    hours = pl.Series(random.choice(["7", "12", None], 400), dtype=pl.String)
+    data = dataset(drawn(), split=splits, unknown=unknown, columns={"hour": hours})
+    criteria = {
+        "labels": Context(),
+        "columns": Context(source="columns"),
+        "both": Combination("labels & ~columns"),
+    }
+    save_suite(find(data, criteria), tmp_path / "whole")
+    save_dataset(divide(data, 5), tmp_path / "parts")
+    find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite")
+    for name in ("challenge_sets.parquet", "suite.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
+    fitted = find(data, criteria).header.criteria["labels"].restored()
+    one = fitted.regressions["c0"]
+    assert one.images + one.unannotated == 150
+
+
+def naive_unknown(data, name):
+    missing = data.unknown_labels(name)
+    return np.zeros(len(data), bool) if missing is None else missing
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_is_unknown_is_counted_as_by_asking_each_class(seed):
+    random = np.random.default_rng(seed)
+    present = drawn(40, 4, seed)
+    unknown = random.random(present.shape) < 0.1
+    verified = (random.random(present.shape) < 0.1) & ~unknown
+    columns = {"annotated_things": random.random(40) < 0.7}
+    kinds = {"c0": "thing", "c1": "thing", "c2": "stuff"}
+    data = dataset(present, columns=columns, kinds=kinds, unknown=unknown, verified=verified)
+    table = Presences.of(data)
+    wanted = np.stack([naive_unknown(data, name) for name in data.classes], axis=1)
+    assert table.unknown_images().tolist() == wanted.sum(axis=0).tolist()
+    chosen = np.flatnonzero(random.random(4) < 0.6)
+    assert table.unknowns(chosen).tolist() == wanted[:, chosen].sum(axis=1).tolist()
+    kept = table.rows(np.arange(3, 30)).with_names(["c2", "c0"])
+    assert kept.unknowns(np.array([1])).tolist() == wanted[3:30, 0].tolist()
+    assert (kept.matrix.toarray() > 0).tolist() == present[3:30][:, [2, 0]].tolist()
+
+
+def test_images_of_unknown_context_are_left_out_and_classes_that_are_mostly_unknown():
+    random, present = np.random.default_rng(5), drawn()
+    unknown = np.zeros(present.shape, bool)
+    unknown[:10, 2] = ~present[:10, 2]
+    unknown[:, 5] = (random.random(len(present)) < 0.9) & ~present[:, 5]
+    present[:, 5] = False
+    unknown[:, 5] |= random.random(len(present)) < 0.6
+    fitted = Context().fit(data := dataset(present, unknown=unknown))
+    assert fitted.unknown == ["c5"]
+    one, gone = fitted.regressions["c0"], int(unknown[:, 2].sum())
+    assert one.context == ["c1", "c2", "c3", "c4"]
+    assert (one.images, one.unannotated) == (len(present) - gone, gone)
+    assert np.isnan(fitted.support(data, "c0")).sum() == gone
+    # a task's own unknown label is none of its context
+    assert not np.isnan(fitted.support(data, "c2")).any()
+    row = data.select(rows=np.flatnonzero(unknown[:, 2])[:1])
+    assert "not annotated" in fitted.explain(row, "c0")
+
+
+def test_what_implies_a_class_or_its_absence_is_no_context_and_can_be_put_back():
+    present = drawn(500, 3)
+    car, twice, absent = present[:, 0], present[:, 0].copy(), ~present[:, 0]
+    child = car & (np.arange(500) % 2 == 0)
+    parent = car | (np.random.default_rng(1).random(500) < 0.05)
+    never, always = np.zeros(500, bool), np.ones(500, bool)
+    columns = [car, present[:, 1], twice, absent, child, parent, never, always]
+    names = ["car", "road", "auto", "no_car", "taxi", "vehicle", "kite", "picture"]
+    data = dataset(np.stack(columns, axis=1), names)
+    one = Context().fit(data, ["car"]).regressions["car"]
+    assert one.left_out == {
+        "auto": "implies car",
+        "no_car": "says that car is absent",
+        "taxi": "implies car",
+    }
+    assert one.context == ["road", "vehicle"]
+    one = Context(exclude=["vehicle"], include={"car": ["taxi"]}).fit(data, ["car"])
+    assert one.regressions["car"].context == ["road", "taxi"]
+    assert one.regressions["car"].left_out["vehicle"] == "excluded"
+    for given_names in ("exclude", "include"):
+        with pytest.raises(ParameterError, match="vehicel"):
+            Context(**{given_names: ["vehicel"]}).fit(data, ["car"])
+
+
+def test_a_class_in_nearly_all_images_of_the_task_stays_and_is_named():
+    random = np.random.default_rng(3)
+    cow = random.random(600) < 0.2
+    grass = (cow & (random.random(600) < 0.98)) | (random.random(600) < 0.2)
+    other = random.random(600) < 0.5
+    data = dataset(np.stack([cow, grass, other], axis=1), ["cow", "grass", "other"])
+    one = Context().fit(data, ["cow"]).regressions["cow"]
+    assert (one.parents, one.context) == (["grass"], ["grass", "other"])
+
+
+def test_labels_that_exclude_each_other_are_refused():
+    one_each = np.eye(4)[np.arange(100) % 4]
+    fails(lambda: Context().fit(dataset(one_each)), "exclude each other", "annotate")
+    fails(lambda: Context().fit(dataset(np.ones((5, 1)))), "only class", "columns")
+    fails(lambda: find(dataset(one_each, split="all"), "context"), "exclude each other")
+
+
+def test_a_class_without_context_or_in_all_or_no_images_has_no_set():
+    present = drawn()
+    present[:, 0], present[:, 1] = True, False
+    fitted = Context().fit(data := dataset(present))
+    assert fitted.undefined("c0") == "all training images have the class"
+    assert fitted.undefined("c1") == "no training images have the class"
+    with pytest.raises(UndefinedError):
+        fitted.support(data, "c0")
+    pair = np.stack([np.arange(60) % 2 == 0, np.arange(60) % 2 == 0], axis=1)
+    pair = np.concatenate([pair, pair])
+    fitted = Context().fit(dataset(pair))
+    assert "implies c0" in fitted.undefined("c0")
+
+
+def test_attribute_columns_are_context_where_labels_are_not():
+    random = np.random.default_rng(0)
+    y = random.random(800) < 0.3
+    hospital = np.where(random.random(800) < 0.8, np.where(y, "A", "B"), "C")
+    column = pl.Series([None, *hospital[1:]], dtype=pl.String)
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns={"hospital": column})
+    fitted = Context(source="columns").fit(data, ["ill"])
+    support = fitted.support(data, "ill")
+    assert np.isnan(support[0])
+    assert not np.isnan(support[1:]).any()
+    by_hospital = {name: support[1:][hospital[1:] == name].mean() for name in "ABC"}
+    assert by_hospital["A"] > by_hospital["C"] > by_hospital["B"]
+    row = np.flatnonzero(hospital == "A")[1:2]
+    assert "hospital=A (+" in fitted.explain(data.select(rows=row), "ill")
+    fails(lambda: Context(source="columns").fit(dataset(drawn())), "no attribute column")
+
+
+def test_contributions_add_up_and_are_worded():
+    train = drawn()
+    fitted = Context().fit(data := dataset(train))
+    one = fitted.regressions["c0"]
+    average = one.weights[0][0] + np.dot(one.weights[0][1:], one.means)
+    for row in range(5):
+        image = data.select(rows=np.array([row]))
+        parts = fitted.contributions(image, "c0")
+        total = average + sum(value for *_, value in parts)
+        assert total == pytest.approx(fitted.support(image, "c0")[0])
+        assert {name for name, there, _ in parts if there} == {
+            f"c{k}" for k in range(1, 6) if train[row, k]
+        }
+    support = fitted.support(data, "c0")
+    text = fitted.explain(data.select(rows=np.array([support.argmax()])), "c0")
+    assert text.startswith("c0 is expected: P = .")
+    assert "times the base rate, from c" in text
+    text = fitted.explain(data.select(rows=np.array([support.argmin()])), "c0")
+    assert text.startswith("c0 is not expected: P = .")
+    assert text.endswith("is labeled" if train[support.argmin(), 0] else "is not labeled")
+
+
+def test_json_gives_it_back():
+    data = dataset(drawn(), split="all")
+    for criterion in (Context(folds=2, exclude={"c1": ["c2"]}), Context(tau={"c0": (0, 1)})):
+        fitted = criterion.fit(data, ["c0"])
+        again = FittedContext.from_json(json.loads(json.dumps(fitted.to_json())))
+        assert again.to_json() == fitted.to_json()
+        assert (again.support(data, "c0") == fitted.support(data, "c0")).all()
+    content = Context(folds=2).fit(data, ["c0"]).to_json()
+    for key, value in (("lift", -1), ("source", "sea"), ("tau", {}), ("folds", 3)):
+        with pytest.raises(FormatError):
+            FittedContext.from_json({**content, key: value})
+
+
+def test_counts_of_another_suite_can_be_matched(tmp_path):
+    random = np.random.default_rng(0)
+    splits = random.choice(["train", "test"], 400).tolist()
+    data = dataset(drawn(), split=splits)
+    first = find(data, {"context": Context(lift=2)}, tasks=["c0", "c1"])
+    save_suite(first, tmp_path / "first")
+    for place in (tmp_path / "first", f"{tmp_path / 'first'}:context"):
+        criteria = {"other": Context(lift=None, exclude=["c5"])}
+        suite = find(data, criteria, tasks=["c0", "c2"], match=f"from:{place}")
+        a, b = first.record("context", "c0", "test"), suite.record("other", "c0", "test")
+        assert (a.hard_positives, a.hard_negatives) == (b.hard_positives, b.hard_negatives)
+        assert [one.task for one in suite.header.skipped] == ["c2"]
+    with pytest.raises(ParameterError, match="ce"):
+        find(data, {"x": Context(lift=None)}, match=f"from:{tmp_path / 'first'}:ce")
+
+
+def test_ce_and_context_are_combined():
+    random = np.random.default_rng(0)
+    present = drawn()
+    areas = csr_array(present * random.random(present.shape) / 3)
+    images = pl.DataFrame({"image_id": range(400), "split": random.choice(["train", "test"], 400)})
+    data = Dataset.build(images, [f"c{k}" for k in range(6)], areas)
+    suite = find(data, {"ce": CE(0.01), "context": Context(), "both": Combination("ce & context")})
+    for task in suite.tasks:
+        if ("both", task, "test") in suite.keys:
+            parts = [suite.set(name, task, "test") for name in ("ce", "context", "both")]
+            hard = [set(one.ids("hard_negative")) for one in parts]
+            assert hard[2] == hard[0] & hard[1]
+
+
+@pytest.mark.parametrize("bad", [{"lift": 0}, {"lift": math.inf}, {"source": "sea"}, {"tau": 1e9}])
+def test_parameters_are_checked(bad):
+    with pytest.raises(ParameterError):
+        Context(**bad)
+
+
+def test_more_classes_than_an_exact_solver_takes(monkeypatch):
+    random = np.random.default_rng(0)
+    present = csr_array(random.random((60, 2500)) < 0.01)
+    areas = csr_array(present.astype(float))
+    images = pl.DataFrame({"image_id": range(60), "split": ["train"] * 60})
+    data = Dataset.build(images, [f"c{k}" for k in range(2500)], areas)
+    tasks = [name for name in data.classes if data.labels(name).sum() > 2][:2]
+    assert np.isfinite(Context().fit(data, tasks).supports(data, tasks)).all()
+
+
+def test_an_unknown_split_is_an_error():
+    with pytest.raises(InputError):
+        find(dataset(drawn(), split="valid"), "context")

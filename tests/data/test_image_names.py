@@ -1,0 +1,136 @@
+"""Which image a name means: against a slow matcher, and what is refused."""
+
+import unicodedata
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import fails
+
+from nooch.data import ImageNames, name_column
+
+_PARTS = st.sampled_from(["a", "b", "ä", "x1", "1", "12", "012"])
+_NAMES = st.builds(
+    lambda parts, ending: "/".join(parts) + ending,
+    st.lists(_PARTS, min_size=1, max_size=3),
+    st.sampled_from([".jpg", ".PNG", ".txt", ""]),
+)
+
+
+def _of(files, ids=None):
+    ids = range(len(files)) if ids is None else ids
+    schema = {"file_name": pl.String}
+    return ImageNames.of(
+        pl.DataFrame({"image_id": ids, "file_name": files}, schema_overrides=schema)
+    )
+
+
+def _ends(name):
+    """All ends of a path, longest first, then those without the ending of an image."""
+    parts = unicodedata.normalize("NFC", name).replace("\\", "/").split("/")
+    ends = ["/".join(parts[n:]) for n in range(len(parts))]
+    images = (".jpg", ".png")
+    return ends + [e[:-4] if e.lower().endswith(images) else e for e in ends]
+
+
+def _slow(files, name):
+    """Images of the files with the longest end in common."""
+    for end in _ends(name):
+        if found := {number for number, file in enumerate(files) if end in _ends(file)}:
+            return found
+    return set()
+
+
+@given(st.lists(_NAMES, min_size=1, max_size=6, unique=True), _NAMES, st.booleans())
+def test_the_longest_common_end_decides(files, name, windows):
+    if windows:
+        name = unicodedata.normalize("NFD", name.replace("/", "\\"))
+    # ids that no name is, and that no file ends in
+    known = _of(files, [1000 + number for number in range(len(files))])
+    found = _slow(files, name)
+    match = lambda: known.match(pl.Series([name]), "here")  # noqa: E731
+    if len(found) > 1:
+        fails(match, f"{name} is the name of several images", "here")
+    else:
+        assert match().ids.to_list() == ([1000 + found.pop()] if found else [None])
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=8, unique=True), st.data())
+def test_ids_and_file_names_of_other_images_are_never_confused(numbers, data):
+    """Files called after numbers: a column of these is ids, file names, or refused."""
+    order = data.draw(st.permutations(numbers))
+    known = _of([f"{n}.jpg" for n in order], numbers)
+    texts = pl.Series([str(n) for n in numbers])
+    if order == numbers:
+        assert known.rule == "digits"
+        assert known.match(texts, "here").ids.to_list() == numbers
+    else:
+        fails(
+            lambda: known.match(texts, "here"), "names are ids of other images", "with their endi"
+        )
+    as_files = known.match(texts + ".jpg", "here")
+    assert as_files.ids.to_list() == [numbers[order.index(n)] for n in numbers]
+    assert known.match(pl.Series(numbers), "here").ids.to_list() == numbers
+
+
+@pytest.mark.parametrize(
+    ("files", "ids", "rule"),
+    [
+        (["a/COCO_0012.jpg", "7.png", None], [12, 7, 8], "digits"),
+        (["a/COCO_0012.jpg", "7.png"], [12, 8], "table"),
+        (["x.jpg"], [1], "table"),
+        ([None, None], [1, 2], ""),
+        (["a/b.jpg", "c.jpg", "d/e.jpg"], ["b", "c.jpg", "d/e"], "ids"),
+        (["a/b.jpg", "c.jpg"], ["b", "d"], "table"),
+    ],
+)
+def test_what_has_to_be_recorded(files, ids, rule):
+    assert _of(files, ids).rule == rule
+
+
+def test_digits_count_where_the_known_names_say_so_alone():
+    names = pl.Series(["COCO_val2014_000000000012.jpg", "8/7"])
+    assert _of(["12.jpg", "00007.jpg"], [12, 7]).match(names, "x").ids.to_list() == [12, 7]
+    assert ImageNames(pl.Series([12, 7]), digits=True).match(names, "x").ids.to_list() == [12, 7]
+    assert _of(["12.jpg", "00007.jpg"], [12, 8]).match(names, "x").ids.to_list() == [None, None]
+    assert ImageNames(pl.Series([12, 7])).match(names, "x").ids.to_list() == [None, None]
+
+
+def test_what_matched_is_counted_and_the_rest_refused_where_all_names_are_known():
+    known = _of(["a/x.jpg", "a/y.jpg", "a/z.jpg"])
+    names = pl.Series(["x.png", None, "b/y", "x.png", "nowhere.jpg"])
+    matched = known.match(names, "here")
+    assert matched.ids.to_list() == [0, None, 1, 0, None]
+    assert matched.note == "2 of 3 images by file name"
+    fails(lambda: known.match(names, "here", strict=True), "1 of 3 names", "nowhere.jpg")
+    fails(
+        lambda: known.match(pl.Series(["x.jpg", "a/x"]), "here"), "stand for one image: a/x, x.jpg"
+    )
+    # numbers that are ids, and some that are not, are not names of files
+    assert known.match(pl.Series(["1", "007"]), "here", strict=True).ids.to_list() == [1, None]
+
+
+def test_text_ids_are_file_names():
+    known = ImageNames(pl.Series(["cat/1.jpg", "dog/1.jpg", "dog/2.jpg"]))
+    names = pl.Series(["D:\\all\\dog\\1.jpg", "2"])
+    assert known.match(names, "x").ids.to_list() == ["dog/1.jpg", "dog/2.jpg"]
+    fails(lambda: known.match(pl.Series(["1.jpg"]), "x"), "cat/1.jpg and dog/1.jpg")
+    swapped = _of(["b.jpg", "a.jpg"], ["a", "b"])
+    fails(lambda: swapped.match(pl.Series(["a", "b"]), "x"), "a is the id a", "that of image b")
+
+
+def test_integers_are_ids_where_the_file_has_types():
+    assert name_column([1, 2], "x.json").dtype == pl.Int64
+    assert name_column([1, 2], "x.csv").to_list() == ["1", "2"]
+    assert name_column([1, "2", None], "x.json").to_list() == ["1", "2", None]
+    assert name_column([True, 2**70], "x.json").dtype == pl.String
+
+
+def test_names_are_refused_where_no_file_is_known_and_other_ids_are_not():
+    known = ImageNames(pl.Series([12, 7]))
+    words = ("a.jpg, b.jpg are not image ids", "the names of files are not known", "12, 7")
+    fails(lambda: known.match(pl.Series(["a.jpg", "b.jpg"]), "x", strict=True), *words)
+    for names in ([], ["99", "100"], ["99", "a.jpg"]):
+        column = pl.Series(names, dtype=pl.String)
+        assert known.match(column, "x", strict=True).ids.to_list() == [None] * len(names)

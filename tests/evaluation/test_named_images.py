@@ -1,0 +1,200 @@
+"""One model, named by files whose numbers are no ids: all ways of reading it say the same."""
+
+import json
+
+import polars as pl
+import pytest
+from refusals import fails
+from scored import TASKS, small_data, small_suite
+
+from nooch.answers import read_answers
+from nooch.captions import score_captions
+from nooch.challenge import load_suite, save_suite
+from nooch.data import Dataset, save_dataset
+from nooch.evaluation import evaluate, load_predictions
+from nooch.files import sha256_of
+from nooch.integrity import fsck
+
+NUMBERS = list(range(60))
+NAMES = [f"cam/frame_{(number * 7 + 3) % 60:06d}.jpg" for number in NUMBERS]
+
+
+def _data(names=NAMES):
+    data = small_data(NUMBERS)
+    images = data.images.with_columns(file_name=pl.Series(names, dtype=pl.String))
+    return Dataset.build(images, data.classes, data.areas)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    """The suite as a folder whose dataset is gone."""
+    folder = tmp_path_factory.mktemp("named") / "suite"
+    save_suite(small_suite(_data()), folder)
+    return load_suite(folder)
+
+
+def _rows(suite, name):
+    """(name of the image, task, label) of all images of the test split."""
+    for task in TASKS:
+        challenge = suite.set("ce", task, "test")
+        for image, label in zip(challenge.image_ids, challenge.labels, strict=True):
+            yield name(NAMES[image]), task, bool(label)
+
+
+SPELLINGS = {
+    "as they are": lambda name: name,
+    "other folders": lambda name: f"/mnt/data/{name}",
+    "Windows": lambda name: "D:\\all\\" + name.replace("/", "\\"),
+    "base name": lambda name: name[4:],
+    "no ending": lambda name: name[4:-4],
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_perfect_model_is_perfect_however_it_is_read(suite, tmp_path, spelling):
+    rows = list(_rows(suite, SPELLINGS[spelling]))
+    table = [(image, task, 0.9 if label else 0.1) for image, task, label in rows]
+    predictions = pl.DataFrame(table, schema=["image", "task", "prob"], orient="row")
+    predictions.write_csv(tmp_path / "p.csv")
+    said = [
+        {"img_id": image, "object_name": task, "answer": "Yes" if label else "No"}
+        for image, task, label in rows
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, said)))
+    runs = load_predictions([tmp_path / "p.csv", tmp_path / "a.jsonl"], suite)
+    assert "24 of 24 images by file name" in runs[0].read
+    assert "24 of 24 images by file name" in runs[1].notes
+    scores = evaluate(suite, runs, metrics=["error", "recall"]).table
+    defined = scores.filter(pl.col("value").is_not_null())
+    assert set(defined.filter(metric="error")["value"]) == {0.0}
+    assert set(defined.filter(metric="recall")["value"]) == {1.0}
+    assert defined["run"].n_unique() == 2
+
+    words = [
+        {"image": image, "caption": " ".join(of["task"].to_list()).replace("_", " ") or "nothing"}
+        for (image,), of in pl.DataFrame(
+            [(i, t if label else None) for i, t, label in rows],
+            schema=["image", "task"], orient="row",
+        ).group_by("image", maintain_order=True)
+        for of in [of.drop_nulls()]
+    ]  # fmt: skip
+    (tmp_path / "c.json").write_text(json.dumps(words))
+    captions = score_captions(suite, tmp_path / "c.json", bootstrap=0)
+    rates = captions.table.filter(measure="rate", run="c").drop_nulls("value")
+    absent = rates.filter(pl.col("subset").str.ends_with("negative"))["value"]
+    assert len(absent)
+    assert absent.max() == 0
+    assert "c: 24 of 24 images by file name" in captions.notes
+
+    verdicts = [
+        {"image_id": image, "task": task, "verdict": "yes" if label else "no"}
+        for image, task, label in rows
+    ]
+    (tmp_path / "v.json").write_text(json.dumps(verdicts))
+    overlaid = evaluate(suite, predictions, overlay=tmp_path / "v.json")
+    assert any(note.startswith("0 labels corrected") for note in overlaid.notes)
+    assert "corrected labels: 24 of 24 images by file name" in overlaid.notes
+
+
+def test_names_of_no_image_and_of_other_splits(suite, tmp_path):
+    rows = list(_rows(suite, str))
+    said = [{"img_id": i, "object_name": t, "answer": "No"} for i, t, _ in rows]
+    train = {"img_id": NAMES[0], "object_name": "car", "answer": "No"}
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*said, train])))
+    assert f"1 of {len(said) + 1} answers are left out" in read_answers(file, suite).notes[1]
+    strange = {"img_id": "cam/fram_000001.jpg", "object_name": "car", "answer": "No"}
+    file.write_text("\n".join(map(json.dumps, [*said, strange])))
+    fails(lambda: load_predictions(file, suite), "1 of 25 names are those of no image: cam/fram_")
+    (run,) = load_predictions(file, suite, ignore_unknown=True)
+    assert "24 of 25 images by file name" in run.notes
+    table = pl.DataFrame(
+        [(i, t, 0.5) for i, t, _ in [*rows, (NAMES[0], "car", 0), ("fram.jpg", "car", 0)]],
+        schema=["image", "task", "prob"], orient="row",
+    )  # fmt: skip
+    fails(lambda: load_predictions(table, suite), "1 of 26 images are not in the suite: fram.jpg")
+    (run,) = load_predictions(table[:-1], suite)
+    assert run.read.endswith(
+        "25 of 25 images by file name; 1 image of the dataset is not in the suite"
+    )
+    assert evaluate(suite, run).table.height
+
+
+def test_numbers_that_are_ids_and_file_names_of_other_images(tmp_path):
+    data = _data([f"{(number * 7 + 3) % 60}.jpg" for number in NUMBERS])
+    suite = small_suite(data)
+    frame = pl.DataFrame(
+        [(i, t, 0.5) for t in TASKS for i in suite.set("ce", t, "test").image_ids],
+        schema=["image_id", "task", "prob"], orient="row",
+    )  # fmt: skip
+    (typed,) = load_predictions(frame, suite)
+    assert typed.image_ids.to_list() == list(range(36, 60))
+    frame.write_parquet(tmp_path / "p.parquet")
+    frame.write_csv(tmp_path / "p.csv")
+    (typed,) = load_predictions(tmp_path / "p.parquet", suite)
+    assert typed.image_ids.to_list() == list(range(36, 60))
+    fails(lambda: load_predictions(tmp_path / "p.csv", suite), "24 of 24 names are ids of other",
+          "36 is the id 36, and the file 36.jpg is that of image 39", "Parquet")  # fmt: skip
+    # numbers with zeros in front are names
+    padded = _data([f"{(number * 7 + 3) % 60:04d}.jpg" for number in NUMBERS])
+    names = frame.with_columns(pl.format("{}", pl.col("image_id").cast(pl.String).str.zfill(4)))
+    names = names.with_columns(
+        image_id=pl.Series([padded.images["file_name"][i][:-4] for i in frame["image_id"]])
+    )
+    names.write_csv(tmp_path / "n.csv")
+    fails(lambda: load_predictions(tmp_path / "n.csv", small_suite(padded)), "is the id")
+
+
+def test_a_suite_records_what_it_needs(tmp_path, suite):
+    assert suite.header.image_names == "table"
+    folder = tmp_path / "suite"
+    save_suite(suite, folder)
+    assert load_suite(folder).image_names().files.to_list() == NAMES
+    assert fsck(folder).is_whole
+    (folder / "image_names.parquet").write_bytes(b"x")
+    fails(lambda: load_suite(folder), "image_names.parquet was altered", kind=ValueError)
+    (damage,) = fsck(folder).damaged
+    assert damage.file == "image_names.parquet"
+    (folder / "image_names.parquet").unlink()
+    fails(lambda: load_suite(folder), "image_names.parquet is missing", kind=ValueError)
+
+
+def test_names_that_end_in_ids_need_no_table(tmp_path):
+    save_suite(small_suite(_data([f"f_{n:06d}.jpg" for n in NUMBERS])), tmp_path / "suite")
+    assert sorted(f.name for f in (tmp_path / "suite").iterdir()) == [
+        "challenge_sets.parquet",
+        "suite.json",
+    ]
+    suite = load_suite(tmp_path / "suite")
+    frame = pl.DataFrame({"image": ["g/f_37.png", "f_000038"], "task": "car", "prob": [0.5, 0.25]})
+    (run,) = load_predictions(frame, suite)
+    assert sorted(run.image_ids) == [37, 38]
+    assert "2 of 2 images by the number at the end of file names" in run.read
+
+
+def test_the_shipped_suite_knows_the_names_of_coco():
+    suite = load_suite("nooch-coco")
+    ids = suite.set("ce", "tie", "test").image_ids[:2].to_list()
+    names = pl.Series([f"val2014/COCO_val2014_{ids[0]:012d}.jpg", f"{ids[1]:012d}.jpg", "7.jpg"])
+    assert suite.match_names(names, "x").ids.to_list() == [*ids, None]
+
+
+def test_a_suite_of_an_earlier_version_takes_names_from_its_dataset_alone(tmp_path):
+    import msgspec
+
+    save_dataset(_data(), tmp_path / "dataset")
+    found = small_suite(_data(), path="../dataset")
+    old = found.with_header(msgspec.structs.replace(found.header, image_names=""))
+    save_suite(old, tmp_path / "suite")
+    names = pl.Series(["frame_000003.jpg"])
+    assert load_suite(tmp_path / "suite").image_names().match(names, "x").ids.to_list() == [0]
+    (tmp_path / "dataset").rename(tmp_path / "elsewhere")
+    suite = load_suite(tmp_path / "suite")
+    assert suite.image_names().match(names, "x").ids.to_list() == [None]
+    frame = pl.DataFrame({"image": names, "task": "car", "prob": [0.5]})
+    fails(
+        lambda: evaluate(suite, frame),
+        "1 of 1 images are not in the suite",
+        "does not know the names",
+    )
+    assert sha256_of(tmp_path / "suite" / "suite.json")
