@@ -159,7 +159,7 @@ def nooch(folder: Path, noise: int) -> list[str]:
     import polars as pl
 
     import nooch as package
-    from nooch.checking.slice_search import find_slices
+    from nooch.analysis.slices import find_slices
 
     data = package.load_dataset(folder / "data")
     answers = pl.read_parquet(folder / "predictions.parquet")

@@ -21,9 +21,9 @@ import numpy as np
 from measuring import parser
 from numpy.typing import NDArray
 
-from nooch.encoders import encoder
-from nooch.encoders.encoder_folders import locate
-from nooch.encoders.sbert import PRECISIONS, SbertEncoder
+from nooch.models.encoders import encoder
+from nooch.models.encoders.folders import locate
+from nooch.models.encoders.sbert import PRECISIONS, SbertEncoder
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CAPTIONS = SHARED / "data" / "captions" / "captions_val2017.json"

@@ -28,7 +28,7 @@ from typing import Any
 
 from measuring import Spread, machine, parser, ratios, write_json
 
-from nooch.engines import engine
+from nooch.base.engines import engine
 
 
 def same(item: int) -> int:

@@ -33,15 +33,15 @@ from measuring import Spread, machine, parser, ratios, write_json
 from PIL import Image
 from scipy.sparse import csr_array
 
-from nooch.caches.pixels import PixelCache, build_pixels
 from nooch.data import Dataset
+from nooch.models.caches.pixels import PixelCache, build_pixels
 from nooch.models.devices import choose_device
 from nooch.models.networks import Backbones, backbones
 from nooch.models.preprocessing import IMAGENET
-from nooch.objectives import ERM, TrainingCounts
 from nooch.training.epoch_batches import BatchHooks
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
+from nooch.training.objectives import ERM, TrainingCounts
 from nooch.training.targets import Target
 
 # what a GPU and a CPU can do in a minute or two

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 import nooch
-from nooch.challenge import SUBSETS
 from nooch.criteria import FittedCE
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.metrics import METRICS, Graded, Parts, Resampler
+from nooch.evaluation.metrics import METRICS, Graded, Parts, Resampler
+from nooch.suites import SUBSETS
 
 SEEDS = 3
 RESAMPLES, FEW = 1000, 2

@@ -27,8 +27,8 @@ from measuring import Spread, alternate, machine, nooch_command, parser, ratios,
 from PIL import Image
 from scipy.sparse import csr_array
 
-from nooch.caches.pixels import SIZE, PixelCache
 from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.models.caches.pixels import SIZE, PixelCache
 from nooch.models.image_decoding import decode_images
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco-real"

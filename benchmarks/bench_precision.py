@@ -20,13 +20,14 @@ import polars as pl
 from measuring import Spread, parser, ratios
 from scipy.sparse import csr_array
 
-from nooch.challenge import HARD, load_suite, mark_by_matching
+from nooch.base.split_plan import SplitPlan
 from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split
-from nooch.encoders import embed_captions, encoder
-from nooch.encoders.sbert import PRECISIONS
-from nooch.plans import SplitPlan
-from nooch.published import NOOCH_TASKS, read_labels
+from nooch.models.encoders import embed_captions, encoder
+from nooch.models.encoders.sbert import PRECISIONS
+from nooch.suites import HARD, load_suite, mark_by_matching
+from nooch.suites.published_counts import NOOCH_TASKS
+from nooch.suites.sets_as_suite import read_labels
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

@@ -21,11 +21,11 @@ import torch
 from bench_criteria import timed
 from measuring import Spread, machine, parser, ratios, write_json
 
-from nooch.objectives import TrainingCounts
 from nooch.training.block_sgd import Descent, HeadState
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
+from nooch.training.objectives import TrainingCounts
 from nooch.training.training_data import TrainingData
 
 VALUES = {

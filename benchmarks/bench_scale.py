@@ -23,8 +23,8 @@ from measuring import machine, measured, parser, write_json
 from scipy.sparse import csr_array
 
 import nooch
+from nooch.base.engines import LocalEngine
 from nooch.data import Dataset, open_dataset, save_dataset
-from nooch.engines import LocalEngine
 
 HERE = Path(__file__).parent
 CLASSES, SCENES = 171, 12

@@ -26,10 +26,10 @@ from measuring import parser, write_json
 from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
-from nooch.checking.slice_conditions import SliceConditions
-from nooch.checking.slice_search import SliceOptions, find_slices
+from nooch.analysis.slice_conditions import SliceConditions
+from nooch.analysis.slices import SliceOptions, find_slices
 from nooch.data import Dataset
-from nooch.metrics.proportions import wilson
+from nooch.evaluation.metrics.proportions import wilson
 
 CLASSES = ("car", *(f"class {i:02}" for i in range(11)))
 PLANTED = 1

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 import nooch
-from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 from nooch.evaluation.context_rates import POOLED, task_rates
-from nooch.evaluation.method_differences import paired
-from nooch.questions import QuestionOptions, draw_questions
+from nooch.evaluation.differences import paired
+from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
+from nooch.suites.question_draw import QuestionOptions, draw_questions
 
 Floats = NDArray[np.float64]
 RESAMPLES = 300

@@ -40,12 +40,12 @@ from measuring import Spread, machine, parser, write_json
 from random_models import SIZES, save_random
 
 import nooch
-from nooch.asking.asked_requests import AskOptions, Request
-from nooch.asking.model_answers import model_replies, settled
-from nooch.caches.features import FeatureOptions, extract_features
-from nooch.caches.pixels import PixelCache, build_pixels
-from nooch.engines.visible_gpus import visible_gpus
+from nooch.base.engines.visible_gpus import visible_gpus
+from nooch.inference.model_answers import model_replies, settled
+from nooch.inference.requests import AskOptions, Request
 from nooch.models.backbones import Backbone, load_backbone
+from nooch.models.caches.features import FeatureOptions, extract_features
+from nooch.models.caches.pixels import PixelCache, build_pixels
 from nooch.models.devices import choose_device
 from nooch.models.vision_language import find_vlm
 from nooch.training.head_pass import HeadPass

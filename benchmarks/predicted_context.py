@@ -24,10 +24,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 
 import nooch
-from nooch.cli.option_parsing import parse_cues
+from nooch.cli.options import parse_cues
 from nooch.data import Dataset
 from nooch.data.splits import group_names
-from nooch.report.figure_style import canvas, styled, svg
+from nooch.report.figures.style import canvas, styled, svg
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

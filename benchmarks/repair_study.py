@@ -31,9 +31,9 @@ import nooch
 from nooch.criteria import FittedCE
 from nooch.data import Dataset
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.method_differences import paired
-from nooch.published import NOOCH_TASKS, paper_tasks
+from nooch.evaluation.differences import paired
 from nooch.scenes import ScenesPlan, generate
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -250,7 +250,7 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
             start = f"{loss} +{budget} "
             others = [m for m in runs if m.startswith(start) and not m.endswith("random")]
             groups.append((start + "random", others))
-    options = nooch.evaluation.method_differences.PairedOptions(("auc", "nll"), "test", resamples)
+    options = nooch.evaluation.differences.PairedOptions(("auc", "nll"), "test", resamples)
     for base, methods in groups:
         members = {name: runs[name] for name in [base, *methods]}
         scores = paired(suite, "ce", members, baselines=[base], options=options)

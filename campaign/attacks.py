@@ -32,9 +32,9 @@ from scored import logits, small_data, small_suite
 from worlds import argv
 
 import nooch
+from nooch.base.download.zips import unpack
+from nooch.base.errors import InputError
 from nooch.cli import main as run_command
-from nooch.download.zip_extraction import unpack
-from nooch.errors import InputError
 
 __all__ = ["attack"]
 

@@ -22,27 +22,29 @@ from PIL import Image
 from scored import logits, small_data, small_suite, wide
 
 import nooch
-from nooch.answers import read_answers, read_label_overlay
-from nooch.answers.asked_questions import asked_questions
-from nooch.benching.bench_config import read_config
-from nooch.calibrating.calibration_file import Calibration, read_calibration
-from nooch.captions.caption_files import read_captions
-from nooch.captions.mention_vocabulary import load_vocabulary
+from nooch.analysis.calibration_file import Calibration, read_calibration
+from nooch.base.download.zips import unpack
+from nooch.base.files import sha256_of
+from nooch.base.split_plan import SplitPlan
+from nooch.base.yaml_files import yaml_value
 from nooch.criteria.support_thresholds import read_thresholds
 from nooch.data import apply_split
 from nooch.data.array_files import read_array
+from nooch.data.importing.recognition import recognize
 from nooch.data.part_files import file_record
-from nooch.download.zip_extraction import unpack
-from nooch.evaluation.score_conditions import parse_condition
-from nooch.files import sha256_of
-from nooch.importing.recognition import recognize
+from nooch.data.readers.contract import read
+from nooch.data.readers.image_opening import opened_image
+from nooch.evaluation.answer_table import read_answers
+from nooch.evaluation.caption_files import read_captions
+from nooch.evaluation.conditions import parse_condition
+from nooch.evaluation.mention_vocabulary import load_vocabulary
 from nooch.models.task_maps import read_task_map
-from nooch.plans import SplitPlan
-from nooch.published import read_labels, read_published
-from nooch.readers.image_opening import opened_image
-from nooch.readers.reader_contract import read
-from nooch.training.run_records import RunsFolder
-from nooch.yaml_files import yaml_value
+from nooch.suites.asked_questions import asked_questions
+from nooch.suites.label_overlay import read_label_overlay
+from nooch.suites.published_sets import read_published
+from nooch.suites.sets_as_suite import read_labels
+from nooch.training.bench.config import read_config
+from nooch.training.records import RunsFolder
 
 __all__ = ["Target", "Uninteresting", "make_targets"]
 

@@ -49,7 +49,7 @@ def failure_of(target: Target, data: bytes) -> str | None:
     """
     from fuzz_targets import Uninteresting
 
-    from nooch.errors import NoochError
+    from nooch.base.errors import NoochError
 
     try:
         target.read(data)

@@ -18,11 +18,11 @@ import numpy as np
 import polars as pl
 
 import nooch
-from nooch.benching.class_network import train_classes
-from nooch.engines import LocalEngine
-from nooch.published import NOOCH_TASKS, paper_tasks
-from nooch.report.figure_style import BLUE, canvas, svg
+from nooch.base.engines import LocalEngine
+from nooch.report.figures.style import BLUE, canvas, svg
 from nooch.scenes import ScenesPlan, generate, load_world
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
+from nooch.training.bench.class_network import train_classes
 from nooch.training.network_settings import TuneSettings
 
 NETWORK = Path(__file__).parent / "small_network.json"

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 import nooch
 from nooch.criteria import FittedContext
-from nooch.metrics import auc
+from nooch.evaluation.metrics import auc
 
 NAMES = ("support", "lift", "POPE's adversarial")
 KINDS = ("adversarial", "popular", "random")

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from nooch.challenge import Suite, pack_suite
-from nooch.published import published_suite, read_labels, read_published
+from nooch.suites import Suite, pack_suite
+from nooch.suites.published_sets import read_published
+from nooch.suites.sets_as_suite import published_suite, read_labels
 
-OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "challenge" / "shipped"
+OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"
 LABELS = "derived_coco_thing_labels_123287x80.npz"
 COCO = {
     "name": "CC BY 4.0 (the labels: annotations of COCO 2017, by the COCO Consortium)",

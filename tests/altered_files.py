@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 import yaml
 
-from nooch.caches.array_store import block_hash
-from nooch.files import DATASET_MARKER, SUITE_MARKER
+from nooch.base.files import DATASET_MARKER, SUITE_MARKER
+from nooch.models.caches.array_store import block_hash
 
 __all__ = ["alterations", "seal"]
 

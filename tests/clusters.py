@@ -32,8 +32,8 @@ def ray_cluster(*nodes):
 def slurm_everywhere(patch, **more):
     """Let ``engine("slurm")`` in this process be the real one, or without any the stand-in."""
     pytest.importorskip("submitit", reason="submitit is not installed")
-    from nooch.engines import slurm_engine
-    from nooch.engines.slurm_engine import SlurmEngine
+    from nooch.base.engines import slurm as slurm_engine
+    from nooch.base.engines.slurm import SlurmEngine
 
     # jobs here end sooner than those of a cluster
     for name, seconds in (("_PAUSE", 0.05), ("LOOK", 0.5), ("PATIENCE", 1.0)):

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from waiting import until
 
+from nooch.base.engines import LocalEngine
 from nooch.cli.main import app
-from nooch.engines import LocalEngine
 
 __all__ = ["argv", "completed", "forked", "kill_three_times", "kill_when"]
 

@@ -21,8 +21,8 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-from nooch import files
-from nooch.folder_contents import foreign_files
+from nooch.base import files
+from nooch.base.folder_contents import foreign_files
 
 
 def _check_names(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Any:

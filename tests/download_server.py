@@ -18,7 +18,7 @@ from typing import Any
 
 from local_server import running
 
-from nooch.download import Downloaded, Remote
+from nooch.base.download import Downloaded, Remote
 
 SIZE = 3_000_000
 BODY = random.Random(0).randbytes(SIZE)

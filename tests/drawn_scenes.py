@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nooch.base.split_plan import SplitPlan
 from nooch.data import Dataset
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
-from nooch.readers.coco.coco_reader import read_coco
+from nooch.data.importing.import_dataset import with_split
+from nooch.data.readers.coco.reader import read_coco
 from nooch.scenes import ScenesPlan, generate
 
 PLAN = ScenesPlan(images=240, size=64, seed=3)

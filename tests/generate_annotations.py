@@ -20,7 +20,7 @@ import yaml
 from numpy.typing import NDArray
 from pycocotools import mask
 
-from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 SIZES = ((640, 480), (480, 640), (640, 427))
 BUCKETS = np.geomspace(0.002, 0.6, 12)  # areas of segments, fractions of the image

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.challenge import Suite
-from nooch.results.run_results import identity_of
+from nooch.report.results.run_results import identity_of
+from nooch.suites import Suite
 from nooch.training.jobs import Job
-from nooch.training.run_records import JobRecord, RunsFolder, RunsHeader
+from nooch.training.records import JobRecord, RunsFolder, RunsHeader
 
 SETTINGS: Mapping[str, Sequence[tuple[tuple[str, float], ...]]] = {
     "erm": [()],

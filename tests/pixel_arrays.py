@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from image_folders import save_model, tiny_resnet
 
-from nooch.objectives import OBJECTIVES, TrainingCounts
+from nooch.training.objectives import OBJECTIVES, TrainingCounts
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 
 
 def fails(act, *parts, kind=InputError, helps=True):

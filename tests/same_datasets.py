@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from nooch.base.errors import NoochError
 from nooch.data import Dataset, divide, save_dataset
-from nooch.errors import NoochError
 
 _T = TypeVar("_T")
 

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 from oracles import dataset_of
 
-from nooch.challenge import Suite
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset
-from nooch.finding.suite_builder import find
+from nooch.suites import Suite
+from nooch.suites.suite_builder import find
 
 N = 60
 TASKS = ("car", "fire_hydrant")

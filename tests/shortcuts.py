@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nooch.metrics import auc
+from nooch.evaluation.metrics import auc
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job
 from nooch.training.methods import grid_of_methods

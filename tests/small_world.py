@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 from oracles import dataset_of
 
-from nooch.challenge import save_suite
 from nooch.criteria import CE
 from nooch.data import save_dataset
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 CLASSES = ["car", "bowl", "road", "table"]
 GRID = """

@@ -14,11 +14,11 @@ import pytest
 from small_world import bench_command, make_world
 
 from nooch.cli.main import app
-from nooch.cli.terminal_output import commands_of
+from nooch.cli.terminal import commands_of
 from nooch.criteria import FITTED
-from nooch.encoders import ENCODERS
-from nooch.exports import EXPORTS
-from nooch.readers import READERS
+from nooch.data.readers import READERS
+from nooch.models.encoders import ENCODERS
+from nooch.report.exports import EXPORTS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "nooch"
@@ -200,7 +200,7 @@ def test_all_names_what_is_there():
         loaded = importlib.import_module(module)
         public = getattr(loaded, "__all__", None)
         if public is None:
-            unlisted = {"nooch.version", "nooch.encoders.attention"}
+            unlisted = {"nooch.base.version", "nooch.models.encoders.attention"}
             assert len(_tree(module).body) == 1 or module in unlisted, (
                 f"{module}: a module lists its public names"
             )
@@ -307,7 +307,7 @@ def test_the_core_imports_without_extras():
 
 def test_a_missing_extra_gives_the_install_line():
     done = _bare(
-        "from nooch.encoders import encoder\nencoder('all-MiniLM-L6-v2').encode(['a cat'])\n"
+        "from nooch.models.encoders import encoder\nencoder('all-MiniLM-L6-v2').encode(['a cat'])\n"
     )
     assert done.returncode == 1
     assert "pip install 'nooch[gist]'" in done.stderr

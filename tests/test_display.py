@@ -11,11 +11,11 @@ from refusals import fails
 from scored import logits, small_data, small_suite
 
 import nooch
-from nooch.challenge import Suite
+from nooch.base.display import MOST_ROWS, DisplayTable, parameters_text
+from nooch.base.errors import MissingExtraError
 from nooch.data import Dataset
-from nooch.display import MOST_ROWS, DisplayTable, parameters_text
-from nooch.errors import MissingExtraError
-from nooch.results.run_results import paper_cells, read_results
+from nooch.report.results.run_results import paper_cells, read_results
+from nooch.suites import Suite
 
 HOSTILE = [
     "<script>alert(1)</script>",

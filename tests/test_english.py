@@ -2,7 +2,7 @@
 
 import pytest
 
-from nooch.english import plural, readable, with_article
+from nooch.base.words import plural, readable, with_article
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nooch.errors import InputError, as_input_error
+from nooch.base.errors import InputError, as_input_error
 
 
 @pytest.mark.parametrize(

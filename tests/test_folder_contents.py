@@ -7,12 +7,12 @@ import pytest
 from refusals import fails
 from small_world import contents
 
-from nooch import files
-from nooch.disk import locked
-from nooch.errors import OutputError
-from nooch.files import DATASET_MARKER, SUITE_MARKER, atomic_folder, check_output
-from nooch.folder_contents import _NAMES, foreign_files, own_folder
-from nooch.work_folder import held, remove_folder, remove_leftovers, work_folder
+from nooch.base import files
+from nooch.base.disk import locked
+from nooch.base.errors import OutputError
+from nooch.base.files import DATASET_MARKER, SUITE_MARKER, atomic_folder, check_output
+from nooch.base.folder_contents import _NAMES, foreign_files, own_folder
+from nooch.base.work_folder import held, remove_folder, remove_leftovers, work_folder
 
 SOURCE = Path(files.__file__).parent
 

@@ -8,8 +8,8 @@ import pytest
 from scored import logits, small_data, small_suite
 
 import nooch
+from nooch.base.errors import NoochError
 from nooch.data import save_dataset
-from nooch.errors import NoochError
 
 DATA, SUITE = small_data(), small_suite()
 FRAME = logits(SUITE)

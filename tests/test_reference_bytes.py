@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from reference_files import make
 
-from nooch.version import __version__
+from nooch.base.version import __version__
 
 RECORD = Path(__file__).with_suffix("").with_name("reference_bytes.json")
 PARTS = {"1": "", "2": "--part-size 120", "3": "--part-size 100"}

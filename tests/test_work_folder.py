@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 from refusals import fails
 
-from nooch.disk import locked
-from nooch.errors import InputError, OutputError
-from nooch.folder_contents import own_folder
-from nooch.work_folder import (
-    check_space,
-    held,
-    key_of,
-    remove_leftovers,
-    stored,
-    work_folder,
-)
+from nooch.base.disk import locked
+from nooch.base.errors import InputError, OutputError
+from nooch.base.folder_contents import own_folder
+from nooch.base.work_folder import check_space, held, key_of, remove_leftovers, stored, work_folder
 
 
 class Found(msgspec.Struct):
@@ -71,7 +64,7 @@ def test_files_stay_unless_the_input_is_refused(tmp_path):
 def test_another_process_is_refused(tmp_path):
     folder = tmp_path / "work"
     held_again = f"held(Path({str(folder)!r}), 'working')"
-    code = "from pathlib import Path\nfrom nooch.work_folder import held\n"
+    code = "from pathlib import Path\nfrom nooch.base.work_folder import held\n"
     words = [sys.executable, "-c", f"{code}with {held_again}: pass"]
     with held(folder, "working"):
         with pytest.raises(OutputError, match=r"work: another process is working\n  remedy: "):

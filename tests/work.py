@@ -8,7 +8,7 @@ import time
 
 from waiting import HANGS
 
-from nooch.errors import InputError, MissingExtraError
+from nooch.base.errors import InputError, MissingExtraError
 
 
 def square(x):

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.challenge import Suite, as_suite
+from nooch.base.errors import MissingExtraError, ParameterError, UndefinedError
 from nooch.data.array_values import float_array
-from nooch.errors import MissingExtraError, ParameterError, UndefinedError
 from nooch.evaluation import AVERAGE, EvaluateOptions, Predictions, evaluate
 from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
+from nooch.suites import Suite, as_suite
 
 __all__ = ["EpochScores", "HuggingFace", "Lightning"]
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import polars as pl
 
-from nooch.challenge import POOLED, ChallengeSet, Sweep
-from nooch.errors import ParameterError, UndefinedError, check_one_of
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
 from nooch.evaluation.task_losses import LossSweep
-from nooch.report import level_figures, loss_figures, loss_sweep_figures, sweep_figures
-from nooch.report.figure_style import SIDE_COLORS, new_axes, worded
-from nooch.report.level_figures import LEVELS, level_points, points_of_scores
+from nooch.report.figures import level_figures, loss_figures, loss_sweep_figures, sweep_figures
+from nooch.report.figures.level_figures import LEVELS, level_points, points_of_scores
+from nooch.report.figures.style import SIDE_COLORS, new_axes, worded
+from nooch.suites import POOLED, ChallengeSet, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from same_datasets import same_folder
 
 import nooch
 from nooch import AnnotationReading, import_dataset
+from nooch.base.errors import NoochError, OutputError
+from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset
-from nooch.errors import NoochError, OutputError
-from nooch.plans import SplitPlan
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nooch.answers.answer_rules import EXACT as RULES
+from nooch.evaluation.answer_rules import EXACT as RULES
 
 YES, NO, NEITHER = True, False, None
 RULE_NAMES = ["pope", "vlmevalkit", "vlmevalkit-yesno", "lmms-eval", "word"]

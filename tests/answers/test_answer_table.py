@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.answers import read_answers
-from nooch.answers.answer_files import FORMATS
-from nooch.challenge import load_suite
-from nooch.questions import QuestionOptions, draw_questions
+from nooch.evaluation.answer_files import FORMATS
+from nooch.evaluation.answer_table import read_answers
+from nooch.suites import load_suite
+from nooch.suites.question_draw import QuestionOptions, draw_questions
 
 TASKS = ["car", "tie", "sports_ball"]
 

@@ -8,10 +8,10 @@ import pytest
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.answers import read_label_overlay
-from nooch.challenge import load_suite
+from nooch.base.files import sha256_of
 from nooch.data import Dataset
-from nooch.files import sha256_of
+from nooch.suites import load_suite
+from nooch.suites.label_overlay import read_label_overlay
 
 TASKS = ["tie", "sports_ball"]
 DATA = Dataset.build(pl.DataFrame({"image_id": [1, 22, 333]}), TASKS, csr_array((3, 2)))

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from refusals import fails, refused
 from waiting import HANGS
 
-from nooch.answers import LANGUAGES, answer_words
-from nooch.answers.answer_rules import RULES, read_verdicts
-from nooch.answers.answer_text import answer_span, opens_reasoning
-from nooch.answers.answer_words import AskedQuestion
-from nooch.english import with_article
-from nooch.yaml_files import read_yaml
+from nooch.base.words import with_article
+from nooch.base.yaml_files import read_yaml
+from nooch.evaluation.answer_rules import RULES, read_verdicts
+from nooch.evaluation.answer_text import answer_span, opens_reasoning
+from nooch.evaluation.answer_words import LANGUAGES, AskedQuestion, answer_words
 
 TABLE = read_yaml(Path(__file__).with_name("written_answers.yaml"))
 ROWS = [(family, *row) for family, rows in TABLE["families"].items() for row in rows]

@@ -14,7 +14,7 @@ from refusals import fails, refused
 from tiny_vlm import WORDS, save_llava
 
 import nooch
-from nooch.errors import NoochError, OutputError
+from nooch.base.errors import NoochError, OutputError
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

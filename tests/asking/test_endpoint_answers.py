@@ -18,8 +18,9 @@ from PIL import Image
 from refusals import fails, refused
 from waiting import HANGS
 
-from nooch.asking.asked_requests import AskOptions, Reply, Request
-from nooch.asking.endpoint_answers import (
+from nooch.base.download import Patience
+from nooch.base.errors import NoochError
+from nooch.inference.endpoint import (
     EndpointOptions,
     RateLimit,
     endpoint_replies,
@@ -27,8 +28,7 @@ from nooch.asking.endpoint_answers import (
     read_completion,
     request_fields,
 )
-from nooch.download import Patience
-from nooch.errors import NoochError
+from nooch.inference.requests import AskOptions, Reply, Request
 
 FIELDS = request_fields("m", AskOptions())
 KEY = "sk-secret-123"

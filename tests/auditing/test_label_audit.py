@@ -12,17 +12,17 @@ from scipy.sparse import csr_array
 from sites import HOSTILE
 from sklearn.linear_model import LogisticRegression
 
-from nooch.auditing.label_audit import audit
-from nooch.auditing.label_evidence import cross_fitted
-from nooch.challenge import load_suite
+from nooch.analysis.label_audit import audit
+from nooch.analysis.label_evidence import cross_fitted
+from nooch.base.errors import OutputError
+from nooch.base.files import sha256_of
 from nooch.criteria import Attribute
 from nooch.data import Dataset, save_dataset
-from nooch.errors import OutputError
+from nooch.data.readers.label_maps import read_label_maps
 from nooch.evaluation import Predictions
-from nooch.files import sha256_of
-from nooch.finding.suite_builder import find
-from nooch.metrics import auc
-from nooch.readers.label_maps import read_label_maps
+from nooch.evaluation.metrics import auc
+from nooch.suites import load_suite
+from nooch.suites.suite_builder import find
 
 CLASSES = ["car", "road", "cow", "grass"]
 

@@ -10,10 +10,10 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 import nooch
-from nooch.benching.bench_plan import identity_of, plan_bench, plan_finetune
-from nooch.challenge import Suite
-from nooch.challenge.suite import SuiteHeader
-from nooch.errors import InputError, ParameterError, UndefinedError
+from nooch.base.errors import InputError, ParameterError, UndefinedError
+from nooch.suites import Suite
+from nooch.suites.suite import SuiteHeader
+from nooch.training.bench.plan import identity_of, plan_bench, plan_finetune
 
 undefined = partial(fails, kind=UndefinedError)
 

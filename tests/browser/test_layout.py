@@ -14,10 +14,10 @@ from chromium import open_page, settle, watched_page
 from made_runs import made_runs
 from sites import site_data, site_suite
 
-from nooch.answers import Answers
 from nooch.evaluation import Predictions
-from nooch.evaluation.asked_sample import answers_as_predictions
-from nooch.site.report_site import write_report
+from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answer_table import Answers
+from nooch.report.site.site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 # a width is looked at in one scheme, or in two with other pages

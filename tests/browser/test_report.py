@@ -17,9 +17,9 @@ from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
-from nooch.finding.suite_builder import find
-from nooch.finding.suite_summary import explain
-from nooch.site.report_site import write_report
+from nooch.report.site.site import write_report
+from nooch.suites.suite_builder import find
+from nooch.suites.summary import explain
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 

@@ -13,12 +13,12 @@ from image_folders import image_dataset, smooth, tiny_resnet
 from refusals import fails, refused
 from waiting import HANGS
 
-from nooch.caches import features
-from nooch.caches.features import FeatureOptions, extract_features, load_features
-from nooch.caches.pixels import PixelCache, build_pixels
-from nooch.errors import FormatError, NoochError, OutputError
+from nooch.base.errors import FormatError, NoochError, OutputError
+from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.backbones import load_backbone
-from nooch.readers.label_maps import read_label_maps
+from nooch.models.caches import features
+from nooch.models.caches.features import FeatureOptions, extract_features, load_features
+from nooch.models.caches.pixels import PixelCache, build_pixels
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(

@@ -20,14 +20,14 @@ from refusals import fails, refused
 from scipy.sparse import csr_array
 from waiting import HANGS
 
-from nooch.caches import array_store, pixels
-from nooch.caches.pixels import PixelCache, build_pixels
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import FormatError, MissingExtraError, NoochError, OutputError
+from nooch.base.files import sha256_of
 from nooch.data import Dataset
-from nooch.engines import LocalEngine
-from nooch.errors import FormatError, MissingExtraError, NoochError, OutputError
-from nooch.files import sha256_of
+from nooch.data.readers.label_maps import read_label_maps
 from nooch.models import image_decoding
-from nooch.readers.label_maps import read_label_maps
+from nooch.models.caches import array_store, pixels
+from nooch.models.caches.pixels import PixelCache, build_pixels
 
 FILES = ("pixels.npy", "pixels.json", "images.parquet")
 FAST = image_decoding.choose_codec() == "fast"
@@ -122,7 +122,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from image_folders import image_dataset
-from nooch.caches import pixels
+from nooch.models.caches import pixels
 pixels.BLOCK_BYTES = 3 * 24 * 20 * 3
 def progress(done, total):
     if done >= 6:

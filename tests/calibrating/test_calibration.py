@@ -12,8 +12,8 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.calibrating.calibration_run import best_beta
-from nooch.errors import FormatError, InputError, ParameterError
+from nooch.analysis.calibration_run import best_beta
+from nooch.base.errors import FormatError, InputError, ParameterError
 
 CLASSES = ["cow", "grass", "field"]
 CUES = {"cow": ["grass"]}

@@ -9,9 +9,9 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.challenge import CELLS
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.suites import CELLS
 
 CLASSES = ["car", "road", "boat", "water"]
 CUES = {"car": ["road"], "boat": ["water"]}

@@ -12,9 +12,9 @@ from refusals import fails, refused
 from sklearn.metrics import log_loss, roc_auc_score
 
 import nooch
-from nooch.errors import NoochError, UndefinedError
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
+from nooch.base.errors import NoochError, UndefinedError
+from nooch.base.split_plan import SplitPlan
+from nooch.data.importing.import_dataset import with_split
 
 TASKS = ["airplane", "fire_hydrant"]
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.captions import score_captions
-from nooch.challenge import load_suite
-from nooch.metrics.proportions import paired_interval
+from nooch.evaluation.caption_scores import score_captions
+from nooch.evaluation.metrics.proportions import paired_interval
 from nooch.report import save_scores
+from nooch.suites import load_suite
 
 WORDS = {
     "car": "car cars vehicle vehicles suv sedan taxi cab",

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fails
 
-from nooch.captions import COCO, Vocabulary, load_vocabulary
-from nooch.captions.mention_vocabulary import first_words, whole_sentences, word_count
+from nooch.evaluation.mention_vocabulary import (
+    COCO,
+    Vocabulary,
+    first_words,
+    load_vocabulary,
+    whole_sentences,
+    word_count,
+)
 
 PHRASES = {"dog": ["dog", "puppy"], "hot_dog": ["hot dog"], "kite": ["kite", "kites"]}
 SMALL = Vocabulary.of(PHRASES, ["dog park", "kite surfing"])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import naive_matching
 
-from nooch.challenge import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
+from nooch.suites import EASY, HARD, NONE, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
 
 # few distinct values, so that ties are common
 SUPPORTS = st.lists(

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 
-from nooch.benching.bench_config import BenchConfig
-from nooch.benching.bench_run import PlanSource
-from nooch.challenge import (
+from nooch.base.errors import FormatError, InputError
+from nooch.criteria import CE
+from nooch.suites import (
     SHIPPED,
     ChallengeSet,
     CriterionRecord,
@@ -20,10 +20,10 @@ from nooch.challenge import (
     load_suite,
     pack_suite,
 )
-from nooch.challenge.packed_suites import unpack_suite
-from nooch.criteria import CE
-from nooch.errors import FormatError, InputError
-from nooch.finding.suite_builder import find
+from nooch.suites.packed_suites import unpack_suite
+from nooch.suites.suite_builder import find
+from nooch.training.bench.config import BenchConfig
+from nooch.training.bench.run import PlanSource
 
 
 def _suite(change=None, **more):

@@ -12,13 +12,13 @@ from altered_files import write_header
 from hypothesis import given
 from oracles import collections, dataset_of
 
-from nooch.challenge import SUBSETS, load_suite, save_suite
+from nooch.base.errors import FormatError, OutputError, ParameterError
+from nooch.base.files import sha256_of
 from nooch.criteria import CE, Combination, Gist
-from nooch.errors import FormatError, OutputError, ParameterError
-from nooch.files import sha256_of
-from nooch.finding.search import resolve_tasks
-from nooch.finding.suite_builder import find
-from nooch.finding.suite_summary import explain, overlaps, summary
+from nooch.suites import SUBSETS, load_suite, save_suite
+from nooch.suites.search import resolve_tasks
+from nooch.suites.suite_builder import find
+from nooch.suites.summary import explain, overlaps, summary
 
 
 def _suite(ids=None):

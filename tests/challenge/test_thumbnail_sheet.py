@@ -10,8 +10,8 @@ from PIL import Image
 from refusals import fails, refused
 
 import nooch
-from nooch.challenge.thumbnail_sheet import thumbnail_sheet
-from nooch.errors import InputError, WrongTypeError
+from nooch.base.errors import InputError, WrongTypeError
+from nooch.suites.thumbnail_sheet import thumbnail_sheet
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 import nooch
-from nooch.challenge import save_suite
-from nooch.checking.baselines import BASELINES, baselines
-from nooch.checking.check import check
+from nooch.analysis.baselines import BASELINES, baselines
+from nooch.analysis.check import check
+from nooch.base.errors import InputError, ParameterError
 from nooch.data import save_dataset
-from nooch.errors import InputError, ParameterError
-from nooch.metrics import auc
-from nooch.site.report_site import write_report
+from nooch.evaluation.metrics import auc
+from nooch.report.site.site import write_report
+from nooch.suites import save_suite
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.checking.check import check
-from nooch.checking.confusions import find_confusions, largest_answer, largest_answers
+from nooch.analysis.check import check
+from nooch.analysis.confusions import find_confusions, largest_answer, largest_answers
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 

@@ -7,9 +7,9 @@ from planted import planted_data, planted_predictions
 from refusals import fails
 
 import nooch
-from nooch.checking.cue_findings import cue_findings
-from nooch.checking.findings import COLUMNS, VERDICTS, Findings, sentence
-from nooch.errors import ParameterError
+from nooch.analysis.cue_findings import cue_findings
+from nooch.analysis.findings import COLUMNS, VERDICTS, Findings, sentence
+from nooch.base.errors import ParameterError
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,15 @@ from scipy.sparse import csr_array
 from scipy.stats import binom, fisher_exact
 
 import nooch
-from nooch.challenge import ChallengeSet
-from nooch.checking.cue_findings import size_strata
-from nooch.checking.slice_conditions import SliceCondition, SliceConditions
-from nooch.checking.slice_search import _half, find_slices
-from nooch.checking.slice_tests import SliceFamily, SliceOptions, SliceSide, slice_families
+from nooch.analysis.cue_findings import size_strata
+from nooch.analysis.slice_conditions import SliceCondition, SliceConditions
+from nooch.analysis.slice_tests import SliceFamily, SliceOptions, SliceSide, slice_families
+from nooch.analysis.slices import _half, find_slices
+from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset
-from nooch.errors import ParameterError
-from nooch.metrics.rate_gaps import rate_gap
+from nooch.evaluation.metrics.rate_gaps import rate_gap
+from nooch.suites import ChallengeSet
 
 
 @pytest.fixture(scope="module")

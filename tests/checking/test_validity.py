@@ -8,12 +8,12 @@ import pytest
 from planted import planted_data
 from refusals import fails
 
-from nooch.challenge import save_suite
-from nooch.checking.validity import LEAST_MODELS, validity
+from nooch.analysis.validity import LEAST_MODELS, validity
 from nooch.criteria import CE, Context
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from oracles import dataset_of
 
-from nooch.challenge import load_suite
+from nooch.base.files import Place
 from nooch.cli import commands
-from nooch.cli.option_parsing import dataset_place
+from nooch.cli.options import dataset_place
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
-from nooch.files import Place
+from nooch.suites import load_suite
 
 FIND = "--cues Y=A --tasks Y --format json"
 GIST = f"--criterion gist --encoder lexical --tau 0.5 {FIND}"

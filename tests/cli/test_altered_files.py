@@ -16,10 +16,10 @@ from commands import completed
 from scipy.sparse import csr_array
 from small_world import GRID, small_dataset
 
-from nooch.caches.array_store import making, write_block
-from nooch.caches.features import FEATURES
-from nooch.challenge import load_suite
 from nooch.data import Dataset, divide, load_dataset, save_dataset
+from nooch.models.caches.array_store import making, write_block
+from nooch.models.caches.features import FEATURES
+from nooch.suites import load_suite
 
 MOST = int(os.environ.get("NOOCH_TEST_ALTERATIONS", "12"))
 N = 120

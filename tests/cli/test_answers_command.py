@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from nooch.challenge import load_suite
+from nooch.suites import load_suite
 
 SUITE = "nooch-coco"
 

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from nooch.challenge import load_suite
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
+from nooch.suites import load_suite
 
 N = 60
 

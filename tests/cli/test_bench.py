@@ -13,8 +13,8 @@ from full_disk import full_disk
 from generate_annotations import generate
 from small_world import GRID, N_JOBS, contents
 
-from nooch.challenge import load_suite
 from nooch.data import load_dataset, save_dataset
+from nooch.suites import load_suite
 
 pytest.importorskip("torch")
 

@@ -18,17 +18,17 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 
-from nooch.benching import bench_run
-from nooch.benching.bench_config import read_config
-from nooch.benching.bench_plan import plan_finetune
-from nooch.benching.bench_run import PlanSource, planned_for, status, train_pass, training_device
+from nooch.base.engines import ENGINES
+from nooch.base.engines import job_window as base
+from nooch.base.errors import OutputError
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
-from nooch.engines import ENGINES
-from nooch.engines import job_window as base
-from nooch.errors import OutputError
-from nooch.finding.suite_builder import find
-from nooch.training.run_records import RunsFolder
+from nooch.suites.suite_builder import find
+from nooch.training.bench import run as bench_run
+from nooch.training.bench.config import read_config
+from nooch.training.bench.plan import plan_finetune
+from nooch.training.bench.run import PlanSource, planned_for, status, train_pass, training_device
+from nooch.training.records import RunsFolder
 
 pytest.importorskip("torch")
 

@@ -11,13 +11,13 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 import nooch
+from nooch.base.errors import InputError, ParameterError, UndefinedError
 from nooch.data import save_dataset
-from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import class_losses
-from nooch.metrics import nll
-from nooch.published import NOOCH_TASKS, paper_tasks
-from nooch.results.task_selection import losses_by_class
-from nooch.selection import paper_rule, select_tasks
+from nooch.evaluation.metrics import nll
+from nooch.report.results.task_selection import losses_by_class
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
+from nooch.training.task_choice import paper_rule, select_tasks
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from nooch.challenge import load_suite
 from nooch.data import Dataset, save_dataset
+from nooch.suites import load_suite
 
 TASKS = ["car", "bus", "cow"]
 CLASSES = [*TASKS, "light", "grass", "tree"]

@@ -7,8 +7,8 @@ import pytest
 from coco_files import STUFF, document, image, write
 from download_server import BODY, SIZE, cut, left, remote, serving, status, zipped
 
+from nooch.base.download import Collection
 from nooch.data import load_dataset
-from nooch.download import Collection
 
 THINGS_ZIP, STUFF_ZIP = "annotations_trainval2017.zip", "stuff_trainval2017.zip"
 
@@ -62,7 +62,7 @@ def known(monkeypatch, server):
             next="nooch import coco-stuff {root} DATASET",
         )
 
-    monkeypatch.setattr("nooch.download.collection_download.collection", collection)
+    monkeypatch.setattr("nooch.base.download.collection_download.collection", collection)
     return asked
 
 
@@ -99,7 +99,7 @@ def test_json_stands_alone(run_cli, known, server, tmp_path):
 
 
 def test_one_error_and_exit_code_2(run_cli, known, server, tmp_path, monkeypatch):
-    monkeypatch.setattr("nooch.download.http_requests.time.sleep", lambda _: None)
+    monkeypatch.setattr("nooch.base.download.http.time.sleep", lambda _: None)
     server.put("/things.zip", b"", always=status(403))
     done = run_cli("download coco-stuff root")
     assert (done.code, done.out) == (2, "")
@@ -128,7 +128,7 @@ def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
         yield lambda *what: told.append(what)
 
     monkeypatch.setattr(downloading, "progress", progress)
-    monkeypatch.setattr("nooch.download.collection_download.LARGE", 10**6)
+    monkeypatch.setattr("nooch.base.download.collection_download.LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     run_cli("download coco-stuff root --images --format json").ok()
     assert told[0] == ("files", 0, 3)

@@ -15,8 +15,8 @@ from scored import FORMS, TASKS, arrays_of, logits, small_data, small_suite
 from waiting import HANGS, until
 
 import nooch
-from nooch.challenge import save_suite
 from nooch.data import save_dataset
+from nooch.suites import save_suite
 
 NASTY = "[bold]x[/bold]|*<b>&\x1b[31m\n\x00"
 

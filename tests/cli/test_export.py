@@ -10,8 +10,8 @@ from coco_files import document, image, write
 from commands import completed
 from generate_annotations import generate
 
-from nooch.challenge import load_suite
-from nooch.published import read_published
+from nooch.suites import load_suite
+from nooch.suites.published_sets import read_published
 
 
 @pytest.fixture(scope="module")

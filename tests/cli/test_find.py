@@ -10,8 +10,8 @@ import pytest
 from commands import completed
 from generate_annotations import generate
 
-from nooch.challenge import load_suite
 from nooch.data import divide, load_dataset, save_dataset
+from nooch.suites import load_suite
 
 TASKS = "car,bowl,cow"
 

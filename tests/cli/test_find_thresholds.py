@@ -7,8 +7,8 @@ import json
 import pytest
 from small_world import small_dataset
 
-from nooch.challenge import load_suite
 from nooch.data import divide, save_dataset
+from nooch.suites import load_suite
 
 TABLE = "task,positive,negative\ncar,0.3,0.1\nbowl,0.05,-0.2\n"
 

@@ -168,7 +168,11 @@ REFUSED = {
     "an unknown augmentation": ({"augment": "[blur]"}, "", "blur"),
     "a folder without weights": ({}, "--backbone empty", "config.json"),
     "no such backbone": ({}, "--backbone ./nowhere", "is no backbone"),
-    "a method of one's own that is none": ({}, "--method nooch.errors:NoochError", "nooch.Method"),
+    "a method of one's own that is none": (
+        {},
+        "--method nooch.base.errors:NoochError",
+        "nooch.Method",
+    ),
     "two things to train": ({}, "--embedding x", "--features FOLDER"),
 }
 

@@ -55,7 +55,7 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
 
     before = _contents(folder / kind)
     with monkeypatch.context() as patch:
-        patch.setattr("nooch.finding.dataset_embedding.write_array", full)
+        patch.setattr("nooch.suites.embed.write_array", full)
         done = run_cli(f"find {kind} {FIND} --out suite")
     assert done.code == 0, done.err
     assert "the embedding is not kept: cannot write: No space left on device" in done.err
@@ -78,7 +78,7 @@ def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
 
 
 def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatch):
-    from nooch.finding import dataset_embedding as embedding
+    from nooch.suites import embed as embedding
 
     real, calls = embedding.write_array, []
 
@@ -89,7 +89,7 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
         real(path, values)
 
     before = _contents(folder / "parts")
-    monkeypatch.setattr("nooch.finding.dataset_embedding.write_array", second_fails)
+    monkeypatch.setattr("nooch.suites.embed.write_array", second_fails)
     done = run_cli(f"find parts {FIND} --out suite")
     assert "the embedding is not kept" in done.err
     assert len(calls) == 2

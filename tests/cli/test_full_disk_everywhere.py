@@ -10,10 +10,10 @@ from full_disk import full_disk
 from image_folders import image_dataset
 from small_world import make_world
 
-from nooch.challenge import load_suite
+from nooch.base.engines.job_window import Logged
+from nooch.base.errors import OutputError
 from nooch.data import save_dataset
-from nooch.engines.job_window import Logged
-from nooch.errors import OutputError
+from nooch.suites import load_suite
 
 COMMANDS = {
     "evaluate suite p.csv --out {out}.parquet": 700,

@@ -9,7 +9,7 @@ import pytest
 
 from nooch.cli.command_examples import EXAMPLES
 from nooch.cli.main import COMMANDS, app, command_name
-from nooch.cli.terminal_output import commands_of
+from nooch.cli.terminal import commands_of
 
 NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
 PATHS = {

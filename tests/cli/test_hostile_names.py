@@ -15,9 +15,9 @@ from image_folders import smooth
 from oracles import dataset_of
 
 import nooch
-from nooch.cli.terminal_output import print_text
+from nooch.base.engines.job_window import Logged
+from nooch.cli.terminal import print_text
 from nooch.data import Dataset, csv_bytes, read_table, save_dataset
-from nooch.engines.job_window import Logged
 
 CLEAR, WINDOW, TURN, ISOLATE = "\x1b[2J", "\x9b31m", "\u202e", "\u2066"
 CAR, ROAD = f"=car{CLEAR}", f"+road{TURN}{WINDOW}"

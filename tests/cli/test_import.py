@@ -336,7 +336,7 @@ def test_places_that_cannot_be_written(run_cli, files, tmp_path, monkeypatch):
         ("/proc/nooch", ""),
     ):
         assert run_cli(f"{COCO} {out}").refused(message).startswith("error: ")
-    monkeypatch.setattr("nooch.files.os.access", lambda _path, mode, **_: not mode & os.W_OK)
+    monkeypatch.setattr("nooch.base.files.os.access", lambda _path, mode, **_: not mode & os.W_OK)
     run_cli(f"{COCO} data").refused("no permission to write here")
     assert _left(tmp_path) == ["in"]
 
@@ -358,8 +358,8 @@ def wait(*_):
     time.sleep(300)
 
 if {where!r} == "reading":
-    import nooch.readers.coco.coco_rows
-    nooch.readers.coco.coco_rows.SliceJob.write = wait
+    import nooch.data.readers.coco.coco_rows
+    nooch.data.readers.coco.coco_rows.SliceJob.write = wait
 else:
     import polars
 

@@ -7,7 +7,7 @@ from scored import small_data
 
 import nooch
 from nooch.data import save_dataset
-from nooch.published import NOOCH_TASKS, paper_tasks
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from nooch.cli.main import app
-from nooch.cli.terminal_output import note, print_json, speak_for, with_flags
+from nooch.cli.terminal import note, print_json, speak_for, with_flags
 
 
 @pytest.fixture

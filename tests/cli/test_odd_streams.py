@@ -10,9 +10,9 @@ import pytest
 from image_folders import image_dataset
 from refusals import fails
 
+from nooch.base.errors import OutputError
+from nooch.base.work_folder import held, stored
 from nooch.data import save_dataset
-from nooch.errors import OutputError
-from nooch.work_folder import held, stored
 
 NOOCH = f"{sys.executable} -m nooch"
 

@@ -8,8 +8,8 @@ import pytest
 from made_runs import made_runs
 from scored import small_suite
 
-from nooch.challenge import save_suite
-from nooch.results.paper_statements import STATEMENTS
+from nooch.report.results.paper_statements import STATEMENTS
+from nooch.suites import save_suite
 
 
 @pytest.fixture(scope="module")

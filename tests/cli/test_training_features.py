@@ -7,9 +7,9 @@ import pytest
 from altered_files import write_header
 from image_folders import image_dataset, tiny_resnet
 
-from nooch.caches.features import load_features
-from nooch.caches.pixels import PixelCache
 from nooch.data import save_dataset
+from nooch.models.caches.features import load_features
+from nooch.models.caches.pixels import PixelCache
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")

@@ -5,8 +5,8 @@ import json
 import pytest
 from generate_annotations import generate
 
-from nooch.challenge import load_suite
 from nooch.data import load_dataset
+from nooch.suites import load_suite
 
 
 @pytest.fixture(scope="module")

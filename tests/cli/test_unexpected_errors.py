@@ -151,7 +151,7 @@ def test_code_of_a_user_that_is_no_python_names_its_line(world, run_cli):
         (signal.SIGINT, "raise ImportError"),
         (signal.SIGINT, "pass"),
         # as where polars runs the handler, panics, and is taken to have met a broken table
-        (signal.SIGTERM, "import nooch.errors; raise nooch.errors.FormatError('broken')"),
+        (signal.SIGTERM, "import nooch.base.errors; raise nooch.base.errors.FormatError('broken')"),
         (signal.SIGTERM, "raise ValueError"),
     ],
 )

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nooch.challenge import load_suite
 from nooch.data import load_dataset
+from nooch.suites import load_suite
 
 FIND = "find data --criterion attribute --preset waterbirds --split {} --out suite".format
 

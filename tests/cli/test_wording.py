@@ -1,6 +1,6 @@
 """Counts as people say them."""
 
-from nooch.english import counted
+from nooch.base.words import counted
 
 
 def test_counts():

@@ -11,7 +11,7 @@ from oracles import dataset_of
 from refusals import fails, refused
 
 import nooch
-from nooch.errors import UndefinedError
+from nooch.base.errors import UndefinedError
 
 NAMES = ["car", "boat", "road", "water"]
 CUES = {"car": ["road"], "boat": ["water"]}

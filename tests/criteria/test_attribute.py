@@ -11,11 +11,11 @@ import pytest
 from refusals import fails
 from scipy.sparse import csr_array
 
+from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import parse
 from nooch.criteria.presets import PRESETS, preset
 from nooch.data import Dataset
-from nooch.errors import FormatError, InputError, ParameterError
 
 WATERBIRDS = Path(__file__).parents[2].parent / "shared" / "data" / "waterbirds" / "metadata.csv"
 CLASSES = ("bird", "sky-other", "cat")

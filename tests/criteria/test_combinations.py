@@ -2,8 +2,8 @@
 
 import pytest
 
+from nooch.base.errors import ParameterError
 from nooch.criteria import Combination, is_combination
-from nooch.errors import ParameterError
 
 
 class _Text(str):

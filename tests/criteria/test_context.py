@@ -12,12 +12,12 @@ from refusals import fails
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
-from nooch.challenge import save_suite
+from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Context, FittedContext
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
 from nooch.data import Dataset, divide, open_dataset, save_dataset
-from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 
 def dataset(present, classes=None, split="train", **rest):

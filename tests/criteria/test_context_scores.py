@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.challenge import save_suite
-from nooch.criteria.context_scores import ContextScores, FittedContextScores
+from nooch.base.errors import FormatError, ParameterError
+from nooch.criteria.scores import ContextScores, FittedContextScores
 from nooch.data import Dataset, divide, open_dataset, save_dataset
-from nooch.errors import FormatError, ParameterError
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
 

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cues
 from refusals import fails
 
-from nooch.challenge import SUBSETS
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    WrongTypeError,
+)
 from nooch.criteria import CE, FittedCE
-from nooch.errors import FormatError, InputError, ParameterError, UndefinedError, WrongTypeError
-from nooch.finding.suite_builder import find
+from nooch.suites import SUBSETS
+from nooch.suites.suite_builder import find
 
 ALPHAS = st.sampled_from([0.0, 0.05, 0.1, 0.3])
 BETAS = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3])

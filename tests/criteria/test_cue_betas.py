@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from oracles import AREAS, dataset_of
 
-from nooch.challenge import SUBSETS
+from nooch.base.errors import FormatError, ParameterError
 from nooch.criteria import CE, FittedCE
 from nooch.criteria.cue_betas import scaled
-from nooch.errors import FormatError, ParameterError
-from nooch.finding.suite_builder import find
+from nooch.suites import SUBSETS
+from nooch.suites.suite_builder import find
 
 CLASSES = ["Y", "A", "B"]
 CUES = {"Y": ["A", "B"]}

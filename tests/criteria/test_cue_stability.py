@@ -7,10 +7,10 @@ from oracles import dataset_of
 from planted import planted_data
 from refusals import fails
 
+from nooch.base.errors import ParameterError
 from nooch.criteria import CE
 from nooch.criteria.cue_stability import _draws, cue_stability
 from nooch.data import Dataset, divide
-from nooch.errors import ParameterError
 
 
 def test_resamples_are_those_of_fits_on_resampled_images():

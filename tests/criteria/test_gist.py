@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import collections, dataset_of, naive_cosine
 
+from nooch.base.errors import FormatError, ParameterError, UndefinedError
 from nooch.criteria import FittedGist, Gist
-from nooch.errors import FormatError, ParameterError, UndefinedError
-from nooch.finding.suite_builder import find
+from nooch.suites.suite_builder import find
 
 VECTOR = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.5, 1.0, 2.0]), min_size=3, max_size=3)
 MISSING = [math.nan] * 3

@@ -6,9 +6,9 @@ from refusals import fails, refused
 from scored import small_data
 
 import nooch
+from nooch.base.errors import WrongTypeError
 from nooch.criteria import CE, Attribute, Combination, Gist
-from nooch.criteria.named_criteria import custom_criterion, named_criteria
-from nooch.errors import WrongTypeError
+from nooch.criteria.by_name import custom_criterion, named_criteria
 
 OWN = "own_criteria:Counted"
 ACCEPTED = [

@@ -9,10 +9,10 @@ import pytest
 from oracles import dataset_of
 from refusals import refused
 
-from nooch.challenge import load_suite
 from nooch.cli.criterion_options import CriterionOptions
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
+from nooch.suites import load_suite
 
 DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
 

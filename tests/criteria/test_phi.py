@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from nooch.base.errors import InputError, ParameterError
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import MAX_DEPTH, MAX_LENGTH, identifier, parse
 from nooch.data import Dataset
-from nooch.errors import InputError, ParameterError
 
 REFUSED = [
     # not an expression, or more than one

@@ -12,12 +12,12 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.challenge import load_suite, save_suite, suite_thresholds
+from nooch.base.errors import ParameterError
 from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_thresholds
-from nooch.criteria.context_scores import ContextScores
+from nooch.criteria.scores import ContextScores
 from nooch.data import divide, open_dataset, save_dataset
-from nooch.errors import ParameterError
-from nooch.finding.suite_builder import find
+from nooch.suites import load_suite, save_suite, suite_thresholds
+from nooch.suites.suite_builder import find
 
 CLASSES = ["car", "cup", "road", "rare"]
 CUES = {"car": ["road"], "cup": ["road"]}

@@ -13,13 +13,13 @@ from altered_files import write_header
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.challenge import load_suite, save_suite
+from nooch.base.errors import FormatError
+from nooch.base.files import sha256_of
 from nooch.criteria import CE
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
-from nooch.errors import FormatError
-from nooch.files import sha256_of
-from nooch.finding.suite_builder import find
-from nooch.training.run_records import RunsFolder
+from nooch.suites import load_suite, save_suite
+from nooch.suites.suite_builder import find
+from nooch.training.records import RunsFolder
 
 
 def _data():

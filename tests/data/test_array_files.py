@@ -8,8 +8,8 @@ import pytest
 from full_disk import full_disk
 from refusals import fails
 
+from nooch.base.errors import InputError
 from nooch.data.array_files import read_array, write_array
-from nooch.errors import InputError
 
 
 @pytest.mark.parametrize(

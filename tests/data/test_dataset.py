@@ -12,9 +12,9 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
+from nooch.base.errors import ParameterError
 from nooch.data import Dataset, check_file_names, class_name, identifiers, replaced_columns
 from nooch.data.table_schema import CORE_COLUMNS, check_captions
-from nooch.errors import ParameterError
 
 
 def _build(images=None, classes=("a", "b"), areas=None, captions=None, **rest):

@@ -18,11 +18,11 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch import files
+from nooch.base import files
+from nooch.base.errors import FormatError, InputError, OutputError, ParameterError
+from nooch.base.files import atomic_folder, check_output, replace_file, sha256_of
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
 from nooch.data.dataset_folder import read_header
-from nooch.errors import FormatError, InputError, OutputError, ParameterError
-from nooch.files import atomic_folder, check_output, replace_file, sha256_of
 
 
 def _data():
@@ -312,7 +312,7 @@ INTERRUPTIONS = [OSError(5, "Input/output error"), SystemExit(143), KeyboardInte
 def test_an_interrupted_renaming_keeps_the_old_folder(saved, monkeypatch, error, moved):
     rename, calls = Path.rename, []
     # as on a system on which two folders cannot exchange names
-    monkeypatch.setattr("nooch.files.exchange", lambda *_: False)
+    monkeypatch.setattr("nooch.base.files.exchange", lambda *_: False)
 
     def interrupt(self, target):
         calls.append(target)
@@ -379,7 +379,7 @@ def test_places_that_cannot_be_written(tmp_path, monkeypatch):
         _no_output(lambda b=below: check_output(tmp_path / b), *words)
     words = "cannot be written: File name too long"
     _no_output(lambda: check_output(tmp_path / ("x" * 300)), words)
-    monkeypatch.setattr("nooch.files.os.access", lambda *_: False)
+    monkeypatch.setattr("nooch.base.files.os.access", lambda *_: False)
     words = str(tmp_path), "no permission to write here"
     _no_output(lambda: check_output(tmp_path / "x"), *words)
 

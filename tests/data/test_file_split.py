@@ -7,10 +7,10 @@ from coco_files import write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nooch.base.errors import InputError
+from nooch.base.split_plan import SplitPlan
 from nooch.data.splits import split_codes
 from nooch.data.table_schema import SPLITS
-from nooch.errors import InputError
-from nooch.plans import SplitPlan
 
 IDS = st.integers(-3, 12) | st.integers(2**60, 2**60 + 3)
 MEANS = {"train": "train", "val": "valid", "TEST": "test"}

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 from refusals import fails
 
-from nooch import limits
+from nooch.base import limits
+from nooch.base.download.zips import MOST_MEMBERS
+from nooch.base.yaml_files import read_yaml
 from nooch.cli.failure_report import LONGEST
 from nooch.data import read_arrays, read_table
-from nooch.download.zip_extraction import MOST_MEMBERS
 from nooch.evaluation.bootstrap import MOST_RESAMPLES
-from nooch.yaml_files import read_yaml
 
 DOCUMENTED = {
     "pixels": Image.MAX_IMAGE_PIXELS,

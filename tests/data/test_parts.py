@@ -16,6 +16,8 @@ from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array
 
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.data import (
     Dataset,
     divide,
@@ -25,8 +27,6 @@ from nooch.data import (
     seal_dataset,
     write_part,
 )
-from nooch.engines import LocalEngine
-from nooch.errors import FormatError, OutputError, ParameterError
 
 COLUMNS = {
     "place": (pl.String, st.none() | st.sampled_from(["forest", "sea", ""])),

@@ -20,14 +20,14 @@ from oracles import dataset_of
 from refusals import fails
 from upath import UPath
 
-from nooch import files
-from nooch.challenge import save_suite
+from nooch.base import files
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import FormatError, InputError, MissingExtraError, ParameterError
+from nooch.base.files import place, read_bytes
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
-from nooch.engines import LocalEngine
-from nooch.errors import FormatError, InputError, MissingExtraError, ParameterError
-from nooch.files import place, read_bytes
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from oracles import dataset_of
 from refusals import fails
 
+from nooch.base.errors import ParameterError
+from nooch.base.split_plan import SplitPlan
 from nooch.data import Dataset, apply_split, named_splits
-from nooch.errors import ParameterError
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
+from nooch.data.importing.import_dataset import with_split
 
 _no_parameter = partial(fails, kind=ParameterError)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nooch.captions import score_captions
-from nooch.challenge import load_suite
 from nooch.evaluation import evaluate
+from nooch.evaluation.caption_scores import score_captions
+from nooch.suites import load_suite
 
 ROOT = Path(__file__).parents[2]
 CAPTIONS = {"instructblip": "InstructBLIP", "llava": "LLaVA", "minigpt-4": "MiniGPT-4"}

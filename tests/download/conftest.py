@@ -5,8 +5,8 @@ from download_server import BODY, ZIP, left, remote, remote_zip, serving
 from refusals import fails
 from waiting import HANGS
 
-from nooch.download import Collection, Patience, download
-from nooch.errors import DownloadError
+from nooch.base.download import Collection, Patience, download
+from nooch.base.errors import DownloadError
 
 
 @pytest.fixture

@@ -12,22 +12,22 @@ from download_server import BODY, MARK, SIZE, endless, hows, left, remote, slowl
 from refusals import fails
 from waiting import HANGS, until
 
-from nooch.download import Collection
-from nooch.errors import DownloadError, OutputError
+from nooch.base.download import Collection
+from nooch.base.errors import DownloadError, OutputError
 
 SCRIPT = """
 import sys
 import msgspec
-import nooch.download.catalogue as catalogue
-from nooch.download import Collection, Patience
-import nooch.download.collection_download as downloading
+import nooch.base.download.catalogue as catalogue
+from nooch.base.download import Collection, Patience
+import nooch.base.download.collection_download as downloading
 
 wanted = msgspec.json.decode(sys.argv[1].encode(), type=Collection)
 downloading.collection = lambda *_, **__: wanted
 if len(sys.argv) > 3:
     # in the middle of unpacking
     import pathlib, time
-    import nooch.download.zip_extraction as unpacking
+    import nooch.base.download.zips as unpacking
     ready = pathlib.Path(sys.argv[3])
     def wait():
         ready.touch()

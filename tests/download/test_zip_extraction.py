@@ -13,9 +13,9 @@ import pytest
 from download_server import left, zipped
 from refusals import fails
 
-from nooch.download import unpack
-from nooch.download.zip_extraction import damage
-from nooch.errors import OutputError
+from nooch.base.download import unpack
+from nooch.base.download.zips import damage
+from nooch.base.errors import OutputError
 
 FILES = {
     "annotations/a.json": b"a" * 1000,
@@ -187,7 +187,7 @@ def test_a_unicode_path_field_never_leads_out(folder, tmp_path):
 def test_the_path_that_is_written_is_checked_too(folder, tmp_path, monkeypatch):
     # as if the checks of names had overlooked it
     path = _made(folder, ("good", b"1"), ("../../evil", b"2"))
-    monkeypatch.setattr("nooch.download.zip_extraction.is_unsafe", lambda _: False)
+    monkeypatch.setattr("nooch.base.download.zips.is_unsafe", lambda _: False)
     _refused_once(path, "'../../evil' leads out of the folder")
     assert left(tmp_path) == ["folder"]
 
@@ -248,7 +248,7 @@ def test_an_absurd_ratio_is_refused(folder):
 
 
 def test_too_many_members_are_refused(folder, monkeypatch):
-    monkeypatch.setattr("nooch.download.zip_extraction.MOST_MEMBERS", 3)
+    monkeypatch.setattr("nooch.base.download.zips.MOST_MEMBERS", 3)
     unpack(_put(folder, zipped(dict.fromkeys("abc", b""))), folder / "target", 10)
     (folder / "other").mkdir()
     path = folder / "other" / "some.zip"

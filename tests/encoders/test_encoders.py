@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from nooch.base.errors import InputError, NoochError, ParameterError, UndefinedError
 from nooch.data import Dataset
-from nooch.encoders import ENCODERS, embed_captions, encoder, load_embedding
-from nooch.encoders.encoder_folders import locate
-from nooch.encoders.lexical import LexicalEncoder
-from nooch.encoders.sentence_batches import distinct, equal_lengths
-from nooch.errors import InputError, NoochError, ParameterError, UndefinedError
+from nooch.models.encoders import ENCODERS, embed_captions, encoder, load_embedding
+from nooch.models.encoders.folders import locate
+from nooch.models.encoders.lexical import LexicalEncoder
+from nooch.models.encoders.sentence_batches import distinct, equal_lengths
 
 SENTENCES = [
     "A dog runs across the green grass.",

@@ -10,10 +10,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from nooch.encoders import encoder
-from nooch.encoders.encoder_folders import check_folder, locate
-from nooch.encoders.sbert import SbertEncoder
-from nooch.errors import InputError, MissingExtraError, ParameterError
+from nooch.base.errors import InputError, MissingExtraError, ParameterError
+from nooch.models.encoders import encoder
+from nooch.models.encoders.folders import check_folder, locate
+from nooch.models.encoders.sbert import SbertEncoder
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -266,5 +266,5 @@ def test_without_the_package_the_install_line_is_given(monkeypatch):
 
 def test_torch_is_not_imported_before_it_is_needed():
     loaded = "{'torch', 'transformers'} & {*sys.modules}"
-    code = f"import sys, nooch.encoders.sbert; sys.exit(bool({loaded}))"
+    code = f"import sys, nooch.models.encoders.sbert; sys.exit(bool({loaded}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

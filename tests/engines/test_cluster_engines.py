@@ -12,13 +12,14 @@ from oracles import dataset_of
 from refusals import fails
 from work import alone_on_its_node, die, die_once, printing, refuse, square
 
-from nooch.challenge import save_suite
+from nooch.base.engines import ENGINES, LocalEngine, engine
+from nooch.base.engines import job_window as base
+from nooch.base.engines import slurm as slurm_engine
+from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.criteria import CE
 from nooch.data import divide, open_dataset, save_dataset
-from nooch.engines import ENGINES, LocalEngine, engine, slurm_engine
-from nooch.engines import job_window as base
-from nooch.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
-from nooch.finding.suite_builder import find
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

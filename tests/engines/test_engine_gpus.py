@@ -6,11 +6,11 @@ import pytest
 from refusals import fails
 from work import die_with_a_gpu, gpu_for_a_while
 
-from nooch.engines import LocalEngine, engine
-from nooch.engines import job_window as base
-from nooch.engines import visible_gpus as gpus
-from nooch.engines.visible_gpus import visible_gpus
-from nooch.errors import NoochError, ParameterError
+from nooch.base.engines import LocalEngine, engine
+from nooch.base.engines import job_window as base
+from nooch.base.engines import visible_gpus as gpus
+from nooch.base.engines.visible_gpus import visible_gpus
+from nooch.base.errors import NoochError, ParameterError
 
 LISTED = """GPU 0: NVIDIA A100 (UUID: GPU-5c1)
   MIG 3g.20gb     Device  0: (UUID: MIG-7a)

@@ -12,10 +12,10 @@ import pytest
 from waiting import HANGS, has_ended, until
 from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, square, who
 
-from nooch.engines import LocalEngine
-from nooch.engines import job_window as base
-from nooch.errors import InputError, MissingExtraError, NoochError, ParameterError
-from nooch.resources import usable_cpus
+from nooch.base.engines import LocalEngine
+from nooch.base.engines import job_window as base
+from nooch.base.errors import InputError, MissingExtraError, NoochError, ParameterError
+from nooch.base.resources import usable_cpus
 
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
@@ -111,7 +111,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from work import leave_after_the_driver
-from nooch.engines import LocalEngine
+from nooch.base.engines import LocalEngine
 if __name__ == "__main__":
     folders = [Path(word) for word in sys.argv[1:]]
     list(LocalEngine(2).map(leave_after_the_driver, folders))
@@ -140,7 +140,7 @@ def test_workers_finish_their_way_out_when_a_signal_ends_the_driver_first(tmp_pa
 
 WARMING = """
 import sys, time
-from nooch.engines import LocalEngine
+from nooch.base.engines import LocalEngine
 try:
     LocalEngine.warm("slow_to_import")
     time.sleep(300)
@@ -170,7 +170,7 @@ def test_workers_that_cannot_start_are_an_error(tmp_path):
     # without the guard of multiprocessing, each worker would start workers
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from nooch.engines import LocalEngine, job_window\njob_window.WAIT = 0.01\n"
+        "from nooch.base.engines import LocalEngine, job_window\njob_window.WAIT = 0.01\n"
         "list(LocalEngine(2).map(abs, [1, 2]))"
     )
     command = [sys.executable, script]
@@ -201,8 +201,8 @@ def test_a_job_of_a_bench_uses_the_cpus_that_it_was_given(tmp_path):
     import torch
     from small_world import make_world
 
-    from nooch.benching.bench_config import read_config
-    from nooch.benching.bench_run import PlanSource, bench
+    from nooch.training.bench.config import read_config
+    from nooch.training.bench.run import PlanSource, bench
 
     make_world(tmp_path, epochs=1)
     config = read_config(tmp_path / "bench.yaml", "probe")

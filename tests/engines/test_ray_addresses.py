@@ -10,15 +10,15 @@ import pytest
 from refusals import fails
 from waiting import HANGS
 
-from nooch.engines import engine
-from nooch.errors import NoochError
+from nooch.base.engines import engine
+from nooch.base.errors import NoochError
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 
 WAITED = "RAY_gcs_server_port_wait_time_s"
 SQUARES = """
 import sys
-from nooch.engines import engine
+from nooch.base.engines import engine
 if __name__ == "__main__":
     print(list(engine(sys.argv[1]).map(abs, [-1, 2, -3])))
 """

@@ -15,11 +15,10 @@ from small_world import bench_command, contents, make_world
 from waiting import until
 from work import count_up, gpu_for_a_while
 
-from nooch.engines import engine
-from nooch.engines import job_window as base
-from nooch.engines import slurm_engine as slurm
-from nooch.engines.slurm_engine import SlurmEngine
-from nooch.training.run_records import RunsFolder
+from nooch.base.engines import engine, slurm
+from nooch.base.engines import job_window as base
+from nooch.base.engines.slurm import SlurmEngine
+from nooch.training.records import RunsFolder
 
 UNSET = "NOOCH_TEST_SLURM is not set: make test-slurm"
 pytestmark = pytest.mark.skipif(not REAL_SLURM, reason=UNSET)

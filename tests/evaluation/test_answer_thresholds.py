@@ -13,11 +13,11 @@ from refusals import fails
 from scipy.special import expit, logit
 from scored import TASKS, logits, small_suite
 
-from nooch.challenge import Suite
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.evaluation import evaluate
-from nooch.evaluation.answer_thresholds import best_threshold
-from nooch.metrics import ALL_METRICS, ANSWER_METRICS
+from nooch.evaluation.metrics import ALL_METRICS, ANSWER_METRICS
+from nooch.evaluation.thresholds import best_threshold
+from nooch.suites import Suite
 
 VALUES = st.sampled_from([-3.0, -1.0, -0.5, 0.0, 0.25, 1.0, 50.0, 60.0]) | st.floats(-5, 5)
 

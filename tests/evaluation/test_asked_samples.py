@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from refusals import fails, refused
 from scipy.stats import norm
 
-from nooch.answers import Answers
-from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
+from nooch.base.files import sha256_of
 from nooch.evaluation import context_rates, evaluate
-from nooch.evaluation.asked_sample import answers_as_predictions
+from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answer_table import Answers
+from nooch.evaluation.metrics import ANSWER_METRICS, Graded, Parts, Resampler
 from nooch.evaluation.predictions import Predictions
-from nooch.files import sha256_of
-from nooch.metrics import ANSWER_METRICS, Graded, Parts, Resampler
 from nooch.report import tables_of
+from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 
 TASKS = ("car", "tie")
 

@@ -9,8 +9,8 @@ from refusals import fails
 
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.context_rates import POOLED, context_rates, headline, task_rates
+from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.subsets import CELLS
-from nooch.metrics.proportions import wilson
 
 
 @st.composite

@@ -13,8 +13,8 @@ from oracles import dataset_of, naive_ce_subset, naive_metric
 from refusals import fails
 from scipy.stats import binomtest, chi2, norm, t
 
+from nooch.base.errors import ParameterError
 from nooch.criteria import CE, Gist
-from nooch.errors import ParameterError
 from nooch.evaluation import (
     AVERAGE,
     CELLS,
@@ -26,9 +26,9 @@ from nooch.evaluation import (
     parse_distribution,
 )
 from nooch.evaluation import scores as evaluation_scores
-from nooch.finding.suite_builder import find
-from nooch.metrics import ALL_METRICS, METRICS, auc
-from nooch.metrics.proportions import wilson
+from nooch.evaluation.metrics import ALL_METRICS, METRICS, auc
+from nooch.evaluation.metrics.proportions import wilson
+from nooch.suites.suite_builder import find
 
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}

@@ -8,10 +8,10 @@ from scipy.stats import norm, t
 from scored import TASKS, logits, small_suite, wide
 from sklearn.metrics import roc_auc_score
 
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.evaluation import Predictions, evaluate
 from nooch.evaluation.bootstrap import FEWEST, BootstrapDraws
-from nooch.evaluation.method_differences import paired
+from nooch.evaluation.differences import paired
 
 RESAMPLES = 40
 

@@ -7,13 +7,13 @@ import pytest
 from refusals import fails
 from scored import TASKS, small_data, small_suite
 
-from nooch.answers import read_answers
-from nooch.captions import score_captions
-from nooch.challenge import load_suite, save_suite
+from nooch.base.files import sha256_of
 from nooch.data import Dataset, save_dataset
 from nooch.evaluation import evaluate, load_predictions
-from nooch.files import sha256_of
+from nooch.evaluation.answer_table import read_answers
+from nooch.evaluation.caption_scores import score_captions
 from nooch.integrity import fsck
+from nooch.suites import load_suite, save_suite
 
 NUMBERS = list(range(60))
 NAMES = [f"cam/frame_{(number * 7 + 3) % 60:06d}.jpg" for number in NUMBERS]

@@ -8,7 +8,7 @@ import pytest
 from refusals import fails
 from scored import FORMS, TASKS, arrays_of, logits, small_suite, wide
 
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.evaluation import evaluate, load_predictions
 
 SUITE = small_suite()

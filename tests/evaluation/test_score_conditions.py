@@ -5,7 +5,7 @@ import pytest
 from refusals import fails
 from scored import logits, small_suite
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.evaluation import evaluate, judge, parse_condition
 
 

@@ -15,13 +15,13 @@ from coco_files import STUFF, document, image, write
 from PIL import Image
 from scipy.sparse import csr_array
 
-from nooch.challenge import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
+from nooch.base.split_plan import SplitPlan
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset, save_dataset
-from nooch.finding.suite_builder import find
-from nooch.importing.dataset_import import with_split
-from nooch.plans import SplitPlan
-from nooch.readers.coco.coco_reader import read_coco
+from nooch.data.importing.import_dataset import with_split
+from nooch.data.readers.coco.reader import read_coco
+from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
+from nooch.suites.suite_builder import find
 
 N = 40
 

@@ -12,9 +12,9 @@ from pycocotools.coco import COCO
 from refusals import fails, refused
 
 from nooch.criteria import CE
-from nooch.exports.export_suite import export
-from nooch.finding.suite_builder import find
-from nooch.readers.coco.coco_reader import read_coco
+from nooch.data.readers.coco.reader import read_coco
+from nooch.report.exports.export import export
+from nooch.suites.suite_builder import find
 
 # pycocotools' own, when it decodes a mask
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from refusals import fails, refused
 
-from nooch.challenge import Suite
-from nooch.errors import NoochError, OutputError
-from nooch.exports import EXPORTS, exporter
-from nooch.exports.export_suite import export
+from nooch.base.errors import NoochError, OutputError
+from nooch.report.exports import EXPORTS, exporter
+from nooch.report.exports.export import export
+from nooch.suites import Suite
 
 # name -> the options that an export of the made suite needs
 OPTIONS = {name: lambda _made: {} for name in ("ids", "npy", "csv", "hf", "table", "fiftyone")}

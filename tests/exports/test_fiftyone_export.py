@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from refusals import fails, refused
 
-from nooch.errors import MissingExtraError, OutputError
-from nooch.exports.export_contract import Content
-from nooch.exports.export_suite import export
-from nooch.exports.fiftyone_export import match_samples, plan_tags
+from nooch.base.errors import MissingExtraError, OutputError
+from nooch.report.exports.export import export
+from nooch.report.exports.export_contract import Content
+from nooch.report.exports.fiftyone import match_samples, plan_tags
 
 HARD = ("hard_positive", "hard_negative")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from refusals import refused
 
-from nooch.exports.dataset_card import markdown, yaml_value
-from nooch.exports.export_suite import export
-from nooch.exports.licenses import one_line
+from nooch.report.exports.dataset_card import markdown, yaml_value
+from nooch.report.exports.export import export
+from nooch.report.exports.licenses import one_line
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from altered_files import write_header
 from refusals import refused
 
 import nooch
-from nooch.exports import exporter
-from nooch.exports.export_contract import Content
-from nooch.exports.export_suite import ExportSelection
-from nooch.exports.licenses import all_licenses, licenses_text, one_line
+from nooch.report.exports import exporter
+from nooch.report.exports.export import ExportSelection
+from nooch.report.exports.export_contract import Content
+from nooch.report.exports.licenses import all_licenses, licenses_text, one_line
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fails, refused
 
+from nooch.base.errors import OutputError
 from nooch.criteria import CE
-from nooch.errors import OutputError
-from nooch.exports.export_suite import export
-from nooch.exports.file_names import Names, safe_name
-from nooch.finding.suite_builder import find
-from nooch.published import read_published
-from nooch.published.sets_as_suite import published_suite, read_labels
+from nooch.report.exports.export import export
+from nooch.report.exports.file_names import Names, safe_name
+from nooch.suites.published_sets import read_published
+from nooch.suites.sets_as_suite import published_suite, read_labels
+from nooch.suites.suite_builder import find
 
 SIDES = ("hard_positive", "hard_negative")
 

@@ -12,7 +12,7 @@ import pytest
 from refusals import fails, refused
 
 import nooch
-from nooch.errors import InputError, NoochError
+from nooch.base.errors import InputError, NoochError
 
 torch_data = pytest.importorskip("torch.utils.data", reason="torch is not installed (nooch[train])")
 CHOICE = {"criterion": "ce", "task": "car", "split": "test"}

@@ -8,7 +8,7 @@ import pytest
 from refusals import fails, refused
 
 import nooch
-from nooch.exports.export_suite import export
+from nooch.report.exports.export import export
 
 
 def outputs(suite, tasks=("car", "fire_hydrant"), seed=0.0, **columns):

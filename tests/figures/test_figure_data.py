@@ -20,16 +20,22 @@ from scored import logits, small_data, small_suite
 
 import nooch
 from nooch import plot
-from nooch.challenge import POOLED
-from nooch.errors import UndefinedError
+from nooch.base.errors import UndefinedError
 from nooch.evaluation import Predictions, class_losses
+from nooch.evaluation.loss_sweep import sweep_losses
 from nooch.evaluation.task_losses import hard_sums
-from nooch.finding.loss_sweep import sweep_losses
-from nooch.report.figure_style import FORMATS, canvas, encoded, worded
-from nooch.report.level_figures import LEVELS, draw_levels, level_points, levels, points_of_scores
-from nooch.report.loss_figures import draw_losses, loss_points
-from nooch.report.sweep_figures import cue_counts, share_points, tau_counts
-from nooch.results.run_results import read_results
+from nooch.report.figures.level_figures import (
+    LEVELS,
+    draw_levels,
+    level_points,
+    levels,
+    points_of_scores,
+)
+from nooch.report.figures.loss_figures import draw_losses, loss_points
+from nooch.report.figures.style import FORMATS, canvas, encoded, worded
+from nooch.report.figures.sweep_figures import cue_counts, share_points, tau_counts
+from nooch.report.results.run_results import read_results
+from nooch.suites import POOLED
 
 ALPHAS, BETAS, TAUS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.16], [-0.5, 0.0, 0.25, 0.5]
 

@@ -15,13 +15,12 @@ import pytest
 from PIL import Image
 from refusals import fails, refused
 
-from nooch.challenge import save_suite
+from nooch.base.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Gist
 from nooch.data import Dataset, save_dataset
-from nooch.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.evaluation import Predictions
-from nooch.examples.cue_masks import COLORS
-from nooch.figures.image_galleries import (
+from nooch.report.images.cue_masks import COLORS
+from nooch.report.images.galleries import (
     NOT_SHADED,
     ContactSheetOptions,
     PanelImages,
@@ -29,10 +28,11 @@ from nooch.figures.image_galleries import (
     contact_sheet,
     save_gallery,
 )
-from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
-from nooch.figures.paper_figures import Sources, check_figures, figure_data, save_figures
-from nooch.figures.sheet_presets import SHEETS
-from nooch.finding.suite_builder import find
+from nooch.report.images.paper_figures import Sources, check_figures, figure_data, save_figures
+from nooch.report.images.sheet_presets import SHEETS
+from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 _DPI = 100
 

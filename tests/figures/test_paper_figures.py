@@ -15,11 +15,10 @@ from refusals import fails, refused
 from scored import logits, small_data, small_suite
 
 import nooch
-from nooch.challenge import Suite, save_suite
-from nooch.errors import FormatError, InputError, OutputError, UndefinedError
+from nooch.base.errors import FormatError, InputError, OutputError, UndefinedError
 from nooch.evaluation import CELLS, Predictions
-from nooch.figures.figure_sources import NEEDS
-from nooch.figures.paper_figures import (
+from nooch.report.figures.sweep_files import load_sweep, save_sweep
+from nooch.report.images.paper_figures import (
     ALL_FIGURES,
     FIGURES,
     Sources,
@@ -27,9 +26,10 @@ from nooch.figures.paper_figures import (
     figure_data,
     save_figures,
 )
-from nooch.published.published_results import paper_results
-from nooch.report.sweep_files import load_sweep, save_sweep
-from nooch.results.run_results import paper_cells
+from nooch.report.images.sources import NEEDS
+from nooch.report.results.published_results import paper_results
+from nooch.report.results.run_results import paper_cells
+from nooch.suites import Suite, save_suite
 
 GRIDS = {"alpha": [0.0, 0.02], "beta": [0.05, 0.1, 0.16], "tau": [-0.25, 0.0, 0.25]}
 

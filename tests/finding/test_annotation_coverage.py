@@ -13,17 +13,17 @@ from oracles import collections, coverages, dataset_of, naive_known_A, naive_kno
 from refusals import fails as refused
 from scipy.sparse import csr_array
 
-from nooch.challenge import SUBSETS, load_suite, save_suite
+from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.coverage import no_exceptions
-from nooch.errors import FormatError, InputError, ParameterError, UndefinedError
-from nooch.examples.split_images import SplitImages
-from nooch.examples.task_views import UNKNOWN, labels_of
-from nooch.finding.loss_sweep import sweep_losses
-from nooch.finding.suite_builder import find
-from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
-from nooch.published.sets_as_suite import read_labels
+from nooch.evaluation.loss_sweep import sweep_losses
+from nooch.report.images.split_images import SplitImages
+from nooch.report.images.task_views import UNKNOWN, labels_of
+from nooch.suites import SUBSETS, load_suite, save_suite
+from nooch.suites.sets_as_suite import read_labels
+from nooch.suites.suite_builder import find
+from nooch.suites.sweep import SweepOptions, sweep_thresholds
 from nooch.training.training_data import Environments
 
 ALPHAS, BETAS = [0.0, 0.05, 0.1, 0.3], [0.02, 0.05, 0.1, 0.3]

@@ -6,9 +6,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
-from nooch.encoders import caption_vectors as captions
-from nooch.encoders import embed_captions
-from nooch.finding import dataset_embedding as embedding
+from nooch.models.encoders import caption_vectors as captions
+from nooch.models.encoders import embed_captions
+from nooch.suites import embed as embedding
 
 
 class Counting:

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import collections, dataset_of
 
-from nooch.challenge import as_suite
+from nooch.base.files import sha256_of
 from nooch.criteria import CE, Attribute, Combination, Gist
 from nooch.data import divide, open_dataset, save_dataset
 from nooch.evaluation import Predictions, evaluate
-from nooch.files import sha256_of
-from nooch.finding.suite_builder import find
+from nooch.suites import as_suite
+from nooch.suites.suite_builder import find
 
 WORDS = {True: "yes", False: "no", None: "ambiguous"}
 CRITERIA = {

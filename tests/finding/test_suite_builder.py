@@ -21,7 +21,8 @@ from oracles import (
 )
 from refusals import fails
 
-from nooch.challenge import SUBSETS, load_suite, save_suite
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.criteria import (
     CE,
     FITTED,
@@ -33,13 +34,12 @@ from nooch.criteria import (
     Summable,
     preset,
 )
-from nooch.criteria.context_scores import ContextScores
+from nooch.criteria.scores import ContextScores
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
-from nooch.engines import LocalEngine
-from nooch.errors import FormatError, InputError, OutputError, ParameterError
-from nooch.finding.measure_files import MeasureFiles
-from nooch.finding.search import FindOptions
-from nooch.finding.suite_builder import find
+from nooch.suites import SUBSETS, load_suite, save_suite
+from nooch.suites.measure_files import MeasureFiles
+from nooch.suites.search import FindOptions
+from nooch.suites.suite_builder import find
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
 VECTORS = st.sampled_from(

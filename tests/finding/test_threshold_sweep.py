@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from oracles import collections, dataset_of, naive_A
 from refusals import fails
 
-from nooch.challenge import POOLED
+from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE, Context, Gist
-from nooch.errors import InputError, ParameterError
-from nooch.finding.suite_builder import find
-from nooch.finding.threshold_sweep import SweepOptions, sweep_thresholds
+from nooch.suites import POOLED
+from nooch.suites.suite_builder import find
+from nooch.suites.sweep import SweepOptions, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
 # which nothing lies

@@ -6,10 +6,10 @@ from image_folders import image_dataset, tiny_resnet
 from pixel_arrays import tiny_vit
 from shortcuts import jobs_of, shortcut
 
-from nooch.caches.features import FeatureOptions, extract_features
-from nooch.caches.pixels import build_pixels
-from nooch.encoders.sbert import SbertEncoder
 from nooch.models.backbones import load_backbone
+from nooch.models.caches.features import FeatureOptions, extract_features
+from nooch.models.caches.pixels import build_pixels
+from nooch.models.encoders.sbert import SbertEncoder
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS

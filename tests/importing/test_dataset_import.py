@@ -17,13 +17,13 @@ from refusals import fails
 from same_datasets import in_parts_of, same_folder, told
 
 from nooch import CocoReading
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError, OutputError, ParameterError
+from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset, open_dataset
-from nooch.engines import LocalEngine
-from nooch.errors import InputError, OutputError, ParameterError
-from nooch.importing import part_import as import_parts
-from nooch.importing.dataset_import import import_dataset, with_split
-from nooch.plans import SplitPlan
-from nooch.readers.coco.coco_reader import read_coco
+from nooch.data.importing import parts as import_parts
+from nooch.data.importing.import_dataset import import_dataset, with_split
+from nooch.data.readers.coco.reader import read_coco
 
 # texts that look like what lies between elements, and like keys
 NASTY = ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", ""]
@@ -196,8 +196,8 @@ RUN = """
 import sys
 from pathlib import Path
 from nooch import CocoReading, import_dataset
-from nooch.engines import LocalEngine
-from nooch.plans import SplitPlan
+from nooch.base.engines import LocalEngine
+from nooch.base.split_plan import SplitPlan
 
 if __name__ == "__main__":
     out, *files = map(Path, sys.argv[1:])

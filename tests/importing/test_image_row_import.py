@@ -14,12 +14,12 @@ from PIL import Image
 from refusals import fails
 from same_datasets import in_parts_of, same_folder, told
 
+from nooch.base.engines import LocalEngine
+from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset
-from nooch.engines import LocalEngine
-from nooch.importing.dataset_import import import_dataset, with_split
-from nooch.plans import SplitPlan
-from nooch.readers.boxes import BoxReading, read_boxes
-from nooch.readers.label_maps import MapReading, read_label_maps
+from nooch.data.importing.import_dataset import import_dataset, with_split
+from nooch.data.readers.boxes import BoxReading, read_boxes
+from nooch.data.readers.label_maps import MapReading, read_label_maps
 
 LIST = "0 sky\n1 road\n2 fire hydrant\n"
 

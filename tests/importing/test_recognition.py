@@ -9,8 +9,8 @@ from PIL import Image
 from refusals import fails
 
 import nooch
-from nooch.errors import ParameterError
-from nooch.importing.recognition import recognize
+from nooch.base.errors import ParameterError
+from nooch.data.importing.recognition import recognize
 
 BOX = (
     "<annotation><filename>1.jpg</filename><size><width>4</width><height>4</height></size><object>"

@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import fails
 
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError, NoochError, ParameterError
+from nooch.base.split_plan import SplitPlan
 from nooch.data import class_name, load_dataset, open_dataset
-from nooch.engines import LocalEngine
-from nooch.errors import InputError, NoochError, ParameterError
-from nooch.importing.dataset_import import DatasetImportOptions, import_dataset, with_split
-from nooch.plans import SplitPlan
-from nooch.readers.reader_contract import read
-from nooch.readers.table_files import file_schema
-from nooch.readers.table_layouts import LongTable, TableOfImages
-from nooch.readers.table_reading import TableReading
-from nooch.readers.table_rows import Columns
+from nooch.data.importing.import_dataset import DatasetImportOptions, import_dataset, with_split
+from nooch.data.readers.contract import read
+from nooch.data.readers.table_layouts import LongTable, TableOfImages
+from nooch.data.readers.table_reading import TableReading
+from nooch.data.readers.table_rows import Columns
+from nooch.data.readers.table_scan import file_schema
 
 LONG_IDS, PADDED_IDS = [2**62 + i * 7**20 for i in range(9)], [f"{i:012d}" for i in range(5, 20)]
 TEXT_IDS = ["a", "b,c", 'd"e', "f\ng", "10", "9", "é", "h/i", "00"]

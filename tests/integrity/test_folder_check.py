@@ -15,12 +15,12 @@ from refusals import fails
 from small_world import bench_command, make_world
 
 import nooch
-from nooch.caches.array_store import making, write_block
-from nooch.caches.features import FEATURES
-from nooch.caches.pixels import PIXELS
+from nooch.base.errors import FormatError
 from nooch.data import divide, is_intact, load_dataset, save_dataset
-from nooch.errors import FormatError
 from nooch.integrity import Damage, fsck
+from nooch.models.caches.array_store import making, write_block
+from nooch.models.caches.features import FEATURES
+from nooch.models.caches.pixels import PIXELS
 
 KINDS = ["dataset", "parts", "suite", "runs", "features", "pixels", "export"]
 

@@ -21,8 +21,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from nooch.errors import ParameterError, UndefinedError
-from nooch.metrics import (
+from nooch.base.errors import ParameterError, UndefinedError
+from nooch.evaluation.metrics import (
     ALL_METRICS,
     METRICS,
     Graded,

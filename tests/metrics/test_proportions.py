@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import beta, binomtest, norm
 
-from nooch.metrics.proportions import (
+from nooch.evaluation.metrics.proportions import (
     dprime_intervals,
     exact_mcnemar,
     paired_interval,

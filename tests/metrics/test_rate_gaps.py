@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from nooch.metrics import rate_gaps
-from nooch.metrics.rate_gaps import rate_gap
+from nooch.evaluation.metrics import rate_gaps
+from nooch.evaluation.metrics.rate_gaps import rate_gap
 
 
 def images(*tables):

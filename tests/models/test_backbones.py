@@ -9,7 +9,7 @@ import pytest
 from image_folders import PREPROCESSOR, save_model, tiny_resnet
 from refusals import fails, refused
 
-from nooch.errors import NoochError
+from nooch.base.errors import NoochError
 from nooch.models.backbones import load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
 from nooch.models.model_sources import CONFIGURATIONS, find_source

@@ -9,7 +9,7 @@ from image_folders import tiny_resnet
 from pixel_arrays import fit, objective, squares
 from refusals import fails, refused
 
-from nooch.errors import FormatError, NoochError
+from nooch.base.errors import FormatError, NoochError
 from nooch.models.backbones import load_backbone
 from nooch.models.image_decoding import decode_images
 from nooch.models.networks import backbones, read_logits

@@ -8,7 +8,7 @@ from image_folders import save_model, tiny_resnet
 from pixel_arrays import Pictures, squares, tiny_vit
 from refusals import fails
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 from nooch.models.affine_blocks import blocks_of, with_affine
 from nooch.models.backbones import Backbone
 from nooch.models.networks import NetworkOptions, backbones, build_network

@@ -9,7 +9,7 @@ from image_folders import PREPROCESSOR, save_model, tiny_resnet
 from pixel_arrays import fit, objective, squares, tiny_vit
 from refusals import fails, refused
 
-from nooch.errors import FormatError, OutputError, ParameterError
+from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.models.networks import backbones, read_logits
 from nooch.models.preprocessing import read_preprocessing
 from nooch.models.saved_networks import load_network, save_network

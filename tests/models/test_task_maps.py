@@ -6,7 +6,7 @@ import pytest
 from answering import LABELS
 from refusals import fails
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.models.task_maps import TaskWords, find_labels, prompts_of, read_task_map
 
 TWO = (*LABELS, "crane, a bird", "crane, a machine")

@@ -9,7 +9,7 @@ from answering import LABELS, save_classifier, save_clip
 from image_folders import save_model, tiny_resnet
 from refusals import fails
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.models.model_kinds import KINDS, load_task_model
 from nooch.models.task_maps import read_task_map
 

@@ -9,7 +9,7 @@ from image_folders import smooth
 from refusals import fails
 from tiny_vlm import save_llava
 
-from nooch.errors import MissingExtraError
+from nooch.base.errors import MissingExtraError
 from nooch.models.pretrained import naming_packages
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from refusals import refused
 
-from nooch.objectives import (
+from nooch.training.objectives import (
     OBJECTIVES,
     VARIANTS,
     Objective,

@@ -12,14 +12,9 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 import nooch
+from nooch.base.errors import NoochError, OutputError, ParameterError
 from nooch.data import Dataset
-from nooch.errors import NoochError, OutputError, ParameterError
-from nooch.predicting.network_predictions import (
-    find_images,
-    predict,
-    save_predictions,
-    tasks_to_predict,
-)
+from nooch.inference.predict import find_images, predict, save_predictions, tasks_to_predict
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -157,7 +152,7 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
     (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
     fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
     monkeypatch.setattr(
-        "nooch.predicting.network_predictions.forward",
+        "nooch.inference.predict.forward",
         lambda *_: (_ for _ in ()).throw(MemoryError()),
     )
     rest = [row for row in range(N) if row != 4]
@@ -165,7 +160,7 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
         predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
     assert "`batch` 4" in str(caught.value)
     monkeypatch.setattr(
-        "nooch.predicting.network_predictions.forward",
+        "nooch.inference.predict.forward",
         lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan),
     )
     fails(

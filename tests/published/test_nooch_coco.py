@@ -10,11 +10,13 @@ import polars as pl
 import pytest
 
 import nooch
-from nooch.challenge import SHIPPED
-from nooch.published import NOOCH_TASKS, paper_tasks, published_suite, read_labels, read_published
+from nooch.suites import SHIPPED
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
+from nooch.suites.published_sets import read_published
+from nooch.suites.sets_as_suite import published_suite, read_labels
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "src" / "nooch" / "challenge" / "shipped"
+FOLDER = ROOT / "src" / "nooch" / "suites" / "shipped"
 (NAME,) = SHIPPED
 
 

@@ -10,9 +10,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from nooch.evaluation.score_summaries import with_best
-from nooch.published import paper_tasks
-from nooch.published.compare_paper import next_to_paper
-from nooch.published.published_results import PAPER_NAMES, PAPER_TABLES, paper_results
+from nooch.report.results.compare_paper import next_to_paper
+from nooch.report.results.published_results import PAPER_NAMES, PAPER_TABLES, paper_results
+from nooch.suites.published_counts import paper_tasks
 from nooch.training.methods import PAPER_METHODS
 
 HERE = Path(__file__).parent

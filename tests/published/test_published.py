@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from oracles import dataset_of
 
+from nooch.base.errors import InputError
 from nooch.criteria import CE
-from nooch.errors import InputError
-from nooch.finding.suite_builder import find
-from nooch.published import NOOCH_TASKS, paper_tasks, read_published, verify
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
+from nooch.suites.published_sets import read_published
+from nooch.suites.suite_builder import find
+from nooch.suites.suite_verification import verify
 
 
 @pytest.fixture

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from refusals import fails, refused
 from scipy.sparse import csr_array
 
-from nooch.challenge import (
+from nooch.base.errors import FormatError
+from nooch.data import Dataset
+from nooch.data.data_files import parquet_bytes
+from nooch.suites import (
     CELLS,
     ChallengeSet,
     CriterionRecord,
@@ -17,17 +20,9 @@ from nooch.challenge import (
     Suite,
     load_suite,
 )
-from nooch.data import Dataset
-from nooch.data.data_files import parquet_bytes
-from nooch.errors import FormatError
-from nooch.questions import (
-    TEMPLATE,
-    QuestionOptions,
-    draw_questions,
-    image_names,
-    load_questions,
-    question_text,
-)
+from nooch.suites.question_draw import QuestionOptions, draw_questions
+from nooch.suites.question_table import image_names, load_questions
+from nooch.suites.question_wording import TEMPLATE, question_text
 
 NONE, EASY, HARD = -1, 0, 1
 DRAWS = st.builds(

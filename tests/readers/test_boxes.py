@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import fails
 
-from nooch.engines import LocalEngine
-from nooch.errors import InputError, ParameterError
-from nooch.readers.boxes import read_boxes
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError, ParameterError
+from nooch.data.readers.boxes import read_boxes
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
 PROXY = "areas are those of bounding boxes, which are larger than the objects in them"

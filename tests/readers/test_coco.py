@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from pycocotools import mask
 
-from nooch.engines import LocalEngine
-from nooch.errors import InputError
-from nooch.readers.coco.coco_masks import run_lengths
-from nooch.readers.coco.coco_reader import read_coco
-from nooch.readers.label_maps import read_label_maps
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError
+from nooch.data.readers.coco.masks import run_lengths
+from nooch.data.readers.coco.reader import read_coco
+from nooch.data.readers.label_maps import read_label_maps
 
 
 def _read(documents, folder):
@@ -192,7 +192,7 @@ def test_processes_give_what_one_process_gives(tmp_path):
 
 def test_the_module_is_light_so_that_parsing_can_start_at_once():
     heavy = {"polars", "scipy", "pycocotools"}
-    code = f"import sys, nooch.readers.coco.coco_reader; print([*{heavy} & {{*sys.modules}}])"
+    code = f"import sys, nooch.data.readers.coco.reader; print([*{heavy} & {{*sys.modules}}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

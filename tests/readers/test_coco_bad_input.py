@@ -12,9 +12,9 @@ from coco_files import STUFF, document, image, write
 from PIL import Image
 from refusals import fails, refused
 
-from nooch.engines import LocalEngine
-from nooch.importing.dataset_import import import_dataset
-from nooch.readers.coco.coco_reader import CocoReading, read_coco
+from nooch.base.engines import LocalEngine
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.readers.coco.reader import CocoReading, read_coco
 
 
 def _annotation(**changed):
@@ -303,7 +303,7 @@ def test_image_files_that_are_not_unique_or_not_there(tmp_path, monkeypatch):
             return scandir(path)
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("nooch.readers.image_files.os.scandir", refuse)
+    monkeypatch.setattr("nooch.data.readers.image_files.os.scandir", refuse)
     problem = f"{tmp_path}: cannot be listed: Permission denied"
     fails(lambda: read_coco([things], images=tmp_path), problem, helps=False)
 

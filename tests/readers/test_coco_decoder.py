@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from refusals import fails
 
-from nooch.engines import LocalEngine
-from nooch.errors import InputError
-from nooch.limits import BROKEN_JSON
-from nooch.readers.coco import coco_decoder
-from nooch.readers.coco.coco_decoder import Document, drop, opened
-from nooch.readers.coco.coco_reader import CocoReading
-from nooch.readers.coco.coco_structure import decode
-from nooch.readers.reader_contract import read
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError
+from nooch.base.limits import BROKEN_JSON
+from nooch.data.readers.coco import decoder as coco_decoder
+from nooch.data.readers.coco.decoder import Document, drop, opened
+from nooch.data.readers.coco.reader import CocoReading
+from nooch.data.readers.coco.structure import decode
+from nooch.data.readers.contract import read
 
 # what could be taken for a boundary or for a member: inner objects, lists of them, text that looks
 # like them

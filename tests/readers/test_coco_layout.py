@@ -10,9 +10,9 @@ from download_server import zipped
 from PIL import Image
 from refusals import fails
 
-from nooch.download import unpack
-from nooch.readers.coco.coco_layout import find_coco, find_split
-from nooch.readers.reader_contract import read
+from nooch.base.download import unpack
+from nooch.data.readers.coco.layout import find_coco, find_split
+from nooch.data.readers.contract import read
 
 PARTS = {"train2017": [1, 2, 3], "val2017": [4, 5]}
 ROAD = {"image_id": 0, "category_id": 149, "area": 8.0}

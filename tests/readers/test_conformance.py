@@ -10,11 +10,11 @@ import pytest
 from coco_files import document, image, write
 from PIL import Image
 
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import NoochError
 from nooch.data import CORE_COLUMNS, load_dataset, save_dataset
-from nooch.engines import LocalEngine
-from nooch.errors import NoochError
-from nooch.readers import READERS
-from nooch.readers.table_reader import Columns
+from nooch.data.readers import READERS
+from nooch.data.readers.table_reader import Columns
 
 
 def _coco(folder):

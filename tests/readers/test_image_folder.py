@@ -8,8 +8,8 @@ from PIL import Image
 from refusals import fails
 
 import nooch
-from nooch.importing.dataset_import import import_dataset
-from nooch.readers.image_folder import FolderReading, read_image_folder
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.readers.image_folder import FolderReading, read_image_folder
 
 FLAT = ("cat/1.jpg", "cat/deep/2.jpg", "fire hydrant/1.jpg")
 DIVIDED = ("train/cat/1.jpg", "val/cat/2.jpg", "test/dog/3.PNG")

@@ -10,15 +10,15 @@ import pytest
 from PIL import EpsImagePlugin, Image
 from refusals import fails
 
-from nooch.errors import InputError
-from nooch.examples.thumbnails import Wanted, draw_pictures
-from nooch.figures.image_sheets import SheetLayout, SheetPanel, Tile, draw_sheet
-from nooch.readers import image_opening as opening
-from nooch.readers.image_files import IMAGE_ENDINGS
-from nooch.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
-from nooch.readers.map_pixels import MAP_ENDINGS, count_maps
-from nooch.readers.resumable_jobs import JobRunner
-from nooch.shared_types import no_progress
+from nooch.base.errors import InputError
+from nooch.base.shared_types import no_progress
+from nooch.data.readers import image_opening as opening
+from nooch.data.readers.image_files import IMAGE_ENDINGS
+from nooch.data.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.map_pixels import MAP_ENDINGS, count_maps
+from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
+from nooch.report.images.thumbnails import Wanted, draw_pictures
 
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
 %%BoundingBox: 0 0 8 8

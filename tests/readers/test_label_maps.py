@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from refusals import fails, refused
 
-from nooch.engines import LocalEngine
-from nooch.errors import InputError
-from nooch.readers.coco.cocostuff import COCOSTUFF, MAP_VALUES
-from nooch.readers.label_maps import read_label_maps
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import InputError
+from nooch.data.readers.cocostuff import COCOSTUFF, MAP_VALUES
+from nooch.data.readers.label_maps import read_label_maps
 
 NAMES = {0: "sky", 1: "road", 2: "fire hydrant", 3: "car"}
 

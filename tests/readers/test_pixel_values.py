@@ -15,12 +15,12 @@ from PIL import Image, ImageCms
 from refusals import refused
 from scipy.sparse import csr_array
 
-from nooch.asking.endpoint_answers import image_url
 from nooch.data import Dataset, save_dataset
-from nooch.examples.thumbnails import SMALL, Wanted, draw_pictures, picture_name
-from nooch.exports.torch_dataset import _ItemsOfImages
+from nooch.data.readers.image_opening import rgb_image, thumbnail
+from nooch.inference.endpoint import image_url
 from nooch.models.image_decoding import Decoding, choose_codec, dark_notes, decode_images
-from nooch.readers.image_opening import rgb_image, thumbnail
+from nooch.report.exports.torch_dataset import _ItemsOfImages
+from nooch.report.images.thumbnails import SMALL, Wanted, draw_pictures, picture_name
 
 CODECS = ["pil", *(["fast"] if choose_codec() == "fast" else [])]
 GRAY = np.add.outer(np.arange(16) * 16, np.arange(12)).astype(np.uint8)

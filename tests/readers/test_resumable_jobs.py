@@ -7,9 +7,9 @@ from typing import ClassVar
 import pytest
 from coco_files import write
 
-from nooch.engines import LocalEngine
-from nooch.readers.reader_contract import NumberedJob
-from nooch.readers.resumable_jobs import JobRunner, map_for
+from nooch.base.engines import LocalEngine
+from nooch.data.readers.contract import NumberedJob
+from nooch.data.readers.jobs import JobRunner, map_for
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import pytest
 from coco_files import areas_of, write
 from refusals import fails, refused
 
+from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE
-from nooch.errors import InputError, ParameterError
-from nooch.readers.table_reader import Columns, read_long_table, read_table_of_images
+from nooch.data.readers.table_reader import Columns, read_long_table, read_table_of_images
 
 
 def _classes(data):

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 import nooch
-from nooch.benching.bench_config import read_config
-from nooch.benching.bench_plan import plan_finetune
-from nooch.benching.bench_run import bench
-from nooch.caches.pixels import build_pixels
-from nooch.results.score_collection import collect
+from nooch.models.caches.pixels import build_pixels
+from nooch.report.results.collect import collect
+from nooch.training.bench.config import read_config
+from nooch.training.bench.plan import plan_finetune
+from nooch.training.bench.run import bench
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

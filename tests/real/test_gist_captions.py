@@ -8,11 +8,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
+from nooch.base.split_plan import SplitPlan
 from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split, load_dataset, save_dataset
-from nooch.finding.dataset_embedding import embed
-from nooch.plans import SplitPlan
-from nooch.published import NOOCH_TASKS, read_published
+from nooch.suites.embed import embed
+from nooch.suites.published_counts import NOOCH_TASKS
+from nooch.suites.published_sets import read_published
 
 # An independent check with another implementation: AUC for hard positives and hard negatives.
 INDEPENDENT = {

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from nooch.auditing.label_audit import audit
+from nooch.analysis.label_audit import audit
 from nooch.criteria import Attribute
 from nooch.data import Dataset
-from nooch.finding.suite_builder import find
-from nooch.metrics import auc
+from nooch.evaluation.metrics import auc
+from nooch.suites.suite_builder import find
 
 FILES = ("adversarial", "popular", "random")
 

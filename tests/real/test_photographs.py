@@ -2,11 +2,11 @@
 
 import pytest
 
-from nooch.challenge import load_suite
 from nooch.criteria import CE
-from nooch.finding.suite_builder import find
-from nooch.published import read_published
-from nooch.readers.label_maps import read_label_maps
+from nooch.data.readers.label_maps import read_label_maps
+from nooch.suites import load_suite
+from nooch.suites.published_sets import read_published
+from nooch.suites.suite_builder import find
 
 CUES = "car=road,cow=grass,boat=water,aeroplane=sky,bicycle=road,bird=water"
 # task: positives, hard positives, hard negatives at area 0.1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nooch
-from nooch.predicting.network_predictions import find_images, predict
+from nooch.inference.predict import find_images, predict
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 import nooch
-from nooch.benching.bench_config import read_config
-from nooch.benching.bench_plan import plan_bench
-from nooch.benching.bench_run import bench, status
-from nooch.challenge import save_suite
-from nooch.results.score_collection import collect
-from nooch.training.run_records import RunsFolder
+from nooch.report.results.collect import collect
+from nooch.suites import save_suite
+from nooch.training.bench.config import read_config
+from nooch.training.bench.plan import plan_bench
+from nooch.training.bench.run import bench, status
+from nooch.training.records import RunsFolder
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -30,8 +30,8 @@ SIZE = 128
 @pytest.fixture(scope="module")
 def folder(shared_data, tmp_path_factory):
     """``suite``, and ``runs`` of 7 tasks x 32 settings x 3 seeds."""
-    from nooch.caches.features import extract_features
     from nooch.models.backbones import load_backbone
+    from nooch.models.caches.features import extract_features
 
     folder = tmp_path_factory.mktemp("msrc")
     source = shared_data / "msrc-v2"

@@ -11,12 +11,12 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.challenge import save_suite
+from nooch.analysis.repair_verdicts import AFTER, BEFORE, changes_of, verdict_of
+from nooch.base.errors import InputError, ParameterError, UndefinedError
 from nooch.data import save_dataset
-from nooch.errors import InputError, ParameterError, UndefinedError
 from nooch.evaluation import Scores
-from nooch.metrics.proportions import exact_mcnemar, paired_interval
-from nooch.repairing.repair_verdicts import AFTER, BEFORE, changes_of, verdict_of
+from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.suites import save_suite
 
 pytest.importorskip("torch")
 QUICK = {"methods": ["erm", "environment-reweight"], "bootstrap": 100}

@@ -8,8 +8,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from refusals import fails
 
-from nooch.errors import OutputError, ParameterError
-from nooch.report.paper_tables import (
+from nooch.base.errors import OutputError, ParameterError
+from nooch.report.tables.method_tables import (
     RESULT_FILES,
     ResultSheet,
     ResultTable,

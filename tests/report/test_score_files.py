@@ -9,7 +9,7 @@ from refusals import fails
 from scored import logits, small_suite
 
 import nooch
-from nooch.errors import OutputError, ParameterError
+from nooch.base.errors import OutputError, ParameterError
 from nooch.evaluation import evaluate
 from nooch.report import SCORE_FILES, as_json, save_scores
 

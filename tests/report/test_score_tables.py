@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from scored import logits, small_data, small_suite
 
-from nooch.english import printable
+from nooch.base.words import printable
 from nooch.evaluation import bootstrap, evaluate
-from nooch.metrics import ALL_METRICS
+from nooch.evaluation.metrics import ALL_METRICS
 from nooch.report import latex, markdown, tables_of
-from nooch.report.score_tables import average_label, is_average
+from nooch.report.tables.score_tables import average_label, is_average
 
 NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from refusals import refused
 from scipy.stats import spearmanr
 
-from nooch.results.paper_statements import STATEMENTS, finding_tables, judge_statements
-from nooch.results.result_cells import with_averages
-from nooch.results.run_results import Results, paper_cells
-from nooch.results.statement_checks import ENVIRONMENT, OTHERS, PAPER
-from nooch.results.three_valued import (
+from nooch.report.results.cells import with_averages
+from nooch.report.results.paper_statements import STATEMENTS, finding_tables, judge_statements
+from nooch.report.results.run_results import Results, paper_cells
+from nooch.report.results.statement_checks import ENVIRONMENT, OTHERS, PAPER
+from nooch.report.results.three_valued import (
     VERDICTS,
     Check,
     Number,

@@ -14,18 +14,18 @@ from polars.testing import assert_frame_equal
 from refusals import fails, refused
 from scored import TASKS, small_data, small_suite
 
+from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Attribute
-from nooch.errors import ParameterError, UndefinedError
-from nooch.finding.suite_builder import find
 from nooch.report import save_scores
-from nooch.report.paper_tables import shown
-from nooch.results.paired_runs import paired_results
-from nooch.results.result_cells import CELLS, averages_note, with_averages
-from nooch.results.run_results import merge, paper_cells, read_results
-from nooch.results.score_collection import chosen_scores, collect
-from nooch.results.table_contents import legend, like, table_names
-from nooch.results.three_valued import Numbers
-from nooch.training.run_records import RunsFolder
+from nooch.report.results.cells import CELLS, averages_note, with_averages
+from nooch.report.results.collect import chosen_scores, collect
+from nooch.report.results.pairs import paired_results
+from nooch.report.results.run_results import merge, paper_cells, read_results
+from nooch.report.results.table_contents import legend, like, table_names
+from nooch.report.results.three_valued import Numbers
+from nooch.report.tables.method_tables import shown
+from nooch.suites.suite_builder import find
+from nooch.training.records import RunsFolder
 
 METRIC = "nll"
 SIDES = ("hard_positive", "hard_negative")

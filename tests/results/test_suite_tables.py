@@ -12,14 +12,15 @@ from oracles import dataset_of
 from refusals import fails
 from small_world import small_dataset
 
-from nooch.challenge import save_suite
+from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Gist, read_thresholds
-from nooch.criteria.context_scores import ContextScores
-from nooch.errors import ParameterError, UndefinedError
-from nooch.finding.suite_builder import find
-from nooch.published import NOOCH_TASKS, paper_tasks, published_suite, read_labels, read_published
-from nooch.published.published_counts import SET_TABLES, paper_rows
-from nooch.results.suite_tables import paper_set_tables, set_tables
+from nooch.criteria.scores import ContextScores
+from nooch.report.results.suite_tables import paper_set_tables, set_tables
+from nooch.suites import save_suite
+from nooch.suites.published_counts import NOOCH_TASKS, SET_TABLES, paper_rows, paper_tasks
+from nooch.suites.published_sets import read_published
+from nooch.suites.sets_as_suite import published_suite, read_labels
+from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from refusals import fails, refused
 
-from nooch.engines import LocalEngine
-from nooch.errors import OutputError
-from nooch.files import sha256_of
-from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import OutputError
+from nooch.base.files import sha256_of
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes import ScenesPlan, generate
+from nooch.scenes.images import draw_image
 from nooch.scenes.scene_annotations import visible
-from nooch.scenes.scene_images import draw_image
 
 # pycocotools with numpy 2
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -9,12 +9,12 @@ import pytest
 from refusals import fails, refused
 from scipy.stats import binom
 
-from nooch.errors import InputError, ParameterError
-from nooch.readers.coco.cocostuff import COCOSTUFF
+from nooch.base.errors import InputError, ParameterError
+from nooch.data.readers.cocostuff import COCOSTUFF
 from nooch.scenes import default_text, load_world
 from nooch.scenes.canvas import Item
-from nooch.scenes.scene_captions import describe
-from nooch.scenes.scene_images import draw_image, draw_presence
+from nooch.scenes.captions import describe
+from nooch.scenes.images import draw_image, draw_presence
 from nooch.scenes.sprites import THINGS
 from nooch.scenes.stuff_textures import STUFF
 

@@ -10,12 +10,12 @@ import pytest
 from refusals import fails
 from sklearn.metrics import roc_auc_score
 
-from nooch.challenge import save_suite
+from nooch.base.errors import InputError, OutputError, ParameterError
 from nooch.criteria import CE, Combination
 from nooch.data import save_dataset
-from nooch.errors import InputError, OutputError, ParameterError
-from nooch.finding.suite_builder import find
 from nooch.scenes.truth_scores import AVERAGE, find_score, load_truth, save_truth_scores
+from nooch.suites import save_suite
+from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

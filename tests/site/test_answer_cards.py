@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from sites import HOSTILE, read_script, site_data, site_suite, tables_of_page
 
-from nooch.challenge import load_suite
 from nooch.evaluation import Predictions, evaluate, load_predictions
-from nooch.site.report_site import write_report
+from nooch.report.site.site import write_report
+from nooch.suites import load_suite
 
 TASKS = ["car", "cow"]
 

@@ -9,11 +9,11 @@ from PIL import Image
 from refusals import fails
 
 from nooch.criteria import CE
-from nooch.examples.cue_masks import cue_masks
-from nooch.examples.split_images import SplitImages
-from nooch.examples.thumbnails import Wanted, draw_pictures
-from nooch.finding.suite_builder import find
-from nooch.site.cue_overlays import draw_shades, shade_name
+from nooch.report.images.cue_masks import cue_masks
+from nooch.report.images.split_images import SplitImages
+from nooch.report.images.thumbnails import Wanted, draw_pictures
+from nooch.report.site.cue_overlays import draw_shades, shade_name
+from nooch.suites.suite_builder import find
 
 H, W = 12, 16
 

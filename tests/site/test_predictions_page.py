@@ -15,9 +15,9 @@ from sites import read_script, site_data, site_suite, tables_of_page
 
 from nooch.evaluation import CELLS, Predictions, evaluate
 from nooch.report import tables_of
-from nooch.site.predictions_page import score_predictions
-from nooch.site.report_site import write_report
-from nooch.site.results_page import FIGURES
+from nooch.report.site.predictions_page import score_predictions
+from nooch.report.site.results_page import FIGURES
+from nooch.report.site.site import write_report
 
 
 @pytest.fixture(scope="module")

@@ -23,22 +23,22 @@ from sites import (
     tables_of_page,
 )
 
-from nooch.challenge import SUBSETS, save_suite
+from nooch.base.errors import OutputError
 from nooch.criteria import CE
 from nooch.data import save_dataset
-from nooch.errors import OutputError
 from nooch.evaluation import CELLS, load_predictions
-from nooch.examples.split_images import SplitImages
-from nooch.finding.suite_builder import find
-from nooch.finding.suite_summary import overlaps
-from nooch.metrics.pointwise import losses
+from nooch.evaluation.metrics.pointwise import losses
 from nooch.report import save_scores
-from nooch.results.paired_runs import paired_results
-from nooch.results.run_results import read_results
-from nooch.results.score_collection import collect
-from nooch.site.criterion_data import criterion_parts, page_cues, shown_criteria
-from nooch.site.data_scripts import script
-from nooch.site.report_site import write_report
+from nooch.report.images.split_images import SplitImages
+from nooch.report.results.collect import collect
+from nooch.report.results.pairs import paired_results
+from nooch.report.results.run_results import read_results
+from nooch.report.site.criterion_data import criterion_parts, page_cues, shown_criteria
+from nooch.report.site.data_scripts import script
+from nooch.report.site.site import write_report
+from nooch.suites import SUBSETS, save_suite
+from nooch.suites.suite_builder import find
+from nooch.suites.summary import overlaps
 
 
 @pytest.fixture(scope="module")
@@ -455,7 +455,7 @@ def test_scripts_cannot_be_ended_by_data(content):
 
 def test_subset_codes_are_those_that_the_page_knows():
     assert SUBSETS == ("hard_positive", "hard_negative", "easy")
-    text = (resources.files("nooch.site") / "assets/marks.js").read_text(encoding="utf-8")
+    text = (resources.files("nooch.report.site") / "assets/marks.js").read_text(encoding="utf-8")
     assert "HARD_POSITIVE = 0, HARD_NEGATIVE = 1, EASY = 2, NONE = 255" in text
 
 
@@ -468,7 +468,7 @@ def _luminance(color):
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_has_enough_contrast(scheme):
     """WCAG 2.1, level AA: 4.5 : 1 for text."""
-    text = (resources.files("nooch.site") / "assets/style.css").read_text(encoding="utf-8")
+    text = (resources.files("nooch.report.site") / "assets/style.css").read_text(encoding="utf-8")
     block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     pairs = [

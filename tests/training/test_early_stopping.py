@@ -5,11 +5,11 @@ import pytest
 from refusals import refused
 from shortcuts import finished, jobs_of, shortcut
 
-from nooch.objectives import losses
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS
 from nooch.training.network_settings import STOP_ON, TuneSettings, stop_rule
+from nooch.training.objectives import losses
 from nooch.training.training_data import objective_of
 from nooch.training.training_pass import validation_value
 

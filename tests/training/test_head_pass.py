@@ -7,11 +7,11 @@ import pytest
 from refusals import refused
 from shortcuts import finished, hard_auc, jobs_of, shortcut
 
-from nooch.objectives import OBJECTIVES, TrainingCounts, losses
 from nooch.training.block_sgd import Coefficients, Descent, HeadState, run_epoch
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import METHODS, PAPER_METHODS, grid_of_methods
+from nooch.training.objectives import OBJECTIVES, TrainingCounts, losses
 from nooch.training.samplers import Balance, RandomStreams, Redraw, row_weights
 from nooch.training.training_data import counts_of, expected_of, mixture_of
 
@@ -216,7 +216,7 @@ def redrawn(data, alpha, order, settings, task="car"):
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_row_weights_come_out_where_redrawing_does(alpha):
     """In a pass batches differ, but the model is the same up to noise between two orders."""
-    from nooch.metrics import auc, nll
+    from nooch.evaluation.metrics import auc, nll
 
     data = shortcut(n_train=2000, n_other=1000)
     settings = ProbeSettings(Descent(0.002, 0.9, 1e-4), "none", epochs=6, patience=6)

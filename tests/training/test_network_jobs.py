@@ -11,7 +11,7 @@ from pictures import CONFIG, pictures
 from refusals import fails
 from shortcuts import jobs_of
 
-from nooch.errors import FormatError, InputError, ParameterError
+from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.models.model_kinds import load_task_model
 from nooch.models.networks import backbones, read_features, read_logits
 from nooch.models.preprocessing import IMAGENET
@@ -21,7 +21,7 @@ from nooch.training.jobs import recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
-from nooch.training.run_records import passes_of
+from nooch.training.records import passes_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -174,7 +174,7 @@ def test_an_auxiliary_output_predicts_the_cue(made):
 
 def test_environments_recover_what_erm_loses_to_the_shortcut(made):
     """As for heads: the cue goes with the label in training, and not on hard images."""
-    from nooch.metrics import auc
+    from nooch.evaluation.metrics import auc
 
     data = pictures(n_train=600, n_other=150)
     settings = TuneSettings(lr=0.02, batch=32, epochs=6, patience=6)

@@ -9,15 +9,15 @@ from image_folders import image_dataset, tiny_resnet
 from pixel_arrays import TINY, Pictures, fit, objective, squares, tiny_vit
 from refusals import fails
 
-from nooch.caches.pixels import build_pixels
-from nooch.errors import FormatError, InputError, NoochError, ParameterError
+from nooch.base.errors import FormatError, InputError, NoochError, ParameterError
+from nooch.models.caches.pixels import build_pixels
 from nooch.models.networks import backbones, read_features, read_logits
-from nooch.objectives import losses
 from nooch.training.block_sgd import Descent
 from nooch.training.epoch_batches import BatchHooks
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
 from nooch.training.network_trainer import NetworkTrainer
+from nooch.training.objectives import losses
 from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")

@@ -8,7 +8,7 @@ from pixel_arrays import one_thread  # noqa: F401 - a fixture of every test here
 from refusals import refused
 from scipy.ndimage import map_coordinates
 
-from nooch.benching.class_network import ALL_CLASSES
+from nooch.training.bench.class_network import ALL_CLASSES
 from nooch.training.epoch_batches import augmented, draw
 from nooch.training.network_settings import OPTIMISERS, SCHEDULES, TuneSettings
 

@@ -14,9 +14,9 @@ from oracles import dataset_of
 from refusals import fails, refused
 
 import nooch
+from nooch.base.errors import UndefinedError
 from nooch.data import Dataset, save_dataset
-from nooch.errors import UndefinedError
-from nooch.training.sample_weights import WEIGHTING
+from nooch.training.weights import WEIGHTING
 
 CUES = nooch.CE(cues={"car": ("road",)})
 SPLITS = ("train", "train", "valid", "test")

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from refusals import refused
 from shortcuts import finished, hard_auc, jobs_of, shortcut
 
-from nooch.objectives import OBJECTIVES, Objective, TrainingCounts, losses
 from nooch.training.block_sgd import Descent
 from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
+from nooch.training.objectives import OBJECTIVES, Objective, TrainingCounts, losses
 from nooch.training.samplers import (
     Balance,
     FixedShare,

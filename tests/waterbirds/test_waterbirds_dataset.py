@@ -8,15 +8,15 @@ import pytest
 from refusals import fails, refused
 
 import nooch
-from nooch.evaluation import CELLS
-from nooch.training.training_data import Environments
-from nooch.waterbirds.waterbirds_dataset import (
+from nooch.data.readers.waterbirds import (
     QUANTITIES,
     group_shares,
     read_waterbirds,
     score_waterbirds,
     waterbirds_table,
 )
+from nooch.evaluation import CELLS
+from nooch.training.training_data import Environments
 
 GROUPS = list(product((0, 1), (0, 1)))
 TRAIN = [3498, 184, 56, 1057]

@@ -11,9 +11,9 @@ def main() -> None:
     pairs = {*pairwise(sys.argv[1:])}
     if sys.argv[1:2] == ["import"] and not pairs & {("import", "table"), ("--processes", "1")}:
         # workers get ready while this process reads its arguments
-        from nooch.engines import LocalEngine
+        from nooch.base.engines import LocalEngine
 
-        LocalEngine.warm("nooch.readers.coco.coco_rows")
+        LocalEngine.warm("nooch.data.readers.coco.coco_rows")
     from nooch.cli.main import run
 
     run()

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nooch import criteria
-from nooch.calibrating.calibration_file import read_calibration
-from nooch.challenge import Suite, SuiteThresholds, load_suite, suite_thresholds
-from nooch.cli.option_parsing import split_names
-from nooch.criteria.named_criteria import custom_criterion, custom_fitted
+from nooch.analysis.calibration_file import read_calibration
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place
+from nooch.cli.options import split_names
+from nooch.criteria.by_name import custom_criterion, custom_fitted
 from nooch.data import ALL, SPLITS, open_dataset
-from nooch.errors import ParameterError, check_one_of
-from nooch.files import Place
-from nooch.finding.search import check_thresholds, resolve_tasks
+from nooch.suites import Suite, SuiteThresholds, load_suite, suite_thresholds
+from nooch.suites.search import check_thresholds, resolve_tasks
 
 __all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
 

@@ -9,8 +9,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from nooch.cli.terminal_output import fail
-from nooch.version import __version__
+from nooch.base.version import __version__
+from nooch.cli.terminal import fail
 
 __all__ = ["INTERNAL_ERROR", "LONGEST", "report_failure"]
 

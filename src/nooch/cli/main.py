@@ -14,9 +14,11 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
+from nooch.base.errors import InputError, NoochError, OutputError
+from nooch.base.text_encoding import reading_as
+from nooch.base.version import __version__
 from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
-    add_attributes,
     ask,
     bench,
     check,
@@ -29,20 +31,24 @@ from nooch.cli.commands import (
     import_data,
     import_suite,
     info,
-    pixels,
     predict,
     repair,
     report,
     results,
     scenes,
-    sweep_thresholds,
     waterbirds,
 )
+from nooch.cli.commands import (
+    caches as pixels,
+)
+from nooch.cli.commands import (
+    dataset as add_attributes,
+)
+from nooch.cli.commands import (
+    sweep as sweep_thresholds,
+)
 from nooch.cli.failure_report import report_failure
-from nooch.cli.terminal_output import fail, speak_for
-from nooch.errors import InputError, NoochError, OutputError
-from nooch.text_encoding import reading_as
-from nooch.version import __version__
+from nooch.cli.terminal import fail, speak_for
 
 __all__ = ["COMMANDS", "app", "command_name", "run"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.cli.option_parsing import with_options
-from nooch.cli.terminal_output import note, progress
+from nooch.cli.options import with_options
+from nooch.cli.terminal import note, progress
 
 if TYPE_CHECKING:
-    from nooch.challenge import Suite
     from nooch.data import Dataset
     from nooch.evaluation import PredictionFormat, Predictions
+    from nooch.suites import Suite
 
 __all__ = ["read_predictions", "with_reading"]
 

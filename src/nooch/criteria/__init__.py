@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from nooch.base.errors import check_one_of
 from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.criteria.by_name import Combination, is_combination
 from nooch.criteria.context import Context, FittedContext
-from nooch.criteria.context_scores import ContextScores, FittedContextScores
 from nooch.criteria.cooccurrence import CE, FittedCE
 from nooch.criteria.fitted_criterion import (
     Criterion,
@@ -19,10 +20,9 @@ from nooch.criteria.fitted_criterion import (
     require_areas,
 )
 from nooch.criteria.gist import FittedGist, Gist
-from nooch.criteria.named_criteria import Combination, is_combination
 from nooch.criteria.presets import PRESETS, preset
+from nooch.criteria.scores import ContextScores, FittedContextScores
 from nooch.criteria.support_thresholds import Tau, read_thresholds, thresholds_of
-from nooch.errors import check_one_of
 
 FITTED: dict[str, type[Fitted]] = {
     "ce": FittedCE,

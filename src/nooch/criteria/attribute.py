@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.errors import FormatError, InputError, ParameterError, some_of
 from nooch.criteria.fitted_criterion import MarkFitted
 from nooch.criteria.phi import Phi, identifier, parse
 from nooch.criteria.phi_expressions import is_storable
 from nooch.criteria.phi_types import column, json_values
 from nooch.data import Dataset
-from nooch.errors import FormatError, InputError, ParameterError, some_of
 
 __all__ = ["Attribute", "AttributeState", "FittedAttribute"]
 

@@ -30,11 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
-from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds, Thresholds
-from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
-from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
-from nooch.data import Dataset
-from nooch.errors import (
+from nooch.base.errors import (
     FormatError,
     InputError,
     ParameterError,
@@ -42,7 +38,11 @@ from nooch.errors import (
     check_one_of,
     some_of,
 )
-from nooch.resources import limited_threads, usable_cpus
+from nooch.base.resources import limited_threads, usable_cpus
+from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds, Thresholds
+from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
+from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
+from nooch.data import Dataset
 
 __all__ = ["FOLDS", "Context", "FittedContext", "Regression", "no_context"]
 

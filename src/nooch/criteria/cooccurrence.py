@@ -13,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.errors import (
+    FormatError,
+    ParameterError,
+    UndefinedError,
+    check_fraction,
+    check_one_of,
+)
 from nooch.criteria.cue_betas import CueBetas, checked_betas, scaled
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, Thresholds, require_areas
 from nooch.data import KINDS, Dataset, Gaps
-from nooch.errors import FormatError, ParameterError, UndefinedError, check_fraction, check_one_of
 
 __all__ = ["CE", "CEState", "FittedCE"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 
 __all__ = ["CueBetas", "checked_betas", "scaled"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import factorial
 
+from nooch.base.errors import ParameterError
 from nooch.criteria.cooccurrence import FittedCE
 from nooch.data import Dataset
-from nooch.errors import ParameterError
 
 __all__ = ["CueStability", "cue_stability"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.errors import InputError
-from nooch.resources import limited_threads, usable_cpus
+from nooch.base.errors import InputError
+from nooch.base.resources import limited_threads, usable_cpus
 
 __all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "cut_units", "group_sums", "presence_of"]
 

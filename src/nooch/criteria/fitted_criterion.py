@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.errors import InputError, UndefinedError, check_one_of
 from nooch.data import Dataset
-from nooch.errors import InputError, UndefinedError, check_one_of
 
 __all__ = [
     "Criterion", "Fitted", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds",

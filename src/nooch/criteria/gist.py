@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.errors import FormatError, ParameterError, UndefinedError, check_one_of
+from nooch.base.resources import usable_cpus
 from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
 from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
 from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
-from nooch.errors import FormatError, ParameterError, UndefinedError, check_one_of
-from nooch.resources import usable_cpus
 
 __all__ = ["FittedGist", "Gist", "GistState"]
 

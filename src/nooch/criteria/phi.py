@@ -23,6 +23,7 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from nooch.base.errors import ParameterError, reason_of
 from nooch.criteria.phi_expressions import (
     ARITHMETIC,
     COMPARISONS,
@@ -33,7 +34,6 @@ from nooch.criteria.phi_expressions import (
     written,
 )
 from nooch.criteria.phi_types import Term, as_boolean
-from nooch.errors import ParameterError, reason_of
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Phi", "identifier", "literal_text", "parse"]
 

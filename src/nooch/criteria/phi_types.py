@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 
 __all__ = [
     "BOOLEAN", "KINDS", "NUMBER", "Term", "as_boolean", "as_number", "column", "compare",

@@ -12,9 +12,9 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
+from nooch.base.errors import InputError, some_of
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import KINDS, Dataset
-from nooch.errors import InputError, some_of
 
 __all__ = ["LABELS", "SOURCES", "Presences", "fold_numbers", "image_hashes"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.criteria.phi import identifier, literal_text
-from nooch.errors import ParameterError, check_one_of, some_of
 
 __all__ = ["PRESETS", "preset"]
 

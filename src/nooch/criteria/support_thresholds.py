@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.criteria.fitted_criterion import TaskThresholds, Thresholds
 from nooch.data.data_files import checked_read, read_table
-from nooch.errors import InputError, ParameterError, some_of
 
 __all__ = ["Pairs", "Tau", "checked_tau", "read_task_numbers", "read_thresholds", "thresholds_of"]
 

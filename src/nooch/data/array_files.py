@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.disk import make_folder
-from nooch.errors import FormatError, InputError, ParameterError
-from nooch.files import Place, replacing
+from nooch.base.disk import make_folder
+from nooch.base.errors import FormatError, InputError, ParameterError
+from nooch.base.files import Place, replacing
 
 __all__ = [
     "UNREADABLE_ARRAY", "check_embedding_name", "embedding_precision", "load_embedding",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 
 __all__ = ["float_array", "in_main_memory"]
 

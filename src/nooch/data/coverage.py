@@ -21,9 +21,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.files import DATASET_MARKER, Place
 from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND, KINDS, dataset_error
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.files import DATASET_MARKER, Place
 
 __all__ = [
     "KNOWN", "UNKNOWN", "Gaps", "areas_table", "check_annotated", "check_kinds", "exceptions_of",

@@ -18,11 +18,11 @@ import polars as pl
 import polars.selectors as cs
 from numpy.typing import NDArray
 
+from nooch.base.errors import FormatError, InputError, NoochError, reason_of, some_of
+from nooch.base.files import Place, local_path, read_bytes
+from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
+from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.array_files import UNREADABLE_ARRAY
-from nooch.errors import FormatError, InputError, NoochError, reason_of, some_of
-from nooch.files import Place, local_path, read_bytes
-from nooch.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
-from nooch.text_encoding import transcoded, utf8_bytes
 
 __all__ = [
     "BROKEN_TABLE", "TABLE_ENDINGS", "are_exact_integers", "checked_read", "csv_bytes",

@@ -13,6 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.display import Displayed, DisplayTable
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, wrong_type
+from nooch.base.files import Place
+from nooch.base.words import counted
 from nooch.data.coverage import (
     Gaps,
     check_annotated,
@@ -37,10 +41,6 @@ from nooch.data.table_schema import (
     check_images,
     complete_columns,
 )
-from nooch.display import Displayed, DisplayTable
-from nooch.english import counted
-from nooch.errors import InputError, ParameterError, check_one_of, some_of, wrong_type
-from nooch.files import Place
 
 __all__ = ["Dataset", "ImageId", "as_dataset", "load_dataset", "open_dataset", "position_of"]
 
@@ -348,7 +348,7 @@ def open_dataset(folder: str | Place) -> Dataset:
     It travels to workers without its tables, and ``Dataset.part`` gives any part in memory.
 
     Args:
-        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.base.files.place``).
 
     Raises:
         FormatError: no dataset, a newer version, or parts that do not belong together.
@@ -377,7 +377,7 @@ def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -
     """A dataset folder in memory, its files checked by size and hash; embeddings are mapped.
 
     Args:
-        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.files.place``).
+        folder: a local folder, or an address such as ``s3://bucket/data`` (``nooch.base.files.place``).
             From an address every file is read whole.
         reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
             everything by default.

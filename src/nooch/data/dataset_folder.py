@@ -21,6 +21,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.disk import locked, make_folder
+from nooch.base.errors import InputError, ParameterError
+from nooch.base.files import DATASET_MARKER, atomic_folder, replace_file, replacing
+from nooch.base.version import __version__
 from nooch.data.array_files import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.data_files import sealed_header
@@ -35,10 +39,6 @@ from nooch.data.part_files import (
     read_header,
 )
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-from nooch.disk import locked, make_folder
-from nooch.errors import InputError, ParameterError
-from nooch.files import DATASET_MARKER, atomic_folder, replace_file, replacing
-from nooch.version import __version__
 
 __all__ = [
     "Header", "PartRecord", "add_embedding_files", "divide", "file_record", "read_header",

@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.files import Place
 from nooch.data.part_files import Header, PartFiles
-from nooch.files import Place
 
 __all__ = ["DatasetTables", "replaced_columns"]
 

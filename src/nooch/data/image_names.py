@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import polars as pl
 
-from nooch.english import counted
-from nooch.errors import InputError, some_of
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted
 
 __all__ = [
     "BY_ID", "IMAGE_COLUMNS", "IMAGE_ENDINGS", "UNTYPED", "ImageNames", "MatchedNames",

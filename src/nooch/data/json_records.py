@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.base.errors import InputError, MissingExtraError
+from nooch.base.files import read_bytes
+from nooch.base.limits import BROKEN_JSON
+from nooch.base.text_encoding import utf8_bytes
 from nooch.data.data_files import checked_read, read_table
 from nooch.data.image_names import IMAGE_COLUMNS
-from nooch.errors import InputError, MissingExtraError
-from nooch.files import read_bytes
-from nooch.limits import BROKEN_JSON
-from nooch.text_encoding import utf8_bytes
 
 __all__ = ["file_records", "json_records"]
 

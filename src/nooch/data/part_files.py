@@ -25,6 +25,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.errors import FormatError, InputError
+from nooch.base.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 from nooch.data.array_files import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
 from nooch.data.data_files import load_header, read_table, table_of
@@ -44,8 +46,6 @@ from nooch.data.table_schema import (
     is_ascending,
     type_name,
 )
-from nooch.errors import FormatError, InputError
-from nooch.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 
 __all__ = [
     "FORMAT_VERSION", "FileRecord", "FileRecords", "Header", "PartFiles", "check_file",

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.split_plan import SplitPlan
 from nooch.data.data_files import id_column, read_arrays, read_table
 from nooch.data.table_schema import SPLITS
-from nooch.errors import InputError, ParameterError, some_of
-from nooch.plans import SplitPlan
 
 __all__ = ["apply_split", "group_names", "named_splits", "split_codes"]
 

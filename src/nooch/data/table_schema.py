@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
+from nooch.base.errors import FormatError, InputError, reason_of, some_of
+from nooch.base.limits import MOST_AREA
 from nooch.data.data_files import id_column
-from nooch.errors import FormatError, InputError, reason_of, some_of
-from nooch.limits import MOST_AREA
 
 __all__ = [
     "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CONFIDENCES", "CORE_COLUMNS",

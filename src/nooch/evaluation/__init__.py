@@ -1,17 +1,17 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
-from nooch.evaluation.context_run import context_run
-from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
-from nooch.evaluation.prediction_files import described, load_predictions, run_notes
-from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.score_conditions import (
+from nooch.evaluation.conditions import (
     Condition,
     ConditionVerdict,
     check_names,
     judge,
     parse_condition,
 )
+from nooch.evaluation.context_run import context_run
+from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
+from nooch.evaluation.prediction_files import described, load_predictions, run_notes
+from nooch.evaluation.prediction_format import PredictionFormat
+from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
 from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribution
 from nooch.evaluation.task_averages import AVERAGE

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from nooch.metrics import Weights
-from nooch.metrics.proportions import LEVEL, wilson
+from nooch.evaluation.metrics import Weights
+from nooch.evaluation.metrics.proportions import LEVEL, wilson
 
 __all__ = [
     "FEWEST",

@@ -11,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
+from nooch.evaluation.metrics.proportions import paired_interval, ratio_interval, wilson
 from nooch.evaluation.predictions import positions
 from nooch.evaluation.subsets import CELLS
-from nooch.metrics.proportions import paired_interval, ratio_interval, wilson
 
 __all__ = [
     "MOST_UNKNOWN", "POOLED", "ContextRates", "Estimate", "UnknownAnswers", "answer_rates",

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from nooch.answers import LabelOverlay
-from nooch.challenge import HARD, SUBSETS, ChallengeSet, SetRecord, Suite, mark_by_threshold
-from nooch.challenge.challenge_set import subset_codes
-from nooch.challenge.hard_easy import Side
-from nooch.english import counted
+from nooch.base.words import counted
+from nooch.suites import HARD, SUBSETS, ChallengeSet, SetRecord, Suite, mark_by_threshold
+from nooch.suites.challenge_set import subset_codes
+from nooch.suites.hard_easy import Side
+from nooch.suites.label_overlay import LabelOverlay
 
 __all__ = ["corrected_suite"]
 

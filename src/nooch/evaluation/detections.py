@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from nooch.base.errors import InputError, some_of
+from nooch.base.limits import BROKEN_JSON
 from nooch.data.data_files import checked_read
-from nooch.errors import InputError, some_of
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions, positions
-from nooch.limits import BROKEN_JSON
-from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 
 __all__ = ["detected", "with_undetected"]
 

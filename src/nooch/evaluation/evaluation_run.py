@@ -14,18 +14,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.answers import OverlaySource, read_label_overlay
-from nooch.challenge import Suite, as_suite
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.answer_thresholds import AnswerThreshold, RunThresholds, answer_thresholds
-from nooch.evaluation.asked_sample import AskedSample, rates_of_answers, readings
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.resources import usable_cpus
+from nooch.base.shared_types import Progress, no_progress, options_from
+from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.corrected_sets import corrected_suite
 from nooch.evaluation.known_images import KnownImages
+from nooch.evaluation.metrics import ANSWER_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Aligned, Predictions, task_notes
-from nooch.evaluation.score_conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.scores import (
     Scores,
     check_scoring,
@@ -46,9 +46,9 @@ from nooch.evaluation.subsets import (
 )
 from nooch.evaluation.task_averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.task_scores import Block, ScoredTask, score_task
-from nooch.metrics import ANSWER_METRICS, METRICS
-from nooch.resources import usable_cpus
-from nooch.shared_types import Progress, no_progress, options_from
+from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds
+from nooch.suites import Suite, as_suite
+from nooch.suites.label_overlay import OverlaySource, read_label_overlay
 
 __all__ = ["EvaluateOptions", "evaluate"]
 
@@ -83,7 +83,7 @@ class EvaluateOptions(PredictionFormat):
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of ``attributes`` by whose values the scores are also given.
         attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        overlay: files of corrected labels, see ``nooch.answers.read_label_overlay``: each run is
+        overlay: files of corrected labels, see ``nooch.suites.label_overlay.read_label_overlay``: each run is
             scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
             are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import polars as pl
 
-from nooch.challenge import Suite
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted
 from nooch.data import Dataset, ImageNames
 from nooch.data.image_names import BY_ID
-from nooch.english import counted
-from nooch.errors import InputError, some_of
 from nooch.evaluation.predictions import Predictions
+from nooch.suites import Suite
 
 __all__ = ["KnownImages"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from nooch.base.errors import InputError, MissingExtraError, some_of
 from nooch.data import class_name, id_column, read_arrays
 from nooch.data.array_values import float_array
 from nooch.data.data_files import checked_read
-from nooch.errors import InputError, MissingExtraError, some_of
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.prediction_tables import scale_of
 from nooch.evaluation.predictions import Predictions

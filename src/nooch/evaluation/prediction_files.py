@@ -10,19 +10,20 @@ from typing import Any
 
 import polars as pl
 
-from nooch.answers import holds_answers, read_answers
-from nooch.challenge import Suite
+from nooch.base.errors import InputError, ParameterError, reason_of, some_of
+from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.data import Dataset
 from nooch.data.image_names import UNTYPED
-from nooch.errors import InputError, ParameterError, reason_of, some_of
-from nooch.evaluation.asked_sample import answers_as_predictions
+from nooch.evaluation.answer_files import holds_answers
+from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answer_table import read_answers
 from nooch.evaluation.detections import detected, with_undetected
 from nooch.evaluation.known_images import KnownImages
 from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.prediction_tables import TABLES, read_prediction_table, table_predictions
 from nooch.evaluation.predictions import Predictions
-from nooch.shared_types import Progress, no_progress, options_from
+from nooch.suites import Suite
 
 __all__ = ["described", "load_predictions", "run_notes"]
 

@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.answers import RULES, answer_words
+from nooch.base.errors import check_one_of
 from nooch.data import class_name, id_column
 from nooch.data.data_files import checked_read
-from nooch.errors import check_one_of
-from nooch.metrics import SCALES
-from nooch.readers.coco.coco_structure import Category, categories_of, decode
-from nooch.readers.label_maps import class_list
-from nooch.readers.yolo_data import read_lines
+from nooch.data.readers.coco.structure import Category, categories_of, decode
+from nooch.data.readers.label_maps import class_list
+from nooch.data.readers.yolo_data import read_lines
+from nooch.evaluation.answer_rules import RULES
+from nooch.evaluation.answer_words import answer_words
+from nooch.evaluation.metrics import SCALES
 
 __all__ = ["UNKNOWN", "PredictionFormat"]
 

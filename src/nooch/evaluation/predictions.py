@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted, counted_are, plural
 from nooch.data import class_name, id_column
 from nooch.data.array_values import float_array, in_main_memory
-from nooch.english import counted, counted_are, plural
-from nooch.errors import InputError, some_of
-from nooch.metrics import SCALES
+from nooch.evaluation.metrics import SCALES
+from nooch.suites import ChallengeSet
 
 __all__ = [
     "SCALES", "Aligned", "Predictions", "check_unique", "check_values", "one_each", "positions",
@@ -43,7 +43,7 @@ class Predictions:
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
             was not asked about; or None, where all images have predictions.
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
-        said: of answers: their frame, with the model's words (see ``nooch.answers.Answers``).
+        said: of answers: their frame, with the model's words (see ``nooch.evaluation.answer_table.Answers``).
     """
 
     run: str

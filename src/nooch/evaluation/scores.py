@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.display import DisplayTable, TabularResult
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.words import counted
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
+from nooch.evaluation.conditions import ConditionVerdict
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
-from nooch.evaluation.score_conditions import ConditionVerdict
+from nooch.evaluation.metrics import ALL_METRICS
 from nooch.evaluation.task_averages import AVERAGE
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
-from nooch.metrics import ALL_METRICS
 
 __all__ = [
     "ComparedRuns", "Scores", "check_scoring", "differences_table", "scores_table", "with_bounds",

@@ -13,10 +13,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.evaluation.metrics import SHARES, Graded
+from nooch.evaluation.metrics.proportions import (
+    dprime_intervals,
+    exact_mcnemar,
+    paired_interval,
+    wilson,
+)
+from nooch.evaluation.metrics.subset_metrics import N_OUTCOMES
 from nooch.evaluation.subsets import SCORED, DividedSet, ScoreScope
-from nooch.metrics import SHARES, Graded
-from nooch.metrics.proportions import dprime_intervals, exact_mcnemar, paired_interval, wilson
-from nooch.metrics.subset_metrics import N_OUTCOMES
 
 __all__ = ["Shares", "correlated", "dprime_reaches"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import CELLS, ChallengeSet, Suite
-from nooch.challenge.challenge_set import cell_codes
-from nooch.errors import ParameterError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.evaluation.metrics import Parts
 from nooch.evaluation.predictions import check_unique, positions
-from nooch.metrics import Parts
+from nooch.suites import CELLS, ChallengeSet, Suite
+from nooch.suites.challenge_set import cell_codes
 
 __all__ = [
     "CELLS", "SCORED", "Distribution", "DividedSet", "Groups", "ScoreScope", "Subset", "divide",

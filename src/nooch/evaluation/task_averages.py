@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import Suite
-from nooch.errors import ParameterError, some_of
+from nooch.base.errors import ParameterError, some_of
 from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import CELLS, ScoreScope
 from nooch.evaluation.task_scores import Block, block_of
+from nooch.suites import Suite
 
 __all__ = [
     "AVERAGE", "Averages", "averaged_tasks", "comparable", "left_out", "named_tasks"

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite
-from nooch.errors import InputError, check_one_of
+from nooch.base.errors import InputError, check_one_of
+from nooch.base.split_plan import LOSS_SPLIT
+from nooch.evaluation.metrics.pointwise import losses
 from nooch.evaluation.predictions import Aligned, Predictions
-from nooch.metrics.pointwise import losses
-from nooch.plans import LOSS_SPLIT
+from nooch.suites import SUBSETS, ChallengeSet, Suite
 
 __all__ = ["PARTS", "LossSweep", "class_losses", "hard_sums"]
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.challenge import ChallengeSet
 from nooch.evaluation.bootstrap import BootstrapDraws, auc_interval, intervals, nll_interval
+from nooch.evaluation.metrics import Graded, Resampler
 from nooch.evaluation.predictions import Aligned
 from nooch.evaluation.share_intervals import Shares, correlated, dprime_reaches
 from nooch.evaluation.subsets import DividedSet, ScoreScope
-from nooch.metrics import Graded, Resampler
+from nooch.suites import ChallengeSet
 
 __all__ = [
     "INTERVALS", "OF_BOTH", "Block", "ScoredTask", "block_of", "deciding", "graded", "score_task",

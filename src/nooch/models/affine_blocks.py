@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 from nooch.models.backbones import Backbone
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.import_string import imported
 from nooch.data import class_name
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.import_string import imported
-from nooch.readers.label_maps import means_void
+from nooch.data.readers.label_maps import means_void
 
 __all__ = ["Annotator", "ModelChoice", "PredictedClasses", "custom_annotator", "merged_classes"]
 

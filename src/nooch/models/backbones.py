@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import as_input_error
+from nooch.base.errors import as_input_error
 from nooch.models.devices import choose_device
 from nooch.models.model_sources import DEFAULT, ModelSource, custom_network, find_source, is_custom
 from nooch.models.preprocessing import Inputs, Preprocessing

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import Inputs
 from nooch.models.pretrained import complete, preprocessing_of
+from nooch.models.task_contract import Asked, TaskModel
 from nooch.models.task_maps import find_labels
-from nooch.models.task_models import Asked, TaskModel
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from nooch.errors import MissingExtraError, NoochError, ParameterError
+from nooch.base.errors import MissingExtraError, NoochError, ParameterError
 
 __all__ = ["choose_device", "memory_limits", "require_packages", "reuse_memory"]
 

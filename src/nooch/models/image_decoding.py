@@ -8,7 +8,7 @@ reduced while it is decoded, to twice the size asked for at least. What is no JP
 simplejpeg refuses, Pillow opens.
 
 Both turn a picture upright by its EXIF orientation and take 16 bits by their high byte, see
-``nooch.readers.image_opening``; a color profile is not applied.
+``nooch.data.readers.image_opening``; a color profile is not applied.
 """
 
 import importlib.util
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.errors import InputError, MissingExtraError, ParameterError, check_one_of, some_of
-from nooch.readers.image_opening import (
+from nooch.base.errors import InputError, MissingExtraError, ParameterError, check_one_of, some_of
+from nooch.data.readers.image_opening import (
     PHOTOGRAPHS,
     UNREADABLE,
     UPRIGHT,

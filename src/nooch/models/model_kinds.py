@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nooch.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.models.classifiers import is_classifier, load_classifier
 from nooch.models.devices import choose_device
+from nooch.models.task_contract import Asked, TaskModel, tried
 from nooch.models.task_maps import TaskWords
-from nooch.models.task_models import Asked, TaskModel, tried
 from nooch.models.trained_networks import is_trained, load_trained
 from nooch.models.zero_shot import is_zero_shot, load_zero_shot
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from blake3 import blake3
 
-from nooch.encoders.encoder_folders import contents_hash
-from nooch.errors import InputError, MissingExtraError, ParameterError, some_of
-from nooch.import_string import imported, is_named
+from nooch.base.errors import InputError, MissingExtraError, ParameterError, some_of
+from nooch.base.import_string import imported, is_named
+from nooch.models.encoders.folders import contents_hash
 from nooch.models.image_decoding import check_size
 from nooch.models.preprocessing import Preprocessing, check_preprocessing
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.models.affine_blocks import with_affine
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import memory_limits

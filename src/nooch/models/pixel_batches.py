@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.models.backbones import Backbone
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError
-from nooch.limits import BROKEN_JSON
+from nooch.base.errors import InputError
+from nooch.base.limits import BROKEN_JSON
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from nooch.errors import InputError, MissingExtraError, as_input_error
+from nooch.base.errors import InputError, MissingExtraError, as_input_error
 from nooch.models.image_decoding import check_size
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing

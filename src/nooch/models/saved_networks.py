@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nooch.base.errors import FormatError, ParameterError
+from nooch.base.files import atomic_folder, sha256_of
 from nooch.data import encode_header, load_header
-from nooch.errors import FormatError, ParameterError
-from nooch.files import atomic_folder, sha256_of
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.linear_head import HEAD_FILE
 from nooch.models.model_sources import is_custom

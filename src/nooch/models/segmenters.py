@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, MissingExtraError, ParameterError, as_input_error
-from nooch.files import sha256_once
+from nooch.base.errors import InputError, MissingExtraError, ParameterError, as_input_error
+from nooch.base.files import sha256_once
+from nooch.base.text_encoding import text_lines
 from nooch.models.annotators import Annotator, ModelChoice, PredictedClasses, merged_classes
 from nooch.models.classifiers import labels_of
 from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.preprocessing import Inputs
 from nooch.models.pretrained import complete, preprocessing_of
 from nooch.models.zero_shot import tokenizer_of
-from nooch.text_encoding import text_lines
 
 if TYPE_CHECKING:
     from torch import Tensor

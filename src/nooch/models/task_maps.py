@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name
-from nooch.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.yaml_files import read_yaml
 
 __all__ = ["READY", "TaskWords", "find_labels", "prompts_of", "read_task_map"]
 

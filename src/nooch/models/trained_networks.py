@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nooch.errors import InputError, ParameterError, check_one_of
+from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.models.saved_networks import NETWORK_MARKER, load_network
-from nooch.models.task_models import Asked, TaskModel
+from nooch.models.task_contract import Asked, TaskModel
 
 if TYPE_CHECKING:
     from torch import Tensor

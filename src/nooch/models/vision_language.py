@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.errors import InputError
+from nooch.base.errors import InputError
 from nooch.models.devices import require_packages
 from nooch.models.model_sources import ModelSource, find_source
 from nooch.models.pretrained import naming_packages, pretrained, quietly, refuse_lacking

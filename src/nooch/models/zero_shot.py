@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nooch.errors import InputError, some_of
+from nooch.base.errors import InputError, some_of
 from nooch.models.model_sources import ModelSource
 from nooch.models.preprocessing import Inputs
 from nooch.models.pretrained import complete, preprocessing_of, quietly
+from nooch.models.task_contract import Asked, TaskModel
 from nooch.models.task_maps import prompts_of
-from nooch.models.task_models import Asked, TaskModel
 
 if TYPE_CHECKING:
     from torch import Tensor

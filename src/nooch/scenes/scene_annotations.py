@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pycocotools import mask as coco_mask
 
-from nooch.readers.coco.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes.canvas import Item
+from nooch.scenes.images import Picture
 from nooch.scenes.mask_polygons import outlines
-from nooch.scenes.scene_images import Picture
 
 __all__ = ["ID_STEP", "Visible", "annotated", "visible"]
 

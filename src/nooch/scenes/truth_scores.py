@@ -13,11 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.challenge import SUBSETS, ChallengeSet, Suite, as_suite
-from nooch.challenge.hard_easy import threshold_between
-from nooch.data import parquet_bytes
-from nooch.data.data_files import csv_bytes, read_table
-from nooch.errors import (
+from nooch.base.errors import (
     InputError,
     ParameterError,
     UndefinedError,
@@ -25,9 +21,13 @@ from nooch.errors import (
     reason_of,
     some_of,
 )
-from nooch.files import check_output_file
-from nooch.metrics import auc
+from nooch.base.files import check_output_file
+from nooch.data import parquet_bytes
+from nooch.data.data_files import csv_bytes, read_table
+from nooch.evaluation.metrics import auc
 from nooch.report import write_files
+from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite
+from nooch.suites.hard_easy import threshold_between
 
 __all__ = [
     "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.models.linear_head import initial_heads
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
 from nooch.models.backbones import Backbone
 from nooch.models.pixel_batches import Pixels, parts, read_ahead
 from nooch.training.network_settings import TuneSettings

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.block_sgd import Gradient
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.network_state import Arrays, array_of, tensor_of
+from nooch.training.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.samplers import Mixture, row_weights
 from nooch.training.training_data import Outputs, TrainingData, counts_of, expected_of, objective_of
 from nooch.training.training_pass import validation_value

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
+from nooch.base.errors import ParameterError
+from nooch.base.shared_types import Progress, no_progress
 from nooch.models.linear_head import save_head
-from nooch.shared_types import Progress, no_progress
 from nooch.training.block_sgd import HeadState, run_epoch
 from nooch.training.head_groups import HeadGroups, order_of
 from nooch.training.jobs import Job, ProbeSettings

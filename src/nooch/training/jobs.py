@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from nooch.errors import ParameterError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.training.block_sgd import Descent
 from nooch.training.methods import METHODS, Method
 from nooch.training.network_settings import TuneSettings, stop_rule

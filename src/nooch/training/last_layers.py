@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import Ranges
+from nooch.training.objectives import Ranges
 from nooch.training.samplers import Balance, FixedShare, Parameters, RandomStreams
 
 __all__ = ["AFR", "DFR", "Head", "LogisticRegression", "Refit", "Trained"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import NoochError, ParameterError
+from nooch.base.errors import NoochError, ParameterError
 from nooch.models.backbones import Backbone
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.networks import Backbones, Network, read_logits

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nooch.errors import ParameterError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.models.networks import NetworkOptions
-from nooch.objectives import VARIANTS
 from nooch.training.block_sgd import Descent
+from nooch.training.objectives import VARIANTS
 
 if TYPE_CHECKING:
     from torch.nn import Parameter

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import FormatError
+from nooch.base.errors import FormatError
 from nooch.models.backbones import Backbone
 from nooch.models.networks import Network, build_network
-from nooch.objectives import ERM, Objective, losses
 from nooch.training.epoch_batches import Batch
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
+from nooch.training.objectives import ERM, Objective, losses
 from nooch.training.targets import Target
 from nooch.training.training_pass import validation_value
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from nooch.errors import ParameterError
-from nooch.objectives import Ranges
+from nooch.base.errors import ParameterError
+from nooch.training.objectives import Ranges
 
 __all__ = [
     "Balance", "FixedShare", "Groups", "Lisa", "MixedRows", "Mixing", "Mixture", "Mixup",

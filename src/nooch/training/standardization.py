@@ -9,9 +9,9 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from nooch.base.errors import InputError
+from nooch.base.files import replace_file
 from nooch.data import read_arrays
-from nooch.errors import InputError
-from nooch.files import replace_file
 from nooch.training.network_state import arrays_as_bytes
 
 __all__ = ["CONDITIONS", "Conditioned", "Scaling", "scaling_of", "shared_scaling"]

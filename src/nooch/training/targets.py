@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.errors import InputError, ParameterError, some_of
-from nooch.objectives import ERM, Objective
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.training.network_settings import TuneSettings
+from nooch.training.objectives import ERM, Objective
 
 __all__ = ["Target", "check_rows", "check_targets"]
 

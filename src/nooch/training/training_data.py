@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.errors import InputError, UndefinedError, check_one_of
+from nooch.base.shared_types import Progress, tracked
 from nooch.criteria import FittedCE
 from nooch.data import Dataset
-from nooch.errors import InputError, UndefinedError, check_one_of
-from nooch.objectives import Objective, TrainingCounts
-from nooch.shared_types import Progress, tracked
 from nooch.training.jobs import Job
 from nooch.training.last_layers import Trained
+from nooch.training.objectives import Objective, TrainingCounts
 from nooch.training.samplers import Mixture, row_weights
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.objectives import Objective, losses
 from nooch.training.jobs import Settings
 from nooch.training.network_state import Arrays
+from nooch.training.objectives import Objective, losses
 
 if TYPE_CHECKING:
     from torch import Tensor

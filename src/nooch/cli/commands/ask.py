@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import (
-    hint,
-    note,
-    print_json,
-    print_result,
-    print_shown,
-    progress,
-    say,
-)
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of
-from nooch.files import Place, check_output_file
+from nooch.cli.terminal import hint, note, print_json, print_result, print_shown, progress, say
 
 if TYPE_CHECKING:
-    from nooch.asking.endpoint_answers import EndpointOptions
+    from nooch.inference.endpoint import EndpointOptions
 
 __all__ = ["ask_command", "captions_command"]
 
@@ -71,10 +63,10 @@ def ask_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
-    from nooch.asking.ask import ask
-    from nooch.asking.asked_requests import AskOptions, plan_requests
-    from nooch.asking.endpoint_answers import EndpointOptions
-    from nooch.yaml_files import read_yaml_list
+    from nooch.base.yaml_files import read_yaml_list
+    from nooch.inference.ask import ask
+    from nooch.inference.endpoint import EndpointOptions
+    from nooch.inference.requests import AskOptions, plan_requests
 
     options = AskOptions(
         **shared.question_options(per_set, balance, template, seed),
@@ -106,7 +98,7 @@ def ask_command(
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
-        from nooch.engines import engine as engine_of
+        from nooch.base.engines import engine as engine_of
         from nooch.models.devices import choose_device
 
         # a GPU serves one job at a time
@@ -128,7 +120,7 @@ def _print_counts(
     facts: Mapping[str, int], server: EndpointOptions | None, format: shared.Format
 ) -> None:
     """What would be asked, and sent."""
-    from nooch.work_folder import size_in_words
+    from nooch.base.work_folder import size_in_words
 
     numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
     size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
@@ -158,9 +150,9 @@ def captions_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
-    from nooch.captions import CaptionOptions, score_captions
-    from nooch.challenge import load_suite
+    from nooch.evaluation.caption_scores import CaptionOptions, score_captions
     from nooch.report import RESULT_ENDINGS, as_json, save_scores
+    from nooch.suites import load_suite
 
     if out is not None:
         check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)

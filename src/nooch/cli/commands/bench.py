@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.engines import LocalEngine
+from nooch.base.engines import engine as engine_of
+from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
-from nooch.engines import LocalEngine
-from nooch.engines import engine as engine_of
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.files import Place, check_output_file
+from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from nooch.benching.bench_config import BenchConfig
-    from nooch.benching.bench_plan import Plan
+    from nooch.training.bench.config import BenchConfig
+    from nooch.training.bench.plan import Plan
 
 __all__ = ["bench_command", "collect_command", "content_of", "status_command"]
 
@@ -48,7 +48,7 @@ def bench_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
-    from nooch.benching.bench_run import PlanSource, bench, planned_for, status, training_device
+    from nooch.training.bench.run import PlanSource, bench, planned_for, status, training_device
 
     if [features, embedding, pixels].count(None) != 2:
         raise ParameterError(
@@ -106,12 +106,12 @@ def collect_command(
     """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
-    from nooch.challenge import load_suite
     from nooch.data import csv_bytes, parquet_bytes
     from nooch.report import write_files
-    from nooch.results.score_collection import chosen_scores, collect
-    from nooch.selection import RULES
-    from nooch.training.run_records import RunsFolder
+    from nooch.report.results.collect import chosen_scores, collect
+    from nooch.suites import load_suite
+    from nooch.training.records import RunsFolder
+    from nooch.training.setting_choice import RULES
 
     wanted = shared.split_names(rules)
     for rule in wanted:
@@ -136,7 +136,7 @@ def collect_command(
 
 def content_of(file: Path | None, settings: list[str]) -> dict[str, Any]:
     """Names and values of a YAML file with what the command line sets over it."""
-    from nooch.yaml_files import read_yaml, yaml_value
+    from nooch.base.yaml_files import read_yaml, yaml_value
 
     content = {} if file is None else read_yaml(file)
     for text in settings:
@@ -151,7 +151,7 @@ def content_of(file: Path | None, settings: list[str]) -> dict[str, Any]:
 
 def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -> BenchConfig:
     """The configuration, with custom methods."""
-    from nooch.benching.bench_config import read_config
+    from nooch.training.bench.config import read_config
     from nooch.training.methods import PAPER_METHODS, add_method
 
     for name in own:
@@ -167,7 +167,7 @@ def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -
 
 def _print_plan(plan: Plan, config: BenchConfig, format: shared.Format) -> None:
     """Jobs, passes and disk."""
-    from nooch.work_folder import size_in_words
+    from nooch.base.work_folder import size_in_words
 
     jobs, passes = list(plan.jobs.values()), [len(names) for names in plan.header.passes]
     tasks = list(dict.fromkeys(job.task for job in jobs))
@@ -203,8 +203,8 @@ def status_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Show how far a bench is. By method and by pass."""
-    from nooch.benching.bench_run import status
-    from nooch.training.run_records import RunsFolder
+    from nooch.training.bench.run import status
+    from nooch.training.records import RunsFolder
 
     facts = status(RunsFolder.open(runs))
     if format is shared.Format.json:

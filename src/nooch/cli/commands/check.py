@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_shown, progress, say
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of
-from nooch.files import Place, check_output_file
+from nooch.cli.terminal import hint, note, print_json, print_shown, progress, say
 
 if TYPE_CHECKING:
-    from nooch.checking.check import Checked
+    from nooch.analysis.check import Checked
 
 __all__ = ["audit_command", "check_command", "slices_command", "validity_command"]
 
@@ -74,7 +74,7 @@ def check_command(
     reading: Any = None,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
-    from nooch.checking.check import CheckOptions, check
+    from nooch.analysis.check import CheckOptions, check
 
     options = CheckOptions(
         tasks=shared.split_names(tasks) or None, split=split,
@@ -152,11 +152,11 @@ def slices_command(
     reading: Any = None,
 ) -> None:
     """Search slices of images on which a model errs. One error of 5 % over all."""
-    from nooch.checking.cue_findings import checked_split
-    from nooch.checking.slice_search import SliceOptions, find_slices
+    from nooch.analysis.cue_findings import checked_split
+    from nooch.analysis.slices import SliceOptions, find_slices
     from nooch.evaluation import run_notes
-    from nooch.finding.suite_summary import suite_or_dataset
     from nooch.report import RESULT_ENDINGS, write_files
+    from nooch.suites.summary import suite_or_dataset
 
     if out is not None:
         check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
@@ -210,7 +210,7 @@ def audit_command(
     reading: Any = None,
 ) -> None:
     """Rank labels that models and the context contradict. With a page to review them."""
-    from nooch.auditing.label_audit import AuditOptions, audit
+    from nooch.analysis.label_audit import AuditOptions, audit
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
@@ -246,9 +246,9 @@ def validity_command(
     reading: Any = None,
 ) -> None:
     """Ask whether challenge sets are worth their name. From errors of several models."""
-    from nooch.checking.validity import validity
-    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.analysis.validity import validity
     from nooch.report import RESULT_ENDINGS, write_files
+    from nooch.suites.summary import suite_with_dataset
 
     if out is not None:
         check_one_of("ending of a validity file", out.suffix, RESULT_ENDINGS)

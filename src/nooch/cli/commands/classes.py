@@ -8,13 +8,13 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.files import SUITE_MARKER, Place, check_output
+from nooch.base.split_plan import LOSS_SPLIT
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_table, progress
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of, some_of
-from nooch.files import SUITE_MARKER, Place, check_output
-from nooch.plans import LOSS_SPLIT
+from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
 __all__ = ["classes_command", "select_tasks_command"]
 
@@ -46,19 +46,19 @@ def classes_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Train one network with an output for each class. By default as the paper does."""
-    from nooch.benching.bench_config import read_settings
-    from nooch.benching.class_network import (
+    from nooch.cli.commands.bench import content_of
+    from nooch.data import load_dataset
+    from nooch.models.caches.pixels import PixelCache
+    from nooch.models.devices import choose_device
+    from nooch.models.model_sources import DEFAULT
+    from nooch.suites.search import resolve_tasks
+    from nooch.training.bench.class_network import (
         ALL_CLASSES,
         CLASSES_MARKER,
         ClassNetworkOptions,
         train_classes,
     )
-    from nooch.caches.pixels import PixelCache
-    from nooch.cli.commands.bench import content_of
-    from nooch.data import load_dataset
-    from nooch.finding.search import resolve_tasks
-    from nooch.models.devices import choose_device
-    from nooch.models.model_sources import DEFAULT
+    from nooch.training.bench.config import read_settings
 
     check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
     settings, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)
@@ -109,9 +109,9 @@ def select_tasks_command(
     reading: Any = None,
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
-    from nooch.challenge import load_suite, save_suite
-    from nooch.results.task_selection import chosen_suite, losses_by_class, uneven_runs
-    from nooch.selection import paper_rule
+    from nooch.report.results.task_selection import chosen_suite, losses_by_class, uneven_runs
+    from nooch.suites import load_suite, save_suite
+    from nooch.training.task_choice import paper_rule
 
     if like is not None:
         check_one_of("rule", like, [_PAPER])
@@ -143,7 +143,7 @@ def select_tasks_command(
 
 def _runs(source: Path, reading: Any, suite: Any) -> Any:
     """The runs of a file of predictions, or a folder of runs as it is."""
-    from nooch.training.run_records import RUNS_MARKER
+    from nooch.training.records import RUNS_MARKER
 
     is_bench = (source / RUNS_MARKER).is_file()
     return source if is_bench else read_predictions([source], reading, suite)
@@ -151,7 +151,7 @@ def _runs(source: Path, reading: Any, suite: Any) -> Any:
 
 def _check_like_paper(asked: dict[str, object]) -> None:
     """Refuse values that differ from the paper's rule."""
-    from nooch.selection import paper_rule
+    from nooch.training.task_choice import paper_rule
 
     rule = paper_rule([])
     own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}

@@ -8,9 +8,9 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli.option_parsing import Format, FormatOption, command_group
-from nooch.cli.terminal_output import hint, note, print_json, progress, say
-from nooch.english import counted
+from nooch.base.words import counted
+from nooch.cli.options import Format, FormatOption, command_group
+from nooch.cli.terminal import hint, note, print_json, progress, say
 
 __all__ = ["app"]
 
@@ -43,7 +43,7 @@ def nooch_published(root: Path = Root, format: Format = FormatOption) -> None:
 def _download(name: str, root: Path, format: Format, **options: Any) -> None:
     import msgspec
 
-    from nooch.download import download
+    from nooch.base.download import download
 
     with progress() as update:
 

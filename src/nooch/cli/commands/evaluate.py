@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import (
-    hint,
-    note,
-    print_json,
-    print_shown,
-    print_text,
-    progress,
-)
-from nooch.english import counted
-from nooch.errors import ParameterError, check_one_of
-from nooch.files import Place, check_output_file
+from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,11 +69,11 @@ def evaluate_command(
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)
-    from nooch.challenge import load_suite
     from nooch.evaluation import EvaluateOptions, evaluate
-    from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.metrics import METRICS
+    from nooch.evaluation.metrics import METRICS
     from nooch.report import save_scores
+    from nooch.suites import load_suite
+    from nooch.suites.summary import suite_with_dataset
 
     scored, data = load_suite(suite), None
     if by or dataset is not None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.files import Place
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_result, progress
-from nooch.english import counted
-from nooch.files import Place
+from nooch.cli.terminal import note, print_result, progress
 
 __all__ = ["export_command"]
 
@@ -65,8 +65,8 @@ def export_command(
     reading: Any = None,
 ) -> None:
     """Write challenge sets in another tool's format. The licenses of the data are written, too."""
-    from nooch.exports.export_suite import ExportSelection, export
-    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.report.exports.export import ExportSelection, export
+    from nooch.suites.summary import suite_with_dataset
 
     exported, data = suite_with_dataset(suite, dataset)
     options: dict[str, Any] = {

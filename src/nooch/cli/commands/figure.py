@@ -8,12 +8,12 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError
+from nooch.base.files import Place
+from nooch.base.split_plan import LOSS_SPLIT
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import hint, note, print_json, print_result, progress, say
-from nooch.errors import ParameterError
-from nooch.files import Place
-from nooch.plans import LOSS_SPLIT
+from nooch.cli.terminal import hint, note, print_json, print_result, progress, say
 
 __all__ = ["figure_command", "gallery_command"]
 
@@ -52,11 +52,11 @@ def figure_command(
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
     written = shared.split_names(formats)
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
-    from nooch.challenge import load_suite
     from nooch.data import load_dataset
-    from nooch.figures.paper_figures import Sources, save_figures
-    from nooch.figures.sheet_presets import SHEETS
-    from nooch.report.sweep_files import load_sweep
+    from nooch.report.figures.sweep_files import load_sweep
+    from nooch.report.images.paper_figures import Sources, save_figures
+    from nooch.report.images.sheet_presets import SHEETS
+    from nooch.suites import load_suite
 
     with progress() as update:
         sets = None if suite is None else load_suite(suite)
@@ -91,7 +91,7 @@ def figure_command(
 
 
 def _print_figures(files: list[Path], names: list[str], out: Path, format: shared.Format) -> None:
-    from nooch.figures.paper_figures import ALL_FIGURES
+    from nooch.report.images.paper_figures import ALL_FIGURES
 
     drawn = list(dict.fromkeys(file.stem for file in files))
     shows = {name: ALL_FIGURES[name].shows for name in drawn}
@@ -129,9 +129,9 @@ def gallery_command(
     reading: Any = None,
 ) -> None:
     """Draw a task's hard images, with their cues shaded."""
-    from nooch.figures.figure_sources import Sources
-    from nooch.figures.image_galleries import save_gallery
-    from nooch.finding.suite_summary import suite_with_dataset
+    from nooch.report.images.galleries import save_gallery
+    from nooch.report.images.sources import Sources
+    from nooch.suites.summary import suite_with_dataset
 
     sets, data = suite_with_dataset(suite, dataset)
     if data is None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.files import SUITE_MARKER, Place, check_output
+from nooch.base.shared_types import Progress
+from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal_output import note, progress, say
-from nooch.files import SUITE_MARKER, Place, check_output
-from nooch.shared_types import Progress
+from nooch.cli.terminal import note, progress, say
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -78,13 +78,13 @@ def find_command(
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.challenge import load_suite
+    from nooch.base.engines import engine as engine_of
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
-    from nooch.cli.terminal_tables import print_found
+    from nooch.cli.tables import print_found
     from nooch.criteria import Combination, Context
-    from nooch.engines import engine as engine_of
-    from nooch.finding.search import FindOptions, recorded_path
-    from nooch.finding.suite_builder import find
+    from nooch.suites import load_suite
+    from nooch.suites.search import FindOptions, recorded_path
+    from nooch.suites.suite_builder import find
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
@@ -157,9 +157,9 @@ def _embedded(
 
     ``refused`` is called where the folder cannot be written; None makes that an error.
     """
+    from nooch.base.engines import engine as engine_of
     from nooch.data import as_dataset
-    from nooch.engines import engine as engine_of
-    from nooch.finding.dataset_embedding import asked_embedding, embed
+    from nooch.suites.embed import asked_embedding, embed
 
     opened, places = as_dataset(data), dict[str, Any]()
     asked = asked_embedding(encoder, opened.embedding_names, precision)

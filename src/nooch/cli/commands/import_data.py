@@ -7,17 +7,17 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
-from nooch.cli.import_options import (
+from nooch.base.errors import ParameterError
+from nooch.base.files import DATASET_MARKER, check_output
+from nooch.cli import options as shared
+from nooch.cli.commands.import_options import (
     ImportOptions,
     Out,
     print_imported,
     run_import,
     with_import_options,
 )
-from nooch.cli.terminal_output import note
-from nooch.errors import ParameterError
-from nooch.files import DATASET_MARKER, check_output
+from nooch.cli.terminal import note
 
 __all__ = ["annotate_command", "app"]
 
@@ -38,7 +38,7 @@ def coco(
     ),
 ) -> None:
     """COCO-format JSON: things, stuff and captions. They are joined by image."""
-    from nooch.readers.coco.coco_reader import CocoReading
+    from nooch.data.readers.coco.reader import CocoReading
 
     run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
 
@@ -54,7 +54,7 @@ def coco_stuff(
 ) -> None:
     """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
-    from nooch.readers.coco.coco_layout import find_coco, find_split
+    from nooch.data.readers.coco.layout import find_coco, find_split
 
     layout = find_coco(root)
     run_import(
@@ -79,7 +79,7 @@ def label_maps(
     ),
 ) -> None:
     """Label maps: exact areas by counting pixels."""
-    from nooch.readers.label_maps import MapReading
+    from nooch.data.readers.label_maps import MapReading
 
     run_import(MapReading(maps, classes, void, suffix), out, options)
 
@@ -101,7 +101,7 @@ def boxes(
     ),
 ) -> None:
     """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
-    from nooch.readers.boxes import BoxReading
+    from nooch.data.readers.boxes import BoxReading
 
     # which images there are depends on the image files: they are part of what is read
     reading = BoxReading(source, kind, classes, options.images)
@@ -116,7 +116,7 @@ def image_folder(
     out: Path = Out,
 ) -> None:
     """A folder of images for each class; areas are unknown. Or for each split and class."""
-    from nooch.readers.image_folder import FolderReading
+    from nooch.data.readers.image_folder import FolderReading
 
     run_import(FolderReading(source), out, options)
 
@@ -129,7 +129,7 @@ def auto(
     out: Path = Out,
 ) -> None:
     """Annotations of any known format, recognized. It says what it recognized, and why."""
-    from nooch.importing.recognition import recognize
+    from nooch.data.importing.recognition import recognize
 
     found = recognize(path)
     note(f"recognized {found.kind}: {found.why}")
@@ -179,9 +179,9 @@ def table(
         raise ParameterError(
             "--area needs --class", allowed="both, for a long table of image, class and area"
         )
-    from nooch.readers.table_layouts import LongTable, TableOfImages
-    from nooch.readers.table_reader import Columns
-    from nooch.readers.table_reading import TableReading
+    from nooch.data.readers.table_layouts import LongTable, TableOfImages
+    from nooch.data.readers.table_reader import Columns
+    from nooch.data.readers.table_reading import TableReading
 
     columns = Columns(
         id,
@@ -212,8 +212,8 @@ def waterbirds(
 ) -> None:
     """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
-    from nooch.importing.dataset_import import save_imported
-    from nooch.waterbirds.waterbirds_dataset import read_waterbirds
+    from nooch.data.importing.import_dataset import save_imported
+    from nooch.data.readers.waterbirds import read_waterbirds
 
     print_imported(out, save_imported(read_waterbirds(folder), out, overwrite=overwrite), format)
 
@@ -257,7 +257,7 @@ def annotate_command(
 ) -> None:
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
-    from nooch.annotating.annotation_reading import AnnotationReading
+    from nooch.inference.annotation_reading import AnnotationReading
     from nooch.models.devices import choose_device
 
     chosen = choose_device(device)

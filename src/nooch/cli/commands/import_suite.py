@@ -6,9 +6,9 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import note
-from nooch.files import SUITE_MARKER, check_output
+from nooch.base.files import SUITE_MARKER, check_output
+from nooch.cli import options as shared
+from nooch.cli.terminal import note
 
 __all__ = ["app"]
 
@@ -33,9 +33,10 @@ def published(
 ) -> None:
     """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.challenge import save_suite
-    from nooch.cli.terminal_tables import print_found
-    from nooch.published import published_suite, read_labels, read_published, unlabeled
+    from nooch.cli.tables import print_found
+    from nooch.suites import save_suite
+    from nooch.suites.published_sets import read_published
+    from nooch.suites.sets_as_suite import published_suite, read_labels, unlabeled
 
     sets, known = read_published(folder), read_labels(labels) if labels else None
     suite = published_suite(sets, known)

@@ -8,11 +8,11 @@ from typing import Any
 
 from typer import Argument, Exit, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.files import SUITE_MARKER, Place
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_table, progress, say, with_flags
-from nooch.english import counted
-from nooch.files import SUITE_MARKER, Place
+from nooch.cli.terminal import note, print_json, print_table, progress, say, with_flags
 
 __all__ = ["explain_command", "fsck_command", "info_command", "show_command", "verify_command"]
 
@@ -22,7 +22,7 @@ def info_command(
 ) -> None:
     """Show what a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
-    from nooch.finding.suite_summary import annotation_facts
+    from nooch.suites.summary import annotation_facts
 
     data = load_dataset(dataset)
     counts = {name: len(data.rows_of(name)[0]) for name in data.classes}
@@ -111,10 +111,10 @@ def show_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
-    from nooch.challenge import load_suite
-    from nooch.checking.findings import SMALLEST
-    from nooch.cli import terminal_tables
-    from nooch.finding.suite_summary import overlaps, summary
+    from nooch.analysis.findings import SMALLEST
+    from nooch.cli import tables as terminal_tables
+    from nooch.suites import load_suite
+    from nooch.suites.summary import overlaps, summary
 
     shown, named = load_suite(suite), shared.split_names(tasks)
     if format is shared.Format.json:
@@ -147,7 +147,7 @@ def explain_command(
     reading: Any = None,
 ) -> None:
     """Explain why an image is hard for a task, or is not."""
-    from nooch.finding.suite_summary import explain, suite_with_dataset
+    from nooch.suites.summary import explain, suite_with_dataset
 
     explained, data = suite_with_dataset(suite, dataset)
     if data is None:
@@ -183,10 +183,10 @@ def verify_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compare a suite with another, or with the published."""
-    from nooch.calibrating.suite_agreement import verify
-    from nooch.challenge import is_shipped
-    from nooch.cli.terminal_tables import print_agreement
-    from nooch.published import read_published
+    from nooch.analysis.verify import verify
+    from nooch.cli.tables import print_agreement
+    from nooch.suites import is_shipped
+    from nooch.suites.published_sets import read_published
 
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)

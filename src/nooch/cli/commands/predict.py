@@ -7,11 +7,11 @@ from pathlib import Path
 
 from typer import Option
 
-from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import note, print_result, progress
-from nooch.english import counted
-from nooch.errors import check_one_of, some_of
-from nooch.files import Place, check_output_file
+from nooch.base.errors import check_one_of, some_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
+from nooch.cli.terminal import note, print_result, progress
 
 __all__ = ["predict_command"]
 
@@ -45,13 +45,13 @@ def predict_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier. Or the classes of a dataset."""
-    from nooch.predicting import network_predictions
+    from nooch.inference import predict as network_predictions
 
     check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
-    from nooch.finding.suite_summary import suite_or_dataset
     from nooch.models.image_decoding import CODECS, Decoding, dark_notes
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
+    from nooch.suites.summary import suite_or_dataset
 
     check_one_of("codec", codec, CODECS)
     decoding = Decoding(codec, shared.parse_range(range))

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import check_one_of, some_of
+from nooch.base.files import Place, check_output, check_output_file, replace_file
+from nooch.base.words import counted
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import with_reading
-from nooch.cli.terminal_output import (
-    hint,
-    note,
-    print_json,
-    print_shown,
-    print_table,
-    progress,
-    say,
-)
-from nooch.english import counted
-from nooch.errors import check_one_of, some_of
-from nooch.files import Place, check_output, check_output_file, replace_file
+from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress, say
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -53,12 +45,12 @@ def intervene_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
-    from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.intervening.intervention import CHANGES, InterveneOptions, intervene
+    from nooch.analysis.intervention import CHANGES, InterveneOptions, intervene
+    from nooch.inference.predict import tasks_to_predict
     from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
-    from nooch.predicting.network_predictions import tasks_to_predict
-    from nooch.report.score_tables import tables_of
+    from nooch.report.tables.score_tables import tables_of
+    from nooch.suites.summary import suite_with_dataset
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
     options = InterveneOptions(
@@ -100,7 +92,7 @@ def weights_command(
 ) -> None:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
-    from nooch.training.sample_weights import sample_weights
+    from nooch.training.weights import sample_weights
 
     _check_table(out, overwrite)
     weights = sample_weights(
@@ -146,8 +138,8 @@ def repair_command(
     reading: Any = None,
 ) -> None:
     """Train a new last layer on features of your model. With what got better, and what worse."""
-    from nooch.repairing.head_choice import CANDIDATES
-    from nooch.repairing.repair import RepairOptions, repair
+    from nooch.analysis.head_choice import CANDIDATES
+    from nooch.analysis.repair import RepairOptions, repair
 
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
@@ -183,7 +175,7 @@ def collect_next_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
-    from nooch.collecting.next_images import CollectOptions, collect_next
+    from nooch.analysis.collect_next import CollectOptions, collect_next
 
     _check_table(out, overwrite)
     options = CollectOptions(budget, shared.split_names(tasks), criterion, similarity)

@@ -7,11 +7,11 @@ from typing import Any
 
 from typer import Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError
+from nooch.base.files import Place
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_result, progress
-from nooch.errors import ParameterError
-from nooch.files import Place
+from nooch.cli.terminal import note, print_result, progress
 
 __all__ = ["report_command"]
 
@@ -50,9 +50,9 @@ def report_command(
     reading: Any = None,
 ) -> None:
     """Write a site of a suite, its images and results. Its pages open from disk."""
-    from nooch.challenge import load_suite
-    from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.site.report_site import ReportOptions, write_report
+    from nooch.report.site.site import ReportOptions, write_report
+    from nooch.suites import load_suite
+    from nooch.suites.summary import suite_with_dataset
 
     if no_dataset and (dataset is not None or images is not None):
         raise ParameterError(

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import check_one_of
+from nooch.cli import options as shared
 from nooch.cli.commands.evaluate import ScoreFormat
-from nooch.cli.terminal_output import hint, note, print_json, print_shown, print_text, progress
-from nooch.errors import check_one_of
+from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nooch.report.paper_tables import ResultSheet
-    from nooch.results.paper_sheet import ResultOptions
+    from nooch.report.results.paper_sheet import ResultOptions
+    from nooch.report.tables.method_tables import ResultSheet
 
 __all__ = ["results_command", "statements_command"]
 
@@ -79,9 +79,9 @@ def results_command(
     format: ScoreFormat = Option(ScoreFormat.text, help="How tables are printed."),
 ) -> None:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
-    from nooch.report.paper_tables import check_result_files, save_results
-    from nooch.results.paper_sheet import SheetOptions, paper_sheet
-    from nooch.results.table_contents import table_names
+    from nooch.report.results.paper_sheet import SheetOptions, paper_sheet
+    from nooch.report.results.table_contents import table_names
+    from nooch.report.tables.method_tables import check_result_files, save_results
 
     names = table_names(like)
     if compare is not None:
@@ -110,14 +110,14 @@ def statements_command(
 ) -> None:
     """Judge which of the paper's conclusions hold. With the numbers behind each."""
     from nooch.report import markdown
-    from nooch.results.paper_sheet import read_sources
-    from nooch.results.paper_statements import (
+    from nooch.report.results.paper_sheet import read_sources
+    from nooch.report.results.paper_statements import (
         STATEMENTS,
         finding_facts,
         finding_tables,
         judge_statements,
     )
-    from nooch.results.run_results import paper_cells
+    from nooch.report.results.run_results import paper_cells
 
     wanted = [
         check_one_of("statement", name, STATEMENTS) for name in shared.split_names(only)
@@ -147,8 +147,8 @@ def _options(
     tasks: str | None,
     methods: str | None = None,
 ) -> ResultOptions:
-    from nooch.challenge import load_suite
-    from nooch.results.paper_sheet import ResultOptions
+    from nooch.report.results.paper_sheet import ResultOptions
+    from nooch.suites import load_suite
 
     roles = shared.parse_pairs(criteria, "--criteria", "ce=mine")
     trained = {str(path): load_suite(path) for path in suites}
@@ -158,7 +158,7 @@ def _options(
 
 def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
     from nooch.data import csv_bytes
-    from nooch.report.paper_tables import result_latex, result_markdown
+    from nooch.report.tables.method_tables import result_latex, result_markdown
 
     if format is ScoreFormat.json:
         print_json(sheet.json)

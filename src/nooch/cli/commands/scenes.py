@@ -6,8 +6,11 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
-from nooch.cli.terminal_output import (
+from nooch.base.errors import ParameterError
+from nooch.base.files import check_output
+from nooch.base.words import counted
+from nooch.cli import options as shared
+from nooch.cli.terminal import (
     hint,
     note,
     print_json,
@@ -16,9 +19,6 @@ from nooch.cli.terminal_output import (
     print_text,
     progress,
 )
-from nooch.english import counted
-from nooch.errors import ParameterError
-from nooch.files import check_output
 
 __all__ = ["find_score_command", "scenes_command"]
 
@@ -51,7 +51,7 @@ def scenes_command(
         )
     check_output(out, overwrite=overwrite, marker=SCENES_MARKER)
     plan = ScenesPlan(images, size, seed, context_strength, load_world(config))
-    from nooch.engines import LocalEngine
+    from nooch.base.engines import LocalEngine
 
     LocalEngine.warm("nooch.scenes")
     with progress() as update:
@@ -85,8 +85,8 @@ def find_score_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
-    from nooch.challenge import load_suite
     from nooch.scenes import truth_scores
+    from nooch.suites import load_suite
 
     if out is not None:
         truth_scores.check_truth_output(out, overwrite=overwrite)

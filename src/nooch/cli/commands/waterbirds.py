@@ -7,11 +7,11 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.cli import option_parsing as shared
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place
+from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal_output import note, print_json, print_table
-from nooch.errors import ParameterError, check_one_of
-from nooch.files import Place
+from nooch.cli.terminal import note, print_json, print_table
 
 __all__ = ["app"]
 
@@ -33,8 +33,8 @@ def score_command(
     reading: Any = None,
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
-    from nooch.finding.suite_summary import suite_with_dataset
-    from nooch.waterbirds.waterbirds_dataset import QUANTITIES, score_waterbirds, waterbirds_table
+    from nooch.data.readers.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
+    from nooch.suites.summary import suite_with_dataset
 
     scored, data = suite_with_dataset(suite, dataset)
     check_one_of("split", split, scored.splits, owner="the suite")

@@ -1,0 +1,430 @@
+"""A dataset and predictions -> challenge sets, scores, findings, slices and a page, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nooch.analysis.baselines import baselines
+from nooch.analysis.confusions import Confusions, find_confusions, largest_answers
+from nooch.analysis.cue_findings import checked_split, cue_findings, errors_of, labeled_images
+from nooch.analysis.findings import SMALLEST, Findings
+from nooch.analysis.slices import SliceOptions, Slices, find_slices
+from nooch.base.display import Displayed, DisplayTable
+from nooch.base.errors import InputError, check_fraction, check_one_of, some_of
+from nooch.base.files import DATASET_MARKER, Place, atomic_folder, is_address
+from nooch.base.shared_types import Progress, no_progress, options_from
+from nooch.criteria import CE, Attribute, Context, Gist
+from nooch.criteria.context import no_context
+from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.importing.recognition import recognize
+from nooch.evaluation import (
+    PredictionFormat,
+    Predictions,
+    Scores,
+    described,
+    evaluate,
+    load_predictions,
+    run_notes,
+)
+from nooch.evaluation.predictions import task_notes
+from nooch.report import save_scores
+from nooch.report.site.content import FindingSection
+from nooch.report.site.site import write_report
+from nooch.suites import Suite, save_suite
+from nooch.suites.suite_builder import find
+
+__all__ = ["CheckOptions", "Checked", "check"]
+
+PAGE = "report/index.html"
+_MARKER = "findings.json"
+_DECISIONS = ("argmax", "threshold")
+_NOTHING = "no context"
+"""Name of the criterion of labels that hold no context: no image is hard."""
+_MOST_ERRORS = 12
+_MANY_TASKS = 20
+
+
+@dataclass(frozen=True)
+class CheckOptions(PredictionFormat):
+    """How a model is checked; also the fields of ``PredictionFormat``.
+
+    Attributes:
+        tasks: names; by default those that have predictions.
+        split: ``test`` where there is one, else ``valid``, else all images.
+        criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
+            what they need for: areas, images with several labels, embedded captions.
+        decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
+            ``argmax``: the class with the largest output is the answer. By default argmax where
+            labels exclude each other.
+        alpha: of the CE criterion; ``beta`` likewise.
+        beta: fraction of the image beyond which a cue is present.
+        min_hard: hard images of either side that a task must have to be checked.
+        bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
+            more than 20 tasks, which a note says.
+        stability: resamples that say how sure each context cue is; 0 for none.
+        with_baselines: score a constant, the prior and the context alone as well.
+        slices: search slices.
+        images: folder of images for the page, where the dataset records none.
+        group: see ``SliceOptions``.
+        seed: of resamples.
+        fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
+    """
+
+    tasks: Sequence[str] | None = None
+    split: str | None = None
+    criterion: Sequence[str] | None = None
+    decision: str | None = None
+    alpha: float = 0.05
+    beta: float = 0.1
+    min_hard: int = SMALLEST
+    bootstrap: int | None = None
+    stability: int = 200
+    with_baselines: bool = True
+    slices: bool = True
+    images: str | Path | None = None
+    group: str | None = None
+    seed: int = 0
+    fail_if: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.decision is not None:
+            check_one_of("decision", self.decision, _DECISIONS)
+        check_fraction("alpha", self.alpha, "check")
+        check_fraction("beta", self.beta, "check")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Checked:
+    """What a check found, and what it wrote.
+
+    Attributes:
+        suite: the challenge sets.
+        scores: of the runs and of the baselines.
+        findings: errors in the misleading and in the usual context.
+        confusions: which classes are taken for which; None where images have several.
+        slices: where else the model errs; None where they were not searched.
+        errors: how many objects each model misses, and how many it claims.
+        notes: the choices that were made.
+        out: the folder, with ``suite``, ``scores.parquet``, ``findings.parquet`` and ``.json``,
+            ``slices.parquet``, ``report``, and ``dataset`` where annotations were imported.
+    """
+
+    suite: Suite
+    scores: Scores
+    findings: Findings
+    confusions: Confusions | None
+    slices: Slices | None
+    errors: DisplayTable
+    notes: Sequence[str]
+    out: Path
+
+    @property
+    def page(self) -> Path:
+        """The page to open."""
+        return self.out / PAGE
+
+    def sections(self, most: int = 10) -> list[FindingSection]:
+        """How much the models err, the worst findings, and the first slices."""
+        runs = self.findings.table["run"].unique(maintain_order=True).to_list()
+        title = f"Where {some_of(runs)} errs"
+        sections = [FindingSection(title, [], self.errors, "; ".join(self.notes))]
+        parts = {
+            "Errors by context": self.findings,
+            "Confusions": self.confusions,
+            "Slices": self.slices,
+        }
+        for title, found in parts.items():
+            if found is not None and (found is not self.findings or len(self.findings)):
+                rows = found.table.select("task", "images").rows()
+                # the worst findings are the first rows
+                words = zip(rows, found.sentences(most), strict=False)
+                shown = [(task, sentence, images) for (task, images), sentence in words]
+                nothing = "" if shown else "Nothing is shown to be worse."
+                sections.append(FindingSection(f"{title} ({found.counts})", shown, None, nothing))
+        return sections
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(repr, self._shown), f"page: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        tables = [shown.display.html() for shown in self._shown]
+        return "".join([*tables, f"<div>page: {escape(str(self.page))}</div>"])
+
+    @property
+    def _shown(self) -> Sequence[Displayed]:
+        found = [self.findings, self.scores, self.confusions, self.slices]
+        return [one for one in found if one is not None]
+
+
+def check(
+    dataset: Dataset | Place | str,
+    predictions: Any,
+    out: str | Path,
+    *,
+    options: CheckOptions | None = None,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Checked:
+    """Check where a model errs because of the context.
+
+    Finds the challenge sets of the criteria that the dataset allows (``CheckOptions.criterion``)
+    for the tasks that have predictions, scores all runs and three baselines, compares errors in the
+    misleading with those in the usual context, searches slices, and writes everything with a page
+    that opens from disk.
+
+    Args:
+        dataset: a dataset, its folder or address, or annotations of a known format, which are
+            imported into ``out``.
+        predictions: of one or several runs; see ``nooch.evaluate``.
+        out: folder to write.
+        options: the choices; single fields can be given by name (``tasks=["car"]``).
+        overwrite: replace an earlier check.
+        progress: called with what is being done, and how many of how many are done.
+        named: see ``options``.
+
+    Raises:
+        InputError: no task has enough hard images; see also ``nooch.find`` and ``nooch.evaluate``.
+        ParameterError: an unknown option, task or split.
+        OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+    """
+    chosen = options_from(CheckOptions, options, named)
+    with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
+        data, recorded, notes = _opened(dataset, folder, Path(out), chosen, progress)
+        runs = load_predictions(predictions, data=data, tasks=chosen.tasks, options=chosen)
+        notes += [described(runs), *run_notes(runs)]
+        split = checked_split(data, chosen.split)
+        asked = _asked(data, runs, chosen.tasks)
+        notes += task_notes(runs, data.classes, "dataset", chosen.tasks)
+        criteria, reasons = _criteria(data, chosen)
+        notes += reasons
+        exclusive = len(data.classes) > 1 and no_context(data) is not None
+        answers = largest_answers(runs, chosen.decision, exclusive=exclusive)
+        if answers is not runs:
+            notes.append("the answer is the class with the largest output (`decision`)")
+            runs = list(answers)
+        found = find(
+            data,
+            criteria,
+            tasks=asked,
+            splits=[split],
+            path=recorded,
+            match=next(iter(criteria)) if "gist" in criteria else None,
+            stability=chosen.stability,
+            progress=progress,
+        )
+        suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
+        confusions = find_confusions(data.select(split), runs, asked) if exclusive else None
+        if chosen.bootstrap is None:
+            many = len(suite.tasks) > _MANY_TASKS
+            chosen = replace(chosen, bootstrap=200 if many else 1000)
+            notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
+        scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
+        scores = _scores(suite, data, scored, split, chosen, progress)
+        findings = Findings.of([], {"split": split})
+        if [*suite.criteria] != [_NOTHING]:
+            findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
+        errors = _errors(runs, data.select(split), split, asked)
+        slices = None
+        if chosen.slices:
+            how = SliceOptions(group=chosen.group)
+            slices = find_slices(
+                data, runs, split=split, tasks=asked, options=how, progress=progress
+            )
+        notes = [*notes, chosen_tasks, *_near_alpha(suite)]
+        checked = Checked(suite, scores, findings, confusions, slices, errors, notes, Path(out))
+        _write(checked, folder, data, scored, chosen, progress)
+    return checked
+
+
+def _opened(
+    dataset: Dataset | Place | str,
+    folder: Path,
+    out: Path,
+    chosen: CheckOptions,
+    progress: Progress,
+) -> tuple[Dataset, str | None, list[str]]:
+    """The dataset, its place for the suite to record, and a note where it was imported."""
+    if isinstance(dataset, Dataset):
+        return dataset, None, []
+    path = Path(str(dataset)).absolute()
+    if not is_address(dataset) and path.exists():
+        if not (path / DATASET_MARKER).is_file():
+            found = recognize(path)
+            images = None if found.kind in {"boxes", "image-folder"} else found.images
+            given = chosen.images or images
+            import_dataset(found.reading, folder / "dataset", images=given, progress=progress)
+            data = load_dataset(folder / "dataset")
+            return data, "../dataset", [f"imported {found.kind}: {found.why}"]
+        # from where the suite is going to be
+        return load_dataset(path), os.path.relpath(path, out.absolute() / "suite"), []
+    return load_dataset(dataset), str(dataset), []
+
+
+def _criteria(data: Dataset, chosen: CheckOptions) -> tuple[dict[str, Any], list[str]]:
+    """The criteria asked for, or those that the dataset allows; and what they leave out."""
+    made: dict[str, Any] = {
+        "ce": CE(alpha=chosen.alpha, beta=chosen.beta),
+        "context": Context(),
+        "gist": Gist(),
+    }
+    for name in chosen.criterion or ():
+        check_one_of("criterion", name, made, owner="a check")
+    if chosen.criterion is not None:
+        return {name: made[name] for name in made if name in chosen.criterion}, []
+    notes = []
+    if not data.has_areas:
+        del made["ce"]
+        notes.append(
+            "areas are unknown: the context is the presence of other classes, and objects are not"
+            " compared at the same size"
+        )
+    if not data.embedding_names:
+        del made["gist"]
+    if (error := no_context(data)) is None:
+        return made, notes
+    del made["context"]
+    if data.attributes:
+        made["context"] = Context(source="columns")
+        notes.append(f"{error.problem}; the context is {some_of(data.attributes)}")
+    elif not made:
+        if len(data.classes) == 1:
+            raise error
+        # all images are easy: scores, confusions and slices are left
+        made[_NOTHING] = Attribute("y < 0")
+        notes = [f"{error.problem}; for findings by context: {error.remedy}"]
+    return made, notes
+
+
+def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | None) -> list[str]:
+    """The classes that have predictions. Raises InputError where there are none."""
+    predicted = {task for run in runs for task in run.tasks}
+    asked = [task for task in tasks or data.classes if task in predicted and task in data.classes]
+    if not asked:
+        raise InputError(
+            f"no task of the predictions is a class of the dataset: {some_of(sorted(predicted))}",
+            where="predictions",
+            allowed=some_of(data.classes, 12),
+        )
+    return asked
+
+
+def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
+    """The suite of the tasks with enough hard images on a side, and what was chosen."""
+    hard = {
+        task: max(
+            (max(r.hard_positives, r.hard_negatives) for r in suite.header.sets if r.task == task),
+            default=0,
+        )
+        for task in suite.tasks
+    }
+    if [*suite.criteria] == [_NOTHING]:
+        return suite, f"split {split}"
+    kept = [task for task, count in hard.items() if count >= min_hard]
+    if not kept:
+        largest = max(hard.values(), default=0)
+        raise InputError(
+            f"no task has {min_hard} hard images on a side; the most is {largest}",
+            remedy="give more images, a lower `min_hard`, or for ce a lower `alpha` or `beta`; the"
+            " context criterion has more in `find` with `lift` 1, whose suite `evaluate` and"
+            " `slices` take",
+        )
+    count = f"{len(kept)} of {len(suite.tasks)} tasks"
+    note = f"split {split}; {count} have at least {min_hard} hard images of a side"
+    return suite.only(kept), note
+
+
+def _scores(
+    suite: Suite,
+    data: Dataset,
+    runs: Sequence[Predictions],
+    split: str,
+    chosen: CheckOptions,
+    progress: Progress,
+) -> Scores:
+    """Scores of the runs and of the baselines."""
+    if chosen.with_baselines:
+        runs = [*runs, *baselines(data, suite.tasks, split)]
+    return evaluate(
+        suite,
+        runs,
+        split=split,
+        bootstrap=chosen.bootstrap,
+        seed=chosen.seed,
+        ignore_unknown=True,
+        fail_if=chosen.fail_if,
+        progress=progress,
+    )
+
+
+def _errors(
+    runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
+) -> DisplayTable:
+    """How many objects each model misses, and in how many other images it claims one."""
+    rows = []
+    for task in tasks:
+        _, everything = labeled_images(part, task, split, runs)
+        y = everything.labels
+        for run in (run for run in runs if task in run.tasks):
+            wrong = errors_of(run, everything)
+            counts = [(int(wrong[side].sum()), int(side.sum())) for side in (y, ~y)]
+            rate = sum(errors / max(of, 1) for errors, of in counts)
+            rows.append((rate, [task, run.run, *(f"{a:,} of {b:,}" for a, b in counts)]))
+    rows.sort(key=lambda row: -row[0])
+    title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
+    columns = ["task", "model", "missed", "claimed"]
+    return DisplayTable(title, columns, [texts for _, texts in rows[:_MOST_ERRORS]], left=2)
+
+
+def _near_alpha(suite: Suite) -> list[str]:
+    """A note on cues that stand or fall with a few training images, if there are any."""
+    near = [
+        f"{one.cue} of {task} ({one.share:.0%} of resamples)"
+        for record in suite.header.criteria.values()
+        for task, listed in (record.stability or {}).items()
+        for one in listed
+        if one.near_alpha
+    ]
+    return [f"cues near alpha: {some_of(near, 12)}"] if near else []
+
+
+def _write(
+    checked: Checked,
+    folder: Path,
+    data: Dataset,
+    runs: Sequence[Predictions],
+    chosen: CheckOptions,
+    progress: Progress,
+) -> None:
+    save_suite(checked.suite, folder / "suite")
+    save_scores(checked.scores, folder / "scores.parquet")
+    if checked.slices is not None:
+        (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
+    write_report(
+        checked.suite,
+        folder / "report",
+        data=data,
+        predictions=runs,
+        images=chosen.images,
+        bootstrap=chosen.bootstrap,
+        findings=checked.sections(),
+        progress=progress,
+    )
+    if checked.confusions is not None:
+        (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
+    (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
+    content = {
+        "settings": dict(checked.findings.settings),
+        "notes": list(checked.notes),
+        "sentences": checked.findings.sentences(len(checked.findings)),
+        "findings": checked.findings.table.to_dicts(),
+    }
+    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

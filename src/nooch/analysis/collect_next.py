@@ -1,0 +1,252 @@
+"""A suite and a pool of images -> which of them to collect next, and what they would add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.files import Place
+from nooch.base.shared_types import options_from
+from nooch.base.words import counted
+from nooch.criteria import Fitted
+from nooch.data import Dataset, as_dataset
+from nooch.models.caches.features import Features, given_features
+from nooch.suites import CELLS, Suite, as_suite
+from nooch.suites.suite_builder import find
+
+__all__ = ["CollectOptions", "NextImages", "collect_next"]
+
+Floats = NDArray[np.float64]
+_SIDES = CELLS[:2]
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """Which images of a pool are chosen.
+
+    Attributes:
+        budget: images, at most.
+        tasks: names; all that have sets under the criterion by default.
+        criterion: of the suite, with thresholds of its own; the first by default.
+        similarity: cosine of features above which two images are near-duplicates.
+    """
+
+    budget: int = 500
+    tasks: Sequence[str] = ()
+    criterion: str | None = None
+    similarity: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ParameterError(f"`budget` is {self.budget}", allowed="1 image and more")
+        if not 0 < self.similarity <= 1:
+            raise ParameterError(f"`similarity` is {self.similarity:g}", allowed="above 0, up to 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NextImages(TabularResult):
+    """Images to label or to add to training, the most valuable first.
+
+    Attributes:
+        table: a row for each image: ``image_id, file_name, task, subset`` (``hard_positive`` or
+            ``hard_negative`` of the task that it adds most to), ``reason`` (every task that it is
+            hard for) and ``gain``, the growth of the effective numbers, summed over tasks, for
+            which a side without images counts as half an image.
+        tasks: a row for each task: ``task``, hard ``positives`` and ``negatives`` of training and
+            their ``effective`` number 4 / (1 / positives + 1 / negatives), 0 without either; of the
+            chosen images ``new_positives`` and ``new_negatives``, and the ``new_effective`` number
+            with them.
+        notes: what was left out.
+    """
+
+    table: pl.DataFrame
+    tasks: pl.DataFrame
+    notes: list[str]
+
+    @property
+    def display(self) -> DisplayTable:
+        """A row for each task."""
+        columns = [name.replace("_", " ") for name in self.tasks.columns]
+        title = f"NextImages({counted(len(self.table), 'image')})"
+        return DisplayTable(title, columns, self.tasks.rows(), notes=self.notes)
+
+
+def collect_next(
+    suite: Suite | str | Path,
+    pool: Dataset | Place | str,
+    *,
+    features: Any = None,
+    pool_features: Any = None,
+    dataset: Dataset | Place | str | None = None,
+    options: CollectOptions | None = None,
+    **named: Any,
+) -> NextImages:
+    """Choose the images of a pool whose context misleads in ways that training has few images of.
+
+    Greedily by the relative growth of the effective number of hard training images, (sum w)^2 /
+    sum w^2 with both sides of equal weight, summed over tasks.
+
+    Args:
+        suite: its criterion decides what is hard; its dataset has the training images.
+        pool: other images, with true or predicted areas.
+        features: of the suite's dataset, a folder of ``extract_features``, a file of vectors by
+            image, or an array: with them near-duplicates of its images, and of chosen ones, are
+            left out.
+        pool_features: of the pool, by the same backbone.
+        dataset: that of the suite, where it is no longer where it was.
+        options: see ``CollectOptions``.
+        named: fields of ``CollectOptions``, such as ``budget``.
+
+    Raises:
+        ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
+            kind of features without the other.
+        UndefinedError: a criterion without statistics; no hard image in the pool.
+        InputError: features of other images, of another width, or missing.
+    """
+    asked = options_from(CollectOptions, options, named)
+    suite, pool = as_suite(suite), as_dataset(pool)
+    data = suite.require_dataset(dataset)
+    if pool.fingerprint == data.fingerprint:
+        problem = "the pool is the dataset that the suite was found in"
+        raise ParameterError(problem, allowed="other images")
+    vectors = _vectors(features, pool_features, data, pool)
+    name = asked.criterion or suite.criteria[0]
+    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], asked.tasks)))
+    for task in tasks:
+        check_one_of("class", task, pool.classes, owner="the pool")
+    fitted = suite.header.criteria[name].restored()
+    if fitted is None:
+        problem = f"the suite has no statistics of {name}"
+        raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
+    training = _hard_marks(data, ["train"], fitted, tasks)
+    known = _known(pool, data)
+    marks = csr_array(_hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~known[:, None]))
+    before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
+    chosen, duplicates = _chosen(marks, before, tasks, asked, vectors)
+    notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
+    if known.any():
+        theirs = counted(int(known.sum()), "image")
+        notes.append(f"{theirs} left out that the suite's dataset has (same id and file name)")
+    if not chosen:
+        problem = "; ".join(["no image of the pool is hard for a task, and new", *notes])
+        remedy = "give a larger pool, or other tasks"
+        if known.any():
+            remedy += "; if those are other images, give them other ids or file names"
+        raise UndefinedError(problem, remedy=remedy)
+    if len(chosen) < asked.budget:
+        notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
+    frame = pl.DataFrame(chosen)
+    images = pool.images[frame["row"]].select("image_id", "file_name")
+    table = pl.concat([images, frame.drop("row")], how="horizontal")
+    added = marks[frame["row"].to_numpy()].sum(axis=0).reshape(-1, 2)
+    return NextImages(table, _counted(tasks, before, added), notes)
+
+
+def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:
+    """The table of tasks, from hard images of each (n_tasks, 2)."""
+    columns: dict[str, Any] = {"task": tasks}
+    for prefix, of, counts in (("", before, before), ("new_", added, before + added)):
+        columns |= {f"{prefix}positives": of[:, 0], f"{prefix}negatives": of[:, 1]}
+        columns[f"{prefix}effective"] = _effective(counts) * (counts > 0).all(axis=1)
+    return pl.DataFrame(columns)
+
+
+def _known(pool: Dataset, data: Dataset) -> NDArray[np.bool_]:
+    """Which images of the pool the dataset has, by id and file name; without names, none."""
+    theirs, ours = (one.images.select("image_id", "file_name") for one in (pool, data))
+    if theirs.schema != ours.schema:
+        return np.zeros(len(pool), dtype=bool)
+    both = theirs.join(
+        ours.with_columns(known=True), on=ours.columns, how="left", maintain_order="left"
+    )
+    return both["known"].fill_null(value=False).to_numpy()
+
+
+def _hard_marks(
+    data: Dataset, splits: Sequence[str], fitted: Fitted, tasks: Sequence[str]
+) -> csr_array:
+    """Ones for hard images of some splits, (n_images, 2 T): in column 2 t hard positives of task t,
+    in column 2 t + 1 hard negatives.
+    """
+    found = find(data, fitted, tasks=tasks, splits=splits)
+    every = data.images.select("image_id", row=pl.int_range(pl.len()))
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for key in found.keys:
+        for number, side in enumerate(_SIDES):
+            hard = every.filter(pl.col("image_id").is_in(found.set(*key).ids(side)))
+            rows.append(hard["row"].to_numpy())
+            columns.append(np.full(len(hard), 2 * tasks.index(key[1]) + number))
+    places = np.concatenate(rows), np.concatenate(columns)
+    return csr_array((np.ones(len(places[0])), places), shape=(len(data), 2 * len(tasks)))
+
+
+def _vectors(features: Any, pool_features: Any, data: Dataset, pool: Dataset) -> list[Any]:
+    """Unit vectors of the dataset's and of the pool's images; empty without features."""
+    if (features is None) != (pool_features is None):
+        problem = "near-duplicates need features of the pool and of the suite's dataset"
+        raise ParameterError(problem, allowed="`features` and `pool_features`, or neither")
+    if features is None:
+        return []
+    vectors = [
+        inputs.matrix() if isinstance(inputs, Features) else inputs
+        for inputs in (given_features(features, data), given_features(pool_features, pool))
+    ]
+    if vectors[0].shape[1] != vectors[1].shape[1]:
+        problem = f"features have {vectors[0].shape[1]} and {vectors[1].shape[1]} columns"
+        raise InputError(problem, allowed="those of one backbone")
+    return [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-30) for v in vectors]
+
+
+def _effective(counts: Floats) -> Floats:
+    """4 / (1 / a + 1 / b) of a hard positives and b hard negatives (T, 2); no image counts half."""
+    return np.asarray(4 / (1 / np.maximum(counts, 0.5)).sum(axis=1))
+
+
+def _chosen(
+    marks: csr_array,
+    counts: Floats,
+    tasks: Sequence[str],
+    asked: CollectOptions,
+    vectors: Sequence[Any],
+) -> tuple[list[dict[str, Any]], int]:
+    """Images in the order of choice, ``row`` and the columns of ``NextImages.table``, and the
+    number of near-duplicates passed over.
+    """
+    names = [f"{side.replace('_', ' ')} of {task}" for task in tasks for side in _SIDES]
+    left = np.ones(marks.shape[0], dtype=bool)
+    chosen: list[dict[str, Any]] = []
+    while len(chosen) < asked.budget:
+        now = _effective(counts)
+        grown = np.stack([_effective(counts + side) / now - 1 for side in np.eye(2)], axis=1)
+        scores = np.where(left, marks @ grown.ravel(), 0)
+        row = int(scores.argmax())
+        if scores[row] <= 0:
+            break
+        left[row] = False
+        if vectors:
+            known, pool = vectors
+            others = np.concatenate(
+                [known @ pool[row], pool[[c["row"] for c in chosen]] @ pool[row]]
+            )
+            if others.max() > asked.similarity:
+                continue
+        mark = marks[[row]].toarray().reshape(-1, 2)
+        best = int((mark * grown).argmax())
+        chosen.append({
+            "row": row,
+            "task": tasks[best // 2],
+            "subset": _SIDES[best % 2],
+            "reason": some_of(names[at] for at in np.flatnonzero(mark)),
+            "gain": float((_effective(counts + mark) - now).sum()),
+        })  # fmt: skip
+        counts = counts + mark
+    return chosen, int((~left).sum()) - len(chosen)

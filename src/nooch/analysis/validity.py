@@ -1,0 +1,349 @@
+"""Is a challenge set worth its name? Failure, discrimination and convergence of its criterion.
+
+After Bell, Bouchacourt and Sagun (2024, arXiv 2409.04188): a challenge set should make models fail
+(hard images are harder than easy ones of the same side), tell models apart, and order them as other
+criteria of the same thing do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.stats import kendalltau, norm, rankdata
+
+from nooch.analysis.cue_findings import size_strata
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError
+from nooch.base.files import Place
+from nooch.base.shared_types import Progress, no_progress, tracked
+from nooch.base.words import counted
+from nooch.data import Dataset
+from nooch.evaluation import Predictions, load_predictions, run_notes
+from nooch.evaluation.caption_files import read_captions
+from nooch.evaluation.mention_predictions import mentions
+from nooch.evaluation.mention_vocabulary import COCO, load_vocabulary
+from nooch.evaluation.metrics.pointwise import said_positive
+from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.metrics.rate_gaps import rate_gap
+from nooch.evaluation.prediction_files import PredictionSource
+from nooch.evaluation.predictions import positions
+from nooch.report.tables.score_files import result_bytes
+from nooch.suites import ChallengeSet, Suite, as_suite
+
+__all__ = ["Validity", "validity"]
+
+LEAST_MODELS = 6
+"""Models below which the agreement of two orders has no interval."""
+_RESAMPLES = 1000
+_COLUMNS: dict[str, Any] = {
+    "criterion": pl.String, "quality": pl.String, "side": pl.String, "of": pl.String,
+    "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validity(TabularResult):
+    """What makes the challenge sets of each criterion worth their name.
+
+    Attributes:
+        table: ``criterion, quality, side, of, value, low, high, n``, with 95 % intervals.
+            ``failure``: how much more often the model ``of`` errs on hard than on easy images of a
+            side, of the same task (and object size, where areas are known), among ``n`` hard
+            images. ``discrimination``: the difference of two models' mean errors over tasks and
+            sides on ``n`` hard images. ``convergence``: Kendall's tau of the order of ``n`` models
+            with that of another criterion; without an interval below ``LEAST_MODELS``.
+            ``tenth 1`` to ``tenth 10``: the rate of errors of the model ``of`` on ``n`` images of a
+            side, from the tenth of the least support in their task and split to that of the most.
+        notes: what a reader should know.
+    """
+
+    table: pl.DataFrame
+    notes: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return self.table.height
+
+    @property
+    def display(self) -> DisplayTable:
+        """The numbers, and a sentence for each criterion and quality."""
+        rows = self.table.rows()
+        return DisplayTable("Validity", self.table.columns, rows, left=4, notes=self.sentences())
+
+    def as_bytes(self, ending: str) -> bytes:
+        """The table as ``.parquet``, ``.csv`` or ``.json``."""
+        content = {"validity": self.table.to_dicts(), "sentences": self.sentences()}
+        return result_bytes(self.table, ending, content)
+
+    def sentences(self) -> list[str]:
+        """A sentence for each quality of each criterion."""
+        texts = []
+        for name in self.table["criterion"].unique(maintain_order=True):
+            own = self.table.filter(criterion=name)
+            for side, verb in (("positive", "miss more hard positives"),
+                               ("negative", "claim more on hard negatives")):  # fmt: skip
+                rows = own.filter(quality="failure", side=side).drop_nulls("value")
+                if rows.height:
+                    worse = rows.filter(pl.col("low") > 0).height
+                    span = _span(rows["value"])
+                    texts.append(
+                        f"{name}: {worse} of {counted(rows.height, 'model')} {verb} ({span})"
+                    )
+            texts += [f"{name}: {text}" for text in _curves(own)]
+            pairs = own.filter(quality="discrimination").drop_nulls("low")
+            if pairs.height:
+                apart = pairs.filter((pl.col("low") > 0) | (pl.col("high") < 0)).height
+                total = counted(pairs.height, "pair")
+                texts.append(f"{name}: tells {apart} of {total} of models apart on hard images")
+            for row in own.filter(quality="convergence").iter_rows(named=True):
+                known = "too few models for an interval"
+                if row["low"] is not None:
+                    known = f"[{row['low']:.2f}, {row['high']:.2f}]"
+                models = counted(row["n"], "model")
+                tau = "undefined" if row["value"] is None else f"{row['value']:.2f}"
+                texts.append(
+                    f"{name}: orders {models} as {row['of']} does with tau {tau} ({known})"
+                )
+        return texts
+
+
+def _curves(own: pl.DataFrame) -> Iterator[str]:
+    """How errors change with support, and whether they do so all the way."""
+    curves = own.filter(pl.col("quality").str.starts_with("tenth")).drop_nulls("value")
+    for (side, run), rows in curves.group_by("side", "of", maintain_order=True):
+        rates = rows["value"].to_numpy()
+        more = side == "negative"
+        steps = np.diff(rates) if more else -np.diff(rates)
+        known = (
+            "monotone" if (steps >= 0).all() else f"in {(steps >= 0).sum()} of {len(steps)} steps"
+        )
+        what = "claims rise" if more else "misses fall"
+        first, last = (f"{100 * rate:.1f} %" for rate in (rates[0], rates[-1]))
+        yield f"{what} with support, {first} to {last} ({run}, tenths of images; {known})"
+
+
+def _span(values: pl.Series) -> str:
+    ordered = values.sort().to_list()
+    points = [f"{100 * value:+.1f}" for value in (ordered[0], ordered[-1])]
+    return f"{' to '.join(dict.fromkeys(points))} points"
+
+
+def validity(
+    suite: Suite | str | Path,
+    predictions: PredictionSource = (),
+    *,
+    captions: Sequence[str | Path] = (),
+    synonyms: str | Path = COCO,
+    data: Dataset | Place | str | None = None,
+    split: str | Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Validity:
+    """Ask of each criterion of a suite whether its hard images are worth the name.
+
+    Args:
+        suite: with easy images.
+        predictions: of several models, as for ``nooch.evaluate``; the images that all of them have
+            predictions for are compared.
+        captions: files of captions, see ``nooch.score_captions``: a mention is a yes.
+        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        data: the dataset, whose areas give objects' sizes; by default the one that the suite
+            records, where it is there.
+        split: one or several; ``test`` by default, or the only one.
+        tasks: names; all of the suite's by default.
+        seed: of the resamples of images.
+        progress: called with what is being done, and how much of how much is done.
+
+    Raises:
+        InputError: predictions that cannot be read, one model alone, no image that all have.
+        ParameterError: an unknown task or split; a suite of hard images alone.
+    """
+    suite = as_suite(suite)
+    suite.require_easy("comparing hard with easy images")
+    found = suite.found_in() if data is None else suite.require_dataset(data)
+    keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
+    runs = load_predictions(predictions, suite, found) if predictions else []
+    if captions:
+        words, named = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
+        runs += [mentions(one, words, named) for one in read_captions(captions, suite)]
+    if len(runs) < 2:
+        raise InputError(
+            f"there is {counted(len(runs), 'model')}",
+            where="predictions",
+            allowed="two models at least, whose errors are compared",
+        )
+    every = suite.image_ids(list(keys))
+    rows: list[dict[str, Any]] = []
+    orders: dict[str, _Images] = {}
+    names = [name for name in suite.criteria if any(key[0] == name for key in keys)]
+    for name in tracked(names, len(names), "comparing models, criteria", progress):
+        own = [key for key in keys if key[0] == name]
+        images = _Images.of(suite, own, every, runs, found)
+        if len(images.wrong):
+            orders[name] = images
+            rows += [{"criterion": name, **row} for row in images.failure(runs)]
+            rows += [{"criterion": name, **row} for row in images.discrimination(runs)]
+            rows += [{"criterion": name, **row} for row in images.curve(runs)]
+    if not orders:
+        raise InputError("no image has predictions of all models", where="predictions")
+    for a, b in combinations(orders, 2):
+        row = _convergence(orders[a], orders[b], len(runs), seed)
+        rows += [{"criterion": one, "of": other, **row} for one, other in ((a, b), (b, a))]
+    table = pl.DataFrame(rows, schema=_COLUMNS).with_columns(pl.col(pl.Float64).fill_nan(None))
+    order = pl.col("criterion").replace_strict({n: k for k, n in enumerate(orders)})
+    return Validity(table.sort(order, maintain_order=True), run_notes(runs))
+
+
+@dataclass(frozen=True, eq=False)
+class _Images:
+    """Pairs of image and task of a criterion that all models have an answer for.
+
+    Attributes:
+        image: position of the image among all of them, intp (n,).
+        task: number of the task, intp (n,).
+        positive: bool (n,).
+        hard: bool (n,).
+        size: stratum of the object's size, intp (n,); 0 where it is unknown.
+        tenth: of support in the task's side and split, 1 to 10, intp (n,); 0 without support.
+        wrong: bool (n, n_runs).
+    """
+
+    image: NDArray[np.intp]
+    task: NDArray[np.intp]
+    positive: NDArray[np.bool_]
+    hard: NDArray[np.bool_]
+    size: NDArray[np.intp]
+    tenth: NDArray[np.intp]
+    wrong: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        suite: Suite,
+        keys: Sequence[tuple[str, str, str]],
+        every: pl.Series,
+        runs: Sequence[Predictions],
+        data: Dataset | None,
+    ) -> _Images:
+        """Those of some challenge sets; positions are those in ``every``."""
+        parts: list[tuple[NDArray[Any], ...]] = []
+        numbers = {task: number for number, task in enumerate(dict.fromkeys(k[1] for k in keys))}
+        for key in keys:
+            challenge, task = suite.set(*key), key[1]
+            values = np.stack([run.outputs(task, challenge.image_ids) for run in runs], axis=1)
+            known = ~np.isnan(values).any(axis=1)
+            sizes = size_strata(data, challenge)
+            said = [said_positive(values[:, k], run.scale) for k, run in enumerate(runs)]
+            wrong = np.stack(said, axis=1) != challenge.labels[:, None]
+            n, zeros = len(challenge), np.zeros(len(challenge), np.intp)
+            columns = (
+                positions(challenge.image_ids, every), np.full(n, numbers[task]), challenge.labels,
+                challenge.subset < 2, zeros if sizes is None else sizes,
+                _tenths(challenge), wrong,
+            )  # fmt: skip
+            parts.append(tuple(column[known] for column in columns))
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def failure(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
+        """How much more often each model errs on hard images of a side."""
+        strata = self.task * 8 + np.where(self.positive, self.size, 0)
+        for side, rows in (("positive", self.positive), ("negative", ~self.positive)):
+            for number, run in enumerate(runs):
+                gap = rate_gap(self.wrong[rows, number], self.hard[rows], strata[rows])
+                yield {
+                    "quality": "failure", "side": side, "of": run.run, "value": gap.effect,
+                    "low": gap.low, "high": gap.high, "n": gap.n_with,
+                }  # fmt: skip
+
+    def curve(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
+        """Each model's rate of errors by tenths of support."""
+        for side, of_side in (("positive", self.positive), ("negative", ~self.positive)):
+            for number, run in enumerate(runs):
+                for tenth in range(1, 11 if self.tenth.any() else 1):
+                    wrong = self.wrong[of_side & (self.tenth == tenth), number]
+                    rate = wrong.mean() if len(wrong) else np.nan
+                    low, high = wilson(np.array(rate), np.array(len(wrong)))
+                    yield {
+                        "quality": f"tenth {tenth}", "side": side, "of": run.run, "n": len(wrong),
+                        "value": float(rate), "low": float(low), "high": float(high),
+                    }  # fmt: skip
+
+    def _cells(self) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
+        """Of the hard images: their rows, each one's weight in the mean over cells (task and side),
+        and the number of cells.
+        """
+        rows = np.flatnonzero(self.hard)
+        _, cell, sizes = np.unique(
+            2 * self.task[rows] + self.positive[rows], return_inverse=True, return_counts=True
+        )
+        return rows, 1 / sizes[cell] / max(1, len(sizes)), len(sizes)
+
+    def discrimination(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
+        """Differences of the models' mean errors on hard images, clustered by image."""
+        rows, weight, _ = self._cells()
+        reach = norm.ppf(0.975)
+        cell = 2 * self.task[rows] + self.positive[rows]
+        for a, b in combinations(range(len(runs)), 2):
+            apart = self.wrong[rows, a].astype(np.float64) - self.wrong[rows, b]
+            value = float((weight * apart).sum())
+            means = np.bincount(cell, apart) / np.maximum(np.bincount(cell), 1)
+            scores = np.bincount(self.image[rows], weight * (apart - means[cell]))
+            error = float(np.sqrt((scores**2).sum()))
+            known = error > 0
+            yield {
+                "quality": "discrimination", "side": None, "of": f"{runs[a].run} - {runs[b].run}",
+                "value": value, "low": value - reach * error if known else None,
+                "high": value + reach * error if known else None, "n": len(rows),
+            }  # fmt: skip
+
+    def errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean errors over cells, float64 (n_resamples, n_runs); weights (n_resamples, n)."""
+        rows, _, n_cells = self._cells()
+        _, cell = np.unique(2 * self.task[rows] + self.positive[rows], return_inverse=True)
+        n_images = weights.shape[1]
+
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            of_images = csr_array((values, (self.image[rows], cell)), shape=(n_images, n_cells))
+            return np.asarray(weights @ of_images)
+
+        n = summed(np.ones(len(rows)))
+        with np.errstate(invalid="ignore"):
+            shares = [summed(one.astype(np.float64)) / n for one in self.wrong[rows].T]
+        return np.stack([np.nanmean(share, axis=1) for share in shares], axis=1)
+
+
+def _tenths(challenge: ChallengeSet) -> NDArray[np.intp]:
+    """In which tenth of its side each image's support is, 1 to 10, equal ones in the same; or 0."""
+    found = np.zeros(len(challenge), np.intp)
+    for side in (challenge.labels, ~challenge.labels):
+        if challenge.support is not None and side.any():
+            ranks = rankdata(challenge.support[side]) - 0.5
+            found[side] = 1 + np.floor(10 * ranks / side.sum())
+    return found
+
+
+def _convergence(a: _Images, b: _Images, n_runs: int, seed: int) -> dict[str, Any]:
+    """How alike the orders of models by their errors on the hard images of two criteria are."""
+    n = 1 + max(int(one.image.max(initial=0)) for one in (a, b))
+    resamples = _RESAMPLES if n_runs >= LEAST_MODELS else 0
+    random = np.random.default_rng(seed)
+    weights = np.concatenate(
+        [np.ones((1, n)), random.multinomial(n, np.full(n, 1 / n), size=resamples)]
+    )
+    errors = [one.errors(weights) for one in (a, b)]
+    taus = np.array([kendalltau(x, y).statistic for x, y in zip(*errors, strict=True)])
+    low, high = (None, None)
+    if resamples and np.isfinite(taus[1:]).any():
+        low, high = np.nanpercentile(taus[1:], [2.5, 97.5]).tolist()
+    return {
+        "quality": "convergence", "side": None, "value": float(taus[0]), "low": low, "high": high,
+        "n": n_runs,
+    }  # fmt: skip

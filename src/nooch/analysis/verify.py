@@ -1,0 +1,170 @@
+"""Two suites compared set by set, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+
+from nooch.base.errors import InputError, ParameterError
+from nooch.evaluation import AVERAGE
+from nooch.evaluation.bootstrap import BootstrapDraws, intervals
+from nooch.evaluation.metrics.proportions import wilson
+from nooch.suites import CELLS, POOLED, Suite, as_suite
+from nooch.suites.published_sets import Published
+from nooch.suites.suite_verification import SetAgreement
+from nooch.suites.suite_verification import verify as verify_published
+
+__all__ = ["agreement", "verify"]
+
+Floats = NDArray[np.float64]
+_METRICS = ("jaccard", "precision", "recall", "kappa")
+_N = len(CELLS)
+_COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
+
+
+def verify(
+    suite: Suite | str | Path,
+    other: Suite | Published | str | Path,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> pl.DataFrame | list[SetAgreement]:
+    """Compare a suite with a second one, or with the published sets.
+
+    Only images that both hold for a task, in whatever splits, are compared. Criteria are those of
+    the same name, or the only ones of the two suites.
+
+    Args:
+        suite: a suite or its folder.
+        other: the reference: a suite, its folder, or the published sets of ``read_published``.
+        bootstrap: resamples of the images for 95 % percentile intervals. Where these have no
+            width, and without resamples, shares have Wilson's.
+        seed: of the resamples.
+
+    Returns:
+        For published sets a ``SetAgreement`` for each, without intervals. For a suite a row for
+        each criterion, task, set (one of the four cells) and metric: ``criterion, task, set,
+        metric, value, low, high, images, first, second, both, only_first, only_second``. Of the
+        ``images`` that both suites have for the task, ``first`` and ``second`` are in the set of
+        the first and of the second suite, ``both`` in both; ``only_*`` count the images that one
+        suite alone has. Metrics are ``jaccard``, ``precision`` (the share of the first set that is
+        in the second), ``recall`` (the reverse) and Cohen's ``kappa``; null where undefined. Task
+        ``all tasks`` pools tasks, ``average`` is the mean over those that define the metric.
+
+    Raises:
+        InputError: the suites share no criterion, task or image, have ids of different types, or
+            one holds hard images alone.
+        ParameterError: a negative number of resamples.
+    """
+    if isinstance(other, Published):
+        return verify_published(as_suite(suite), other)
+    if bootstrap < 0:
+        raise ParameterError(f"`bootstrap` is {bootstrap}", allowed="0 and more")
+    first, second = as_suite(suite), as_suite(other)
+    names = [(name, name) for name in first.criteria if name in second.criteria]
+    if not names and len(first.criteria) == len(second.criteria) == 1:
+        names = [(first.criteria[0], second.criteria[0])]
+    tables = []
+    for a, b in names:
+        table = agreement(_cells(first, a), _cells(second, b), bootstrap, seed)
+        tables.append(table.select(pl.lit(a).alias("criterion"), pl.all()))
+    if not any(table["images"].max() for table in tables):
+        raise InputError(
+            "the suites share no criterion, task and image",
+            allowed="criteria of one name, or one in each suite, of the same tasks and images",
+        )
+    return pl.concat(tables)
+
+
+def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
+    """Task -> ``image_id, cell`` (an index into ``CELLS``) of its images with a verdict."""
+    suite.require_easy("comparing suites")
+    found: dict[str, list[pl.DataFrame]] = {}
+    for one in (suite.set(*key) for key in suite.keys if key[0] == criterion):
+        frame = pl.DataFrame({"image_id": one.image_ids, "cell": one.cells})
+        found.setdefault(one.task, []).append(frame)
+    return {task: pl.concat(frames) for task, frames in found.items()}
+
+
+def agreement(
+    first: Mapping[str, pl.DataFrame],
+    second: Mapping[str, pl.DataFrame],
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> pl.DataFrame:
+    """The table of ``verify`` without ``criterion``, of task -> ``image_id, cell`` (an index into
+    ``CELLS``), each image once.
+    """
+    if len({f["image_id"].dtype for one in (first, second) for f in one.values()}) > 1:
+        problem = "ids of images are text on one side and integers on the other"
+        raise InputError(problem, allowed="the same images on both sides")
+    joined = {t: first[t].join(second[t], on="image_id") for t in first if t in second}
+    joined = {task: frame for task, frame in joined.items() if frame.height}
+    frames = list(joined.values())
+    ids = pl.concat([f["image_id"] for f in frames] or [pl.Series()]).unique().sort()
+    # images by task, cell of the first and cell of the second
+    rows = [
+        _N**2 * at + (_N * f["cell"] + f["cell_right"]).to_numpy() for at, f in enumerate(frames)
+    ]
+    columns = [ids.search_sorted(f["image_id"]).to_numpy() for f in frames]
+    places = tuple(np.concatenate([*of, np.empty(0, np.int64)]) for of in (rows, columns))
+    pairs = coo_array((np.ones(len(places[0])), places), (_N**2 * len(frames), len(ids))).tocsr()
+    draws = BootstrapDraws(len(ids), bootstrap, seed).weights(slice(None))
+    weights = [np.ones((len(ids), 1)), *(block for _, block in draws)]
+    sizes = np.concatenate([_sizes(pairs @ of) for of in weights], axis=-1)
+    values = _metrics(sizes)
+    low, high, _ = intervals(values[..., 1:] if bootstrap else values * np.nan)
+    images, of_first, of_second, both = sizes[..., 0]
+    # what a metric is a share of; a kappa is none
+    totals = np.stack([of_first + of_second - both, of_first, of_second, both * np.nan])
+    narrow = np.isnan(low) | (high <= low)
+    by_share = (
+        np.where(np.isnan(totals), np.nan, bound) for bound in wilson(values[..., 0], totals)
+    )
+    low, high = (np.where(narrow, *pair) for pair in zip(by_share, (low, high), strict=True))
+    only = np.full((2, len(frames) + 2, 1), np.nan)
+    for side, one in enumerate((first, second)):
+        only[side, 2:, 0] = [one[task].height - frame.height for task, frame in joined.items()]
+    table = {
+        "task": np.array([POOLED, AVERAGE, *joined])[:, None],
+        "set": np.array(CELLS),
+        "metric": np.array(_METRICS)[:, None, None],
+        "value": values[..., 0],
+        "low": low,
+        "high": high,
+        **dict(zip(_COUNTS, (images, of_first, of_second, both, *only), strict=True)),
+    }
+    # by task and set, then by metric
+    flat = {n: np.moveaxis(np.broadcast_to(c, low.shape), 0, -1).ravel() for n, c in table.items()}
+    known = pl.DataFrame(flat).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return known.with_columns(pl.col(_COUNTS).round().cast(pl.Int64))
+
+
+def _sizes(sums: Floats) -> Floats:
+    """Images compared, in the first set, in the second and in both, (4, n_tasks + 2, 4 sets, k), of
+    sums (16 n_tasks, k): of all tasks together, NaN for their average, and of each task.
+    """
+    by_task = sums.reshape(-1, _N, _N, sums.shape[1])
+    together = by_task.sum(axis=0)[None]
+    counts = np.concatenate([together, together * np.nan, by_task])
+    second = counts.sum(axis=1)
+    images = np.broadcast_to(second.sum(axis=1, keepdims=True), second.shape)
+    return np.stack([images, counts.sum(axis=2), second, np.einsum("tcck->tck", counts)])
+
+
+def _metrics(sizes: Floats) -> Floats:
+    """``_METRICS`` by task and set, in the shape of ``sizes``; NaN where one is undefined."""
+    images, first, second, both = sizes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        observed = (images - first - second + 2 * both) / images
+        chance = (first * second + (images - first) * (images - second)) / images**2
+        kappa = np.where(chance < 1, (observed - chance) / (1 - chance), np.nan)
+        values = np.stack([both / (first + second - both), both / first, both / second, kappa])
+        of_tasks = values[:, 2:]
+        values[:, 1] = np.nansum(of_tasks, axis=1) / (~np.isnan(of_tasks)).sum(axis=1)
+    return values

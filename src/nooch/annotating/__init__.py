@@ -1,1 +1,0 @@
-"""Annotating: images without annotations and a model -> a dataset of predicted classes."""

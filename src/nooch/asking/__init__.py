@@ -1,1 +1,0 @@
-"""Asking: a suite, its images and a vision-language model -> answers, or captions."""

@@ -1,1 +1,0 @@
-"""Labels worth a second look: those that models and the context contradict, with a page."""

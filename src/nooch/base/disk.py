@@ -1,0 +1,116 @@
+"""What survives a power loss: files and folders on the disk, names that change at once, locks."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from nooch.base.errors import OutputError
+
+__all__ = ["exchange", "locked", "make_folder", "sync", "sync_files", "sync_tree"]
+
+_SYNCING = 16
+"""Files that are synced at once."""
+
+# of folders, on systems and file systems that have no such call
+_NO_SYNC = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.EBADF, errno.ENOTSUP}
+_NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
+_HERE, _EXCHANGE = -100, 2
+"""Linux: AT_FDCWD, RENAME_EXCHANGE."""
+
+
+def sync(path: Path) -> None:
+    """Return when the content of a file, or the names in a folder, are on the disk.
+
+    Raises OSError where they cannot be; a file system that syncs no folders is none.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not path.is_dir():
+            raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync all files and folders below a folder, and itself."""
+    sync_files((folder, *folder.rglob("*")))
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Sync files and folders."""
+    # one at a time, thousands of small files would take longer to sync than to write
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_SYNCING) as pool:
+        deque(pool.map(sync, paths), maxlen=0)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if they are missing; their names are synced."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync(made.parent)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two files or folders in one step, on Linux.
+
+    False, and nothing is changed, where the system or the file system cannot do that.
+    """
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if not rename(_HERE, names[0], _HERE, names[1], _EXCHANGE):
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+@contextlib.contextmanager
+def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[Path]:
+    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it.
+
+    Args:
+        file: the lock; its folder exists. It stays.
+        doing: for the error, such as ``finding this suite``.
+        where: for the error, what is locked.
+        remedy: for the error.
+
+    Raises:
+        OutputError: another process holds it, or it cannot be made, or it is somebody's file.
+    """
+    # to lock a file empties it
+    if file.is_file() and file.stat().st_size:
+        raise OutputError("is no lock of nooch", where=file, remedy="rename it, or delete it")
+    # not needed by workers, whose start it would delay
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
+    except (OSError, NotImplementedError) as error:
+        raise OutputError(
+            f"cannot be locked: {error}",
+            where=where,
+            remedy="choose a folder that can be written, or another disk",
+        ) from error
+    try:
+        yield file
+    finally:
+        lock.release()

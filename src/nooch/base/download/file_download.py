@@ -1,0 +1,204 @@
+"""One file from its mirrors: resumed, retried, checked, and only then given its name."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from urllib3.response import BaseHTTPResponse
+
+from nooch.base.download import http
+from nooch.base.download.catalogue import Remote
+from nooch.base.download.file_checks import fault
+from nooch.base.download.http import Client, MirrorError, RangeError, RetryError
+from nooch.base.download.partial_files import Origin, PartialFile
+from nooch.base.errors import DownloadError, OutputError
+from nooch.base.shared_types import StepProgress
+
+__all__ = ["fetch"]
+
+_GAIN = 1 << 20
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+
+
+def fetch(remote: Remote, partial: PartialFile, client: Client, tell: StepProgress) -> str:
+    """Download a file under its final name; returns the URL that gave it.
+
+    Existing bytes are kept if the server, or a checksum, proves that they belong to the same file.
+    Otherwise every mirror is asked once more for all of it. ``tell`` is called with the bytes so
+    far, and all of them (an estimate if unknown).
+
+    Raises:
+        DownloadError: no mirror gives the file; gives the reason of each.
+        OutputError: it cannot be written.
+    """
+    reasons: dict[str, str] = {}
+    with _writing(partial):
+        for fresh in (False, True):
+            restart = False
+            for url in remote.urls:
+                partial.distrusted = fresh
+                try:
+                    _from_mirror(url, remote, partial, client, tell)
+                except MirrorError as error:
+                    reasons[url] = str(error)
+                    restart = restart or isinstance(error, RangeError)
+                else:
+                    return url
+            if not restart:
+                break
+    raise DownloadError(
+        "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
+        where=remote.name,
+        remedy=(
+            "run the same command again later, it resumes where it stopped; or put the file there"
+            " yourself"
+        ),
+    )
+
+
+@contextlib.contextmanager
+def _writing(partial: PartialFile) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(
+            f"cannot be written: {error.strerror or error}",
+            where=partial.path,
+            remedy="make room or choose another folder; the same command then resumes",
+        ) from error
+
+
+def _from_mirror(
+    url: str, remote: Remote, partial: PartialFile, client: Client, tell: StepProgress
+) -> None:
+    """Ask one mirror until it has given everything, or is given up."""
+    resumed = partial.size > 0
+    best, failures = partial.size, 0
+    while not _is_whole(partial, remote):
+        try:
+            _transfer(url, remote, partial, client, tell)
+            break
+        except RetryError as error:
+            failures += 1
+            # only what was never reached before counts as a gain: a server may restart each time
+            if partial.size - best >= _GAIN:
+                best, failures = partial.size, 0
+            if failures >= client.patience.attempts:
+                raise MirrorError(f"{error} (tried {failures} times)") from error
+            client.patience.before_attempt(failures, error.after)
+    _finish(remote, partial, resumed=resumed)
+
+
+def _is_whole(partial: PartialFile, remote: Remote) -> bool:
+    """Whether all bytes exist, as after a kill between the last one and the check."""
+    origin = partial.origin
+    total = remote.size if remote.size is not None else origin.total if origin else None
+    return total is not None and total > 0 and partial.size == total
+
+
+def _finish(remote: Remote, partial: PartialFile, *, resumed: bool) -> None:
+    reason = fault(partial.path, remote)
+    if reason is None:
+        partial.install()
+        return
+    partial.clear()
+    # of a resumed file the first bytes may have been wrong, and not this mirror
+    raise (RangeError if resumed else MirrorError)(f"gives a file that {reason}")
+
+
+def _transfer(
+    url: str, remote: Remote, partial: PartialFile, client: Client, tell: StepProgress
+) -> None:
+    """One request and its body."""
+    offset = _keep(url, remote, partial)
+    origin = partial.origin
+    headers = {"Range": f"bytes={offset}-"} if offset else {}
+    same = origin if offset and origin is not None and origin.url == url else None
+    if same is not None and same.validator:
+        headers["If-Range"] = same.validator
+    with client.get(url, headers) as response:
+        start, total = _span(response, offset)
+        _check_offer(response, remote, total)
+        validator = _validator(response)
+        known = same.validator if same and start else None
+        if known and validator and validator != known:
+            raise RangeError("has another version of the file than at the beginning")
+        if offset and not start and total is None:
+            raise RangeError("answers a range with something of unknown length")
+        if not start:
+            partial.clear()
+        partial.note(Origin(url, validator or known, total))
+        _write(response, remote, partial, start, total, client, tell)
+
+
+def _keep(url: str, remote: Remote, partial: PartialFile) -> int:
+    """Bytes to resume from; what cannot belong to the file is dropped."""
+    size, origin = partial.size, partial.origin
+    proven = origin is not None and origin.url == url and bool(origin.validator)
+    if size and (size > remote.at_most or (remote.checksum is None and not proven)):
+        partial.clear()
+        return 0
+    return size
+
+
+def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
+    """First byte of the body, and size of the whole file if the server reports it."""
+    if response.status == 200:
+        length = response.headers.get("Content-Length", "")
+        known = length.isdecimal() and not response.headers.get("Transfer-Encoding")
+        return 0, int(length[:18]) if known else None
+    text = response.headers.get("Content-Range", "")
+    match = _CONTENT_RANGE.fullmatch(text.strip())
+    if not offset or match is None or int(match[1]) != offset or int(match[2]) < offset:
+        raise RangeError(f"answers with the range {text[:80]!r} instead of bytes {offset} onwards")
+    return offset, None if match[3] == "*" else int(match[3])
+
+
+def _check_offer(response: BaseHTTPResponse, remote: Remote, total: int | None) -> None:
+    if response.headers.get("Content-Type", "").strip().lower().startswith("text/html"):
+        # a portal or an error page that says 200: what is there must not be dropped for it
+        raise MirrorError("sends a web page")
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        raise MirrorError(f"sends it encoded as {encoding[:40]!r}, which was not asked for")
+    if total is not None and remote.size is not None and total != remote.size:
+        raise MirrorError(f"offers {total:,} bytes instead of {remote.size:,}{remote.authority}")
+    if total is not None and total > remote.at_most:
+        most = f"{remote.at_most:,} is the most that is accepted"
+        raise MirrorError(f"offers {total:,} bytes, where {most}")
+
+
+def _validator(response: BaseHTTPResponse) -> str | None:
+    """What If-Range takes: a weak ETag does not prove that the bytes are the same."""
+    etag = response.headers.get("ETag", "")
+    return etag if etag.startswith('"') else response.headers.get("Last-Modified")
+
+
+def _write(
+    response: BaseHTTPResponse,
+    remote: Remote,
+    partial: PartialFile,
+    start: int,
+    total: int | None,
+    client: Client,
+    tell: StepProgress,
+) -> None:
+    done, pace = start, http.Pace(client.patience)
+    wanted = total if total is not None else remote.size
+    with partial.open() as file:
+        while block := http.read_block(response):
+            if done + len(block) > remote.at_most:
+                break
+            file.write(block)
+            done += len(block)
+            tell(done, wanted or remote.expected_size)
+            pace.count(len(block))
+    if block:
+        partial.clear()
+        raise MirrorError(f"sends more than {remote.at_most:,} bytes")
+    if wanted is not None and done < wanted:
+        raise RetryError(f"ended after {done:,} of {wanted:,} bytes")

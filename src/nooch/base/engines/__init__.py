@@ -1,0 +1,52 @@
+"""An engine is one method, ``map``: apply a function to items somewhere, yield results in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nooch.base.engines.local_engine import LocalEngine
+from nooch.base.errors import OutputError, check_one_of
+from nooch.base.import_string import imported
+
+if TYPE_CHECKING:
+    from nooch.base.engines.ray import RayEngine
+    from nooch.base.engines.slurm import SlurmEngine
+
+__all__ = ["ENGINES", "LocalEngine", "engine"]
+
+ENGINES = {
+    "local": "nooch.base.engines.local_engine:LocalEngine",
+    "ray": "nooch.base.engines.ray:RayEngine",
+    "slurm": "nooch.base.engines.slurm:SlurmEngine",
+}
+"""Name -> import string of the engine. Its ``of`` takes what follows the name after a colon."""
+
+
+def engine(
+    text: str, logs: str | Path | None = None, *, gpus: int = 0
+) -> LocalEngine | RayEngine | SlurmEngine:
+    """The engine of a text: ``local[:N]``, ``ray[:ADDRESS]`` or ``slurm[:PARTITION]``.
+
+    Args:
+        text: name, and argument after a colon.
+        logs: folder for a log of each job; it is made. Slurm needs one that its nodes see.
+        gpus: that each job needs for itself; jobs see no others.
+
+    Raises:
+        ParameterError: an unknown engine, an argument that it does not take, or missing GPUs.
+        MissingExtraError: its package is not installed.
+        OutputError: the folder of logs cannot be made.
+    """
+    name, _, argument = text.partition(":")
+    target = ENGINES[check_one_of("engine", name, ENGINES)]
+    folder = None if logs is None else Path(logs).absolute()
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot be made: {error.strerror}", where=folder) from error
+    chosen: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
+        argument or None, folder, gpus=gpus
+    )
+    return chosen

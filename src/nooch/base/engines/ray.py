@@ -1,0 +1,244 @@
+"""A Ray cluster: an existing one, or one of this machine that is started for the purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from nooch.base.engines import job_window as base
+from nooch.base.engines.job_window import (
+    Jobs,
+    Logged,
+    check_gpus,
+    lost_each_time,
+    module_paths,
+    ordered,
+)
+from nooch.base.errors import MissingExtraError, NoochError
+from nooch.base.resources import environment
+from nooch.base.words import counted
+
+__all__ = ["RayEngine"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_KNOCK = 5.0
+"""Seconds in which a cluster must take a connection; Ray itself tries for 15 minutes."""
+
+_BEGIN = "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
+
+
+class RayEngine:
+    """Applies functions in the workers of a Ray cluster, one CPU each.
+
+    Args:
+        address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS,
+            else a cluster of this machine, which ends with this process.
+        logs: folder for a log of each job, which every node sees; or None.
+        gpus: of each job; Ray lets it see them alone.
+
+    Nodes need the same nooch installed, and the same paths of data.
+
+    Raises:
+        MissingExtraError: ray is not installed.
+        ParameterError: a negative number of GPUs.
+    """
+
+    threads = 1
+    """CPUs that each job may use."""
+
+    def __init__(
+        self, address: str | None = None, logs: Path | None = None, *, gpus: int = 0
+    ) -> None:
+        self.address, self.logs, self.gpus = address, logs, check_gpus(gpus)
+        # ray would send statistics of its use
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # by default, Ray restarts a task forever that its memory monitor has killed
+        os.environ.setdefault("RAY_task_oom_retries", str(base.RETRIES))
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError("ray", "ray", "`engine` ray") from error
+        self._ray: Any = ray
+
+    @classmethod
+    def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
+        """``ray`` or ``ray:ADDRESS``."""
+        return cls(argument, logs, gpus=gpus)
+
+    def gpus_there(self) -> int:
+        """GPUs of the cluster. Raises NoochError where there is none at the address."""
+        self._connect()
+        return int(self._ray.cluster_resources().get("GPU", 0))
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Results in the order of items. Items are taken as results are fetched.
+
+        An error of one item is raised in its place. A worker or node that is lost loses only its
+        jobs, which are run again.
+
+        Raises:
+            NoochError: there is no cluster at the address (known within 5 seconds if nothing
+                listens there, else within 2 minutes), this machine is no node of it, it asks for a
+                token, or none of its nodes has the CPU and the GPUs of a job.
+        """
+        self._connect()
+        return ordered(_RayJobs(self._ray, Logged(function, self.logs), self.gpus), items)
+
+    def _connect(self) -> None:
+        if self._ray.is_initialized():
+            return
+        # ray reads this variable first; without local it would also look for an earlier cluster
+        address = os.environ.get("RAY_ADDRESS") or self.address or _OWN
+        try:
+            _knock(address)
+            host = address.rpartition(":")[0]
+            _show_token(address)
+            with _one_try(address):
+                self._ray.init(
+                    runtime_env={"env_vars": module_paths()},
+                    address=address,
+                    # a cluster on loopback does not know the driver by its outer address
+                    _node_ip_address=host if host.startswith("127.") else None,
+                    log_to_driver=False,
+                    include_dashboard=None,
+                    logging_level="error",
+                )
+        except Exception as error:
+            raise _no_cluster(error, address) from error
+
+
+_OWN = "local"
+_AUTH = "RAY_AUTH_MODE"
+_MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
+_ALIKE = "install the same packages on every node"
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nothing listens at an address ``10.0.0.1:6379``; skip other forms."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return
+    socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
+
+
+def _one_try(address: str) -> contextlib.AbstractContextManager[None]:
+    """Let Ray try once (40 seconds), not twenty times, to reach a cluster that should exist."""
+    name = "RAY_gcs_server_port_wait_time_s"
+    return environment({} if address == _OWN or name in os.environ else {name: "1"})
+
+
+def _show_token(address: str) -> None:
+    """Give this user's token to a cluster of this machine, which asks for it if there is one.
+
+    Ray does so for ``auto``, but for no given address: that might be anybody's.
+    """
+    paths = [Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "")), Path.home() / ".ray" / "auth_token"]
+    token = "RAY_AUTH_TOKEN" in os.environ or any(path.is_file() for path in paths)
+    local = address.rpartition(":")[0] in {"127.0.0.1", "localhost"}
+    if not token or _AUTH in os.environ or not local:
+        return
+    os.environ[_AUTH] = "token"
+    # ray reads the environment again; older versions have no tokens
+    with contextlib.suppress(ImportError, AttributeError):
+        import_module("ray._raylet").Config.initialize("")
+
+
+def _no_cluster(error: BaseException, address: str) -> NoochError:
+    reasons, reason = "", error
+    while reason:
+        reasons, reason = f"{reasons} {reason!r}", reason.__cause__ or reason.__context__  # type: ignore[assignment]
+    asks = "Authentication" in reasons
+    return NoochError(
+        f"cannot connect to Ray: {'the cluster asks for a token' if asks else error}",
+        where=None if address == _OWN else address,
+        remedy=(
+            f"set {_AUTH}=token, and the cluster's token as RAY_AUTH_TOKEN or in ~/.ray/auth_token"
+            if asks
+            else _BEGIN
+        ),
+    )
+
+
+class _RayJobs(Jobs):
+    """Tasks of Ray, which itself starts those again whose worker or node is lost."""
+
+    def __init__(self, ray: Any, function: Logged, gpus: int) -> None:
+        self._ray = ray
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        _check_room(nodes, gpus)
+        # once for all jobs: functions may carry a dataset's statistics
+        self._function = ray.put(function)
+        asked = {"num_gpus": gpus} if gpus else {}
+        self._call = ray.remote(
+            max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **asked
+        )(_call)
+        self.window = 4 * max(1, sum(_room(node, gpus) for node in nodes))
+
+    def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
+        """Start tasks; their handles are pairs of number and reference."""
+        return [(item[0], self._call.remote(self._function, item)) for item in items]
+
+    def result(self, handle: Any) -> Any:
+        """Wait for a task's result, and raise what it raised."""
+        errors, (number, reference) = self._ray.exceptions, handle
+        try:
+            return self._ray.get(reference)
+        except errors.RayTaskError as error:
+            # as the job raised it
+            if isinstance(error.cause, errors.RayError):
+                raise NoochError(
+                    f"a job could not be started: {error.cause}", remedy=_ALIKE
+                ) from error
+            raise error.cause from None
+        except (
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+        ) as error:
+            raise lost_each_time(number, str(error).partition("\n")[0], _MEMORY) from error
+        except errors.RayError as error:
+            raise NoochError(
+                f"Ray gave up: {error}", remedy="look at the cluster with ray status"
+            ) from error
+
+    def close(self, handles: Sequence[Any]) -> None:
+        """Cancel tasks."""
+        references = [reference for _, reference in handles]
+        with contextlib.suppress(Exception):
+            # one that has just ended is left alone: to cancel it can crash Ray, and this process
+            _, references = self._ray.wait(references, num_returns=len(references), timeout=0)
+        for reference in references:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(reference)
+
+
+def _room(node: dict[str, float], gpus: int) -> int:
+    """Jobs that a node has CPUs and GPUs for."""
+    cpus = node.get("CPU", 0)
+    return int(min(cpus, node.get("GPU", 0) // gpus) if gpus else cpus)
+
+
+def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
+    """Raise NoochError if no node has room for a job: Ray would wait forever."""
+    if not any(_room(node, gpus) for node in nodes):
+        most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
+        wanted = f"a CPU and {counted(gpus, 'GPU')}" if gpus else "a CPU"
+        raise NoochError(
+            f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
+            + (f"; {most} GPUs are the most that one has" if gpus else ""),
+            where="`engine` ray",
+            remedy="start nodes with ray start --num-cpus N --num-gpus N"
+            + (", or use `device` cpu" if gpus else ""),
+        )
+
+
+def _call(function: Logged, job: tuple[int, Any]) -> Any:
+    return function(job)

@@ -1,0 +1,387 @@
+"""Folders and files: written atomically, hashed, and read from an address.
+
+Needs only Python, but for addresses, which need fsspec and universal-pathlib.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nooch.base.disk import exchange, locked, make_folder, sync, sync_tree
+from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.base.folder_contents import check_own, is_ours, own_folder, refuse_foreign, remove_ours
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    Place = Path | UPath
+else:
+    # universal-pathlib is imported where an address is given, and not before
+    # a name for help texts: <path>
+    Place = type("path", (), {})
+
+__all__ = [
+    "DATASET_MARKER", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
+    "check_output", "check_output_file", "is_address", "local_path", "place",
+    "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
+]  # fmt: skip
+
+DATASET_MARKER = "dataset.json"
+SUITE_MARKER = "suite.json"
+SWEEP_MARKER = "sweep.json"
+"""The files that mark folders of nooch; each is written last."""
+
+_PAUSES = (0.5, 1.0)
+"""Seconds before a transfer that failed is tried again."""
+
+_ADDRESSES = "a path, or an address such as s3://bucket/data, gs://bucket/data or https://host/data"
+# as a text, and as what is left of it when it was taken for a path; one letter would be a drive
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
+_SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
+
+
+def place(text: str | Place) -> Place:
+    """Location of a dataset: a local path, or an address of fsspec such as ``s3://bucket/data``.
+
+    Args:
+        text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an
+            archive's address ends in after ``::`` (``zip://::data.zip``). Paths stay as they are,
+            and so do paths of universal-pathlib, which may carry options of their storage.
+
+    Raises:
+        MissingExtraError: universal-pathlib is not installed.
+        ParameterError: a protocol that there is not, or whose package is not installed; an address
+            with a password.
+    """
+    if not isinstance(text, str):
+        return text
+    if not is_address(text):
+        return Path(text)
+    # protocols are written small, whatever the case that they were typed in
+    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), text)
+    *links, last = text.split("::")
+    if links and "://" not in last:
+        # of an archive: a path, which workers in other folders must find too
+        text = "::".join([*links, f"file://{Path(last).absolute()}"])
+    protocols = [link.partition("://")[0] for link in text.split("::")]
+    if len(protocols) == 1 and protocols[0] in ("file", "local"):
+        return Path(text.partition("://")[2])
+    for protocol in protocols:
+        _check_protocol(protocol, text)
+    from upath import UPath
+
+    with warnings.catch_warnings():
+        # of protocols that it has no class of its own for; what is done here needs none
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            made = UPath(text)
+            # some that wrap others take no name after them
+            made / DATASET_MARKER
+        except (TypeError, ValueError, NotImplementedError, LookupError) as error:
+            raise ParameterError(
+                f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES
+            ) from error
+    return made
+
+
+def is_address(text: str | Place) -> bool:
+    """Whether this is an address of fsspec, not a path of this machine."""
+    if isinstance(text, str):
+        return "://" in text and _ADDRESS.match(text) is not None
+    return not isinstance(text, Path)
+
+
+def _check_protocol(name: str, text: str) -> None:
+    try:
+        from fsspec import get_filesystem_class  # type: ignore[import-untyped]
+        from fsspec.registry import known_implementations  # type: ignore[import-untyped]
+        from upath import UPath  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise MissingExtraError(
+            "universal-pathlib", extra="remote", purpose=f"an address ({name}://)"
+        ) from error
+    if re.search(r"://[^/]*:[^/]*@", text):
+        raise ParameterError(
+            f"an address of {name}:// has a password in it, and addresses are written into suites"
+            " and logs",
+            remedy="give it in fsspec's configuration or the environment",
+        )
+    try:
+        get_filesystem_class(name)
+    except ValueError as error:
+        raise ParameterError(
+            f"{name}:// is no kind of address that fsspec knows", where=text, allowed=_ADDRESSES
+        ) from error
+    except ImportError as error:
+        module = known_implementations[name]["class"].partition(".")[0]
+        # what fsspec itself implements needs packages that it names as its extras
+        package = (
+            f"'fsspec[{'http' if name == 'https' else name}]'" if module == "fsspec" else module
+        )
+        raise ParameterError(
+            f"an address of {name}:// needs a package that is not installed",
+            where=text,
+            remedy=f"pip install {package}",
+        ) from error
+
+
+def local_path(path: str | Path) -> Path:
+    """The path. Raises ParameterError for an address: only datasets are read from one."""
+    if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
+        raise ParameterError(
+            "is an address",
+            where=path,
+            allowed="a path of this machine: only datasets are read from one",
+        )
+    return Path(path)
+
+
+def read_bytes(file: Place) -> bytes:
+    """Content of a file. What lies at an address comes in one transfer, which is tried three times.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: a file of this machine cannot be read.
+        InputError: a file at an address cannot be fetched.
+    """
+    if isinstance(file, Path):
+        return file.read_bytes()
+    for pause in (*_PAUSES, None):
+        try:
+            return _fetch(file)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            # each protocol has errors of its own package; all mean that nothing came
+            if pause is None or isinstance(error, PermissionError | ImportError):
+                reason = str(error).partition("\n")[0] or "no reason given"
+                raise InputError(
+                    f"cannot be fetched: {type(error).__name__}: {reason}",
+                    where=file,
+                    remedy="look at connection and permissions, then run the same command again",
+                ) from error
+            time.sleep(pause)
+    raise AssertionError
+
+
+def _fetch(file: Any) -> bytes:
+    return bytes(file.fs.cat_file(file.path))
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal; the file is read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_once(path: Path) -> str:
+    """SHA-256 of a file, once per process unless device, inode, size or times change."""
+    known = path.stat()
+    key = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    if key not in _HASHES:
+        _HASHES[key] = sha256_of(path)
+    return _HASHES[key]
+
+
+_HASHES: dict[tuple[int, ...], str] = {}
+
+
+def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Path:
+    """The absolute path to write to, or an OutputError before any work is done.
+
+    Args:
+        folder: where to write.
+        overwrite: allow an existing folder, but only an empty one or one that holds ``marker`` and
+            nothing that nooch does not write there, so that nobody's files are deleted.
+        marker: file name that tells a folder written by nooch, such as ``dataset.json``.
+    """
+    path = local_path(folder).absolute()
+    with contextlib.suppress(OSError):
+        if is_ours(_temporary(path)):
+            with _held(path):
+                _clear_leftovers(path)
+    _check_free(path, overwrite, marker)
+    check_own(_temporary(path))
+    return path
+
+
+def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
+    """The path of a file to write. Raises OutputError if it exists or cannot be written."""
+    path = local_path(path)
+    if path.is_dir():
+        raise OutputError("is a folder", where=path, remedy="name a file")
+    _check_free(path.absolute(), overwrite, path.name, ours=path.is_file())
+    return path
+
+
+_ELSEWHERE = "choose another path"
+
+
+def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool = False) -> None:
+    try:
+        exists = path.is_symlink() or path.exists()
+        ours = ours or (
+            path.is_dir()
+            and (not any(path.iterdir()) or (marker is not None and (path / marker).is_file()))
+        )
+        parent = next(p for p in path.parents if p.exists())
+    except OSError as error:
+        raise OutputError(
+            f"cannot be written: {error.strerror}", where=path, remedy=_ELSEWHERE
+        ) from error
+    if exists and not overwrite:
+        raise OutputError(
+            "exists already", where=path, remedy="choose another path, or give `overwrite`"
+        )
+    if exists and not ours:
+        raise OutputError(
+            f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
+        )
+    if marker is not None and path.is_dir():
+        refuse_foreign(path, marker)
+    if not parent.is_dir():
+        raise OutputError(
+            f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE
+        )
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError("no permission to write here", where=parent, remedy=_ELSEWHERE)
+
+
+@contextlib.contextmanager
+def atomic_folder(
+    folder: str | Path, *, overwrite: bool = False, marker: str | None = None
+) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
+
+    It is in ``.NAME.partial`` next to the final one, and a lock is held on the name: the next
+    process that gets the lock, on whichever machine, removes what a killed one left, but nothing
+    that nooch did not make. All content is on the disk before the folder gets its name. An old and
+    a new folder exchange their names in one step; where the system has none for that, the old one
+    is ``.NAME.partial/old`` for a moment, and the next process gives it its name back.
+    """
+    path = check_output(folder, overwrite=overwrite, marker=marker)
+    work = _temporary(path)
+    with writing(path):
+        make_folder(path.parent)
+    with _held(path):
+        _clear_leftovers(path)
+        try:
+            with writing(path):
+                own_folder(work)
+                (work / _NEW).mkdir()
+                yield work / _NEW
+                # a process without the lock may have written there meanwhile
+                _check_free(path, overwrite, marker)
+                _install(work / _NEW, path, work / _OLD)
+        finally:
+            remove_ours(work)
+
+
+RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
+"""What to do where work that can be resumed could not be written."""
+
+
+@contextlib.contextmanager
+def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
+    """Raise an OSError, or a library's error that quotes one, as an OutputError for ``where``."""
+    try:
+        yield
+    except NoochError:
+        raise
+    except Exception as error:
+        quoted = _OS_ERROR.search(str(error))
+        if quoted is not None:
+            reason = os.strerror(int(quoted[1] or quoted[2]))
+        elif isinstance(error, OSError):
+            reason = error.strerror or str(error)
+        else:
+            raise
+        place_of_error = getattr(error, "filename", None) or where
+        raise OutputError(f"cannot write: {reason}", where=place_of_error, remedy=remedy) from error
+
+
+# as polars and as pyarrow write it
+_OS_ERROR = re.compile(r"\(os error (\d+)\)|\[errno (\d+)\]")
+
+
+def _install(partial: Path, path: Path, old: Path) -> None:
+    """Give the finished folder its name; a folder that was there is kept until that has worked."""
+    sync_tree(partial)
+    if not path.exists() or not exchange(partial, path):
+        try:
+            if path.exists():
+                path.rename(old)
+                sync(old.parent)
+            partial.rename(path)
+        except BaseException:
+            # a signal, too, may come between the two
+            if old.exists() and not path.exists():
+                old.rename(path)
+            raise
+    sync(path.parent)
+
+
+_NEW, _OLD = "new", "old"
+
+
+def _temporary(path: Path) -> Path:
+    """Where a folder is written, as ``_NEW``, and the one that it replaces is, as ``_OLD``."""
+    return path.with_name(f".{path.name}.partial")
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold the name of a folder. Raises OutputError where another process does."""
+    lock = path.with_name(f".{path.name}.lock")
+    with locked(lock, "writing there", path):
+        try:
+            yield
+        finally:
+            # while it is locked: afterwards it may be another process's
+            with contextlib.suppress(OSError):
+                lock.unlink()
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Remove what a killed process left; a folder that was being replaced gets its name back.
+
+    The name is held.
+    """
+    work = _temporary(path)
+    if is_ours(work) and (work / _OLD).exists() and not path.exists():
+        (work / _OLD).rename(path)
+    remove_ours(work)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the temporary name of a file, which gets its own name when the block ends.
+
+    The content is on the disk before that, and the name afterwards.
+    """
+    # no other process of any machine has the name
+    partial = path.with_name(f".{path.name}.partial-{os.urandom(8).hex()}")
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+        sync(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name and rename it. Raises OutputError where that fails."""
+    try:
+        with replacing(path) as partial:
+            partial.write_bytes(content)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=path) from error

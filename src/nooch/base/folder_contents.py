@@ -1,0 +1,148 @@
+"""Whose files are in a folder: which names nooch writes, and folders that it alone uses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from nooch.base.errors import OutputError, some_of
+
+__all__ = ["check_own", "foreign_files", "is_ours", "own_folder", "refuse_foreign", "remove_ours"]
+
+_MARK = ".nooch"
+"""In a folder of intermediate files: nooch made it, and may remove it."""
+
+_DATASET = (
+    r"(images|areas|captions|exceptions|confidences)(/part-\d+)?\.parquet"
+    r"|embeddings/[^/]+(/part-\d+)?\.npy"
+)
+_SITE = (
+    r"(index|explore|results|criteria|examples(-\d+)?)\.html|data/[\w-]+\.js"
+    r"|assets/\w+\.(js|css|svg)|pictures/\w+/\d+/\d+(-large)?\.jpg|pictures/\w+/\d+/\d+-cue\d+\.png"
+)
+_NETWORK = (
+    r"(config|preprocessor_config|model\.safetensors\.index)\.json"
+    r"|(head|model(-\d+-of-\d+)?)\.safetensors"
+)
+_NAMES = {
+    "audit.parquet": _SITE,
+    "changes.parquet": r"(before|edit|control|edited)\.parquet|thresholds\.csv|examples\.png",
+    "classes.json": rf"predictions\.parquet|metrics\.jsonl|network/({_NETWORK}|network\.json)",
+    "config.json": r"metrics\.jsonl|predictions\.parquet|done|weights/[^/]+",
+    "dataset.json": _DATASET,
+    "features.json": r"features\.npy|images\.parquet",
+    "findings.json": r"(scores|scores-\w+|slices|findings|confusions)\.parquet"
+    r"|suite/(suite\.json|(challenge_sets|image_names)\.parquet)"
+    rf"|dataset/(dataset\.json|{_DATASET})|report/(report\.json|{_SITE})",
+    "network.json": _NETWORK,
+    "nooch-export.json": "",
+    "pixels.json": r"pixels\.npy|images\.parquet",
+    "repair.json": r"(predictions|changes)\.parquet|head\.(json|onnx|safetensors)",
+    "report.json": _SITE,
+    "scenes.json": r"images/\d+\.jpg|annotations/(instances|stuff|captions)_scenes\.json"
+    r"|truth\.parquet|world\.yaml",
+    "suite.json": r"(challenge_sets|image_names)\.parquet",
+    "sweep.json": r"(cues|grid|tau|lift|equal)\.parquet"
+    r"|(cues_by_alpha|hard_by_(alpha_and_beta|tau|lift)_\w+)\.svg",
+}
+"""File that marks a kind of folder -> names of the other files that nooch writes there."""
+
+_LEFT = re.compile(r"(.*/)?\.[^/]+\.(partial-[0-9a-f]{16}|lock)")
+"""Temporary files of killed processes."""
+
+
+def _exported(folder: Path) -> set[str]:
+    return set(json.loads((folder / "nooch-export.json").read_bytes())["files"])
+
+
+_RECORDED: dict[str, Callable[[Path], set[str]]] = {
+    "nooch-export.json": _exported,
+}
+"""Kinds of folders whose names are recorded in them."""
+
+
+def foreign_files(folder: Path, marker: str) -> list[str]:
+    """Paths of files, links and empty folders below a folder that nooch did not write.
+
+    Args:
+        folder: that nooch wrote.
+        marker: the file that tells its kind, such as ``dataset.json``.
+    """
+    recorded, known = {marker}, re.compile(_NAMES[marker])
+    # without its record, all that is in it may be somebody's
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        if marker in _RECORDED:
+            recorded |= _RECORDED[marker](folder)
+    found = []
+    for root, folders, files in os.walk(folder):
+        here = Path(root)
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = [n for n in folders if n not in links and not (here / n / _MARK).is_file()]
+        empty = [] if folders or files or links or here == folder else [""]
+        found += [(here / name).relative_to(folder).as_posix() for name in files + links + empty]
+    return sorted(
+        name
+        for name in found
+        if not (name in recorded or known.fullmatch(name) or _LEFT.fullmatch(name))
+    )
+
+
+def refuse_foreign(folder: Path, marker: str) -> None:
+    """Raise an OutputError that names the files in a folder that nooch did not write."""
+    if foreign := foreign_files(folder, marker):
+        raise OutputError(
+            f"holds what nooch did not write: {some_of(foreign)}",
+            where=folder,
+            allowed="to replace what nooch wrote, and nothing else",
+            remedy="move them to another folder, or choose another path",
+        )
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether nooch made a folder of intermediate files, or it is empty."""
+    try:
+        whole = folder.is_dir() and not folder.is_symlink()
+        return whole and ((folder / _MARK).is_file() or not any(folder.iterdir()))
+    except OSError:
+        return False
+
+
+def check_own(folder: Path) -> None:
+    """Raise an OutputError where something has the name of a folder of intermediate files that
+    nooch did not make.
+    """
+    if os.path.lexists(folder) and not is_ours(folder):
+        raise OutputError(
+            "nooch needs this name for intermediate files, and did not make what is there",
+            where=folder,
+            remedy="rename it, or delete it if nobody needs it",
+        )
+
+
+def own_folder(folder: Path) -> None:
+    """Make a folder of intermediate files, or take one that nooch made. Raises as ``check_own``."""
+    check_own(folder)
+    folder.mkdir(exist_ok=True)
+    # before anything else: so that what a kill leaves is known as ours
+    (folder / _MARK).touch()
+
+
+def remove_ours(folder: Path) -> None:
+    """Remove a folder that nooch made, as far as possible; its mark goes last."""
+    if not folder.is_dir() or not is_ours(folder):
+        return
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != _MARK:
+            with contextlib.suppress(OSError):
+                entry.unlink()
+    with contextlib.suppress(OSError):
+        if [entry.name for entry in folder.iterdir()] == [_MARK]:
+            (folder / _MARK).unlink()
+        folder.rmdir()

@@ -1,0 +1,211 @@
+"""Folders of intermediate files, so that interrupted work resumes.
+
+A work folder is next to the target, and its name has a key of everything that its files depend on.
+One process at a time uses it, it keeps the result of each finished step, and it is removed once the
+target is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, get_origin
+
+import msgspec
+from blake3 import blake3
+
+from nooch.base.disk import locked, make_folder
+from nooch.base.errors import InputError, NoochError, OutputError, ParameterError, UndefinedError
+from nooch.base.files import replace_file
+from nooch.base.folder_contents import is_ours, own_folder, remove_ours
+
+__all__ = [
+    "check_space", "held", "key_of", "remove_folder", "remove_leftovers", "size_in_words",
+    "stored", "work_folder",
+]  # fmt: skip
+
+_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+
+_REMOVED = ".removed"
+
+T = TypeVar("T")
+
+
+def key_of(content: Any) -> str:
+    """A key of JSON-like content, 16 hexadecimal digits; the order of a mapping counts."""
+    return blake3(msgspec.json.encode(content)).hexdigest()[:16]
+
+
+def work_folder(target: Path, what: str, content: Any) -> Path:
+    """The folder of intermediate files for a target: ``.TARGET.WHAT-KEY`` next to it.
+
+    Args:
+        target: what they are for.
+        what: is done, such as ``importing``.
+        content: everything that the files depend on, JSON-like, so that work of other input never
+            takes them for its own.
+    """
+    return target.with_name(f".{target.name}.{what}-{key_of(content)}")
+
+
+@contextlib.contextmanager
+def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterator[None]:
+    """Make a work folder if it is missing, and hold it: two processes never do the same work.
+
+    At the end it is removed if it is empty, and so are the folders above it that were made for it.
+
+    Args:
+        folder: for intermediate files; its lock is next to it.
+        doing: for the error, such as ``finding this suite``.
+        clear_if_refused: remove its files, too, if the input is refused: other input has no use
+            for them.
+
+    Raises:
+        OutputError: another process holds it, or it cannot be made.
+    """
+    made = [parent for parent in folder.parents if not parent.exists()]
+    lock = folder.with_name(f"{folder.name}.lock")
+    try:
+        make_folder(folder.parent)
+    except OSError as error:
+        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
+    try:
+        with locked(lock, doing, folder):
+            try:
+                own_folder(folder)
+                resumed = len([*folder.iterdir()]) > 1
+                with _resuming(folder) if resumed else contextlib.nullcontext():
+                    yield
+            except (InputError, ParameterError, UndefinedError):
+                if clear_if_refused:
+                    remove_folder(folder)
+                raise
+            finally:
+                _remove_unused(folder)
+                # while it is locked: afterwards it may be another process's
+                with contextlib.suppress(OSError):
+                    lock.unlink()
+    finally:
+        _remove_empty(*made)
+
+
+@contextlib.contextmanager
+def _resuming(folder: Path) -> Iterator[None]:
+    """Turn an unexpected error into one that says what to do where kept work may be damaged."""
+    try:
+        yield
+    except (NoochError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # polars' panics are no Exceptions
+        reason = (str(error).splitlines() or [""])[0]
+        raise OutputError(
+            f"cannot resume from what is kept here: {type(error).__name__}: {reason}",
+            where=folder,
+            remedy="delete this folder, which holds intermediate files alone, and give the same"
+            " command again",
+        ) from error
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove a folder in which nothing was kept: its mark, and empty folders."""
+    with contextlib.suppress(OSError):
+        if not any(path.is_file() and path.parent != folder for path in folder.rglob("*")) and (
+            len([path for path in folder.iterdir() if not path.is_dir()]) <= 1
+        ):
+            remove_ours(folder)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def remove_leftovers(target: Path, what: str, doing: str) -> None:
+    """Remove work folders of a target that is written, except those that other processes hold or
+    that nooch did not make.
+
+    Args:
+        target: what they were for.
+        what: as for ``work_folder``.
+        doing: as for ``held``.
+    """
+    for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
+        if is_ours(left):
+            with contextlib.suppress(OutputError), held(left, doing):
+                remove_folder(left)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove intermediate files of nooch; workers that are just ending may write one more."""
+    # under another name first: work that is resumed must not find some of its files and miss others
+    removed = folder.with_name(f"{folder.name.removesuffix(_REMOVED)}{_REMOVED}")
+    if folder != removed and is_ours(folder):
+        remove_ours(removed)
+        with contextlib.suppress(OSError):
+            folder.rename(removed)
+    for _ in range(50):
+        for left in (removed, folder):
+            remove_ours(left)
+        if not is_ours(removed) and not is_ours(folder):
+            return
+        time.sleep(0.1)
+
+
+def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
+    """A result that is made once: read from its file, or made and written there.
+
+    Args:
+        file: holds the result as MessagePack once it is made; it is written atomically.
+        kind: type of the result, for msgspec; numpy arrays may be part of it.
+        make: makes the result.
+    """
+    if file.is_file():
+        # what a crash of the disk damaged is made again
+        with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError):
+            kept: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
+            return kept
+    result = make()
+    replace_file(file, msgspec.msgpack.encode(result, enc_hook=_plain))
+    return result
+
+
+def _plain(value: Any) -> Any:
+    import numpy as np
+
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.dtype.str, value.shape, value.tobytes()
+    raise NotImplementedError(f"a result holds {type(value)}")
+
+
+def _array(kind: Any, value: Any) -> Any:
+    import numpy as np
+
+    if (get_origin(kind) or kind) is np.ndarray:
+        dtype, shape, content = value
+        return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
+    raise NotImplementedError(f"a result holds {kind}")
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Raise an OutputError if a folder's disk has less than ``needed`` bytes free for ``what``."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OutputError(
+            f"{what} needs {size_in_words(needed)}, and {size_in_words(free)} are free",
+            where=folder,
+            remedy="make room, or choose a folder on another disk",
+        )
+
+
+def size_in_words(size: int) -> str:
+    """Bytes for a reader, such as 19.3 GB."""
+    for unit, scale in _UNITS:
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"

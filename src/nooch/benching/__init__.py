@@ -1,1 +1,0 @@
-"""The bench: its configuration and what it costs."""

@@ -1,0 +1,164 @@
+"""``nooch pixels`` and ``nooch features``: arrays made once for all training."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer import Option
+
+from nooch.base.engines import LocalEngine
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place, check_output
+from nooch.base.words import counted
+from nooch.cli import options as shared
+from nooch.cli.terminal import note, print_result, progress
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
+    from nooch.models.caches.pixels import PixelCache
+
+__all__ = ["features_command", "pixels_command"]
+
+
+def pixels_command(
+    dataset: Place = shared.DatasetArgument,
+    out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
+    size: int = Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
+    images: Path = shared.ImagesOption,
+    codec: str = shared.CodecOption,
+    range: str = shared.RangeOption,
+    processes: int = shared.ProcessesOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Decode and resize every image once. Run again, it resumes."""
+    from nooch.models.caches.pixels import PIXELS, build_pixels
+    from nooch.models.image_decoding import CODECS, Decoding
+
+    check_output(out, overwrite=overwrite, marker=PIXELS.marker)
+    check_one_of("codec", codec, CODECS)
+    decoding = Decoding(codec, shared.parse_range(range))
+    # workers are forked from a process that has imported this already
+    LocalEngine.warm(
+        "nooch.models.caches.pixels", *(["torch", "simplejpeg"] if decoding.codec == "fast" else [])
+    )
+    from nooch.data import load_dataset
+
+    data = load_dataset(dataset)
+    with progress() as update:
+        cache = build_pixels(
+            data,
+            out,
+            size=size,
+            images=images,
+            codec=decoding,
+            map=LocalEngine(processes).map,
+            overwrite=overwrite,
+            progress=partial(update, "decoding images"),
+        )
+    facts = {
+        "pixels": str(out),
+        "images": len(cache),
+        "size": list(cache.size),
+        "bytes": cache.array.nbytes,
+        "codec": cache.header.made["codec"],
+        "identity": cache.identity,
+    }
+    note(*cache.header.made.get("notes", []))
+    size_text = f"{size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    following = "--backbone microsoft/resnet-50 --out FEATURES"
+    print_result(
+        format,
+        facts,
+        f"{out}: {counted(len(cache), 'image')} of {size_text}",
+        f"nooch features {dataset} --pixels {out} {following}",
+    )
+
+
+def features_command(
+    dataset: Place = shared.DatasetArgument,
+    backbone: str = Option(
+        "microsoft/resnet-50",
+        help="Hub id, folder with safetensors, config:NAME for random weights, or a custom"
+        " package.module:Name.",
+    ),
+    out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
+    pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),
+    images: Path = shared.ImagesOption,
+    size: int = Option(None, min=1, help="Height and width; those of --pixels or the backbone."),
+    batch: int = shared.BatchOption,
+    device: str = shared.DeviceOption,
+    half: bool = Option(False, "--half", help="Keep float16 numbers, half the size."),
+    bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
+    seed: int = Option(0, help="Seed of random weights (config:NAME)."),
+    codec: str = shared.CodecOption,
+    range: str = shared.RangeOption,
+    processes: int = shared.ProcessesOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Compute features of every image with a backbone. Run again, it resumes."""
+    from nooch.models.caches.features import FEATURES, FeatureOptions, extract_features
+
+    if pixels is not None and images is not None:
+        raise ParameterError(
+            "--pixels and --images exclude each other",
+            allowed="one of them: the pixels are decoded already",
+        )
+    check_output(out, overwrite=overwrite, marker=FEATURES.marker)
+    from nooch.data import load_dataset
+    from nooch.models.backbones import load_backbone
+    from nooch.models.image_decoding import Decoding
+
+    decoding = Decoding(codec, shared.parse_range(range))
+
+    data = load_dataset(dataset)
+    cache = None if pixels is None else _cache_of_size(pixels, data, size)
+    # channels innermost: the order that CPUs and GPUs convolve fastest in
+    loaded = load_backbone(
+        backbone,
+        seed=seed,
+        size=cache.size if cache else size,
+        device=device,
+        bf16=bf16,
+        channels_last=True,
+    )
+    with progress() as update:
+        features = extract_features(
+            data,
+            loaded,
+            out,
+            FeatureOptions(codec=decoding, batch=batch, half=half, readers=processes),
+            pixels=cache,
+            images=images,
+            overwrite=overwrite,
+            progress=partial(update, "extracting features"),
+        )
+    facts = {
+        "features": str(out),
+        "images": len(features),
+        "n_features": features.n_features,
+        "dtype": features.header.dtype,
+        "backbone": features.header.made["backbone"],
+        "identity": features.identity,
+    }
+    note(*features.header.made["pixels"].get("notes", []))
+    height, width = loaded.size
+    contents = f"{len(features):,} images x {features.n_features:,} features of {loaded.name}"
+    following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"
+    print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
+
+
+def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
+    from nooch.models.caches.pixels import PixelCache
+
+    cache = PixelCache.load(pixels, data)
+    if size is not None and cache.size != (size, size):
+        raise ParameterError(
+            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
+            where=pixels,
+            remedy=f"leave --size out, or run nooch pixels DATASET --size {size} --out PIXELS",
+        )
+    return cache

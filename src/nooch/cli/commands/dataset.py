@@ -1,0 +1,74 @@
+"""``nooch add-attributes``: columns of a table join a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer import Argument, Option
+
+from nooch.base.files import DATASET_MARKER, Place, check_output
+from nooch.cli import options as shared
+from nooch.cli.terminal import note, print_json, progress, say
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
+
+__all__ = ["add_attributes_command"]
+
+
+def add_attributes_command(
+    dataset: Place = shared.DatasetArgument,
+    table: Path = Argument(
+        ...,
+        metavar="TABLE",
+        help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts.",
+    ),
+    out: Path = Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
+    id: str = Option("image_id", help="Column of image ids."),
+    columns: str = Option(None, help="Columns to take, by commas; by default all others."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Add columns of a table to a dataset, as attributes."""
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    from nooch.data import open_dataset, save_dataset
+    from nooch.data.data_files import read_table
+    from nooch.data.importing.attributes import attribute_table, with_attributes
+
+    data = open_dataset(dataset)
+    attributes = attribute_table(
+        read_table(table), id, shared.split_names(columns) or None, where=table
+    )
+    listed = 0
+
+    def parts() -> Iterator[Dataset]:
+        nonlocal listed
+        for number in range(data.n_parts):
+            part, known = with_attributes(data.part(number), attributes, where=table)
+            listed += known
+            yield part
+
+    with progress() as update:
+        save_dataset(
+            parts(),
+            out,
+            overwrite=overwrite,
+            progress=lambda done: update("writing parts", done, data.n_parts),
+        )
+    facts: dict[str, Any] = {
+        "dataset": str(out),
+        "attributes": attributes.columns[1:],
+        "images": len(data),
+        "images_listed": listed,
+        "rows_left_out": attributes.height - listed,
+    }
+    if format is shared.Format.json:
+        print_json(facts)
+        return
+    if listed < facts["images"]:
+        note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
+    if facts["rows_left_out"]:
+        note(f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold")
+    say(f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images")

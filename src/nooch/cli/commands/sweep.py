@@ -1,0 +1,134 @@
+"""``nooch sweep-thresholds`` and ``calibrate``: what other thresholds give."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from typer import Argument, Option
+
+from nooch.base.errors import ParameterError
+from nooch.base.files import SWEEP_MARKER, Place, check_output
+from nooch.cli import options as shared
+from nooch.cli.terminal import hint, note, print_json, print_table, progress
+
+__all__ = ["calibrate_command", "sweep_thresholds_command"]
+
+_MOST_ROWS = 30
+
+
+def sweep_thresholds_command(
+    dataset: Place = shared.DatasetArgument,
+    out: Path = Option(..., help="Folder to write; it must not exist."),
+    alpha: str = Option(
+        None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."
+    ),
+    beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
+    tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
+    lift: str = Option(None, help="context: likewise, such as 1:10:10."),
+    encoder: str = shared.EncoderOption,
+    precision: shared.Precision = shared.PrecisionOption,
+    tasks: str = shared.TaskSelectionOption,
+    splits: str = Option(
+        None, "--split", help="Splits to count in; by default valid and test, or all."
+    ),
+    allow_unannotated: bool = shared.AllowUnannotatedOption,
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:
+    """Count hard images over alpha, beta, tau, lift. And cues, and where both sides are equal."""
+    check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
+    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau, lift=lift)
+    if encoder is not None and not grids["tau"]:
+        raise ParameterError(
+            "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
+        )
+    import polars as pl
+
+    from nooch.data import open_dataset
+    from nooch.report.figures.sweep_files import save_sweep
+    from nooch.suites import POOLED
+    from nooch.suites.embed import embed
+    from nooch.suites.sweep import SweepOptions, grid_of, sweep_thresholds
+
+    for name, values in grids.items():
+        # before captions are embedded for nothing
+        grid_of(name, values)
+
+    data = open_dataset(dataset)
+    with progress() as update:
+        embedding = None
+        if grids["tau"]:
+            data, embedding = embed(
+                data,
+                encoder,
+                precision=precision,
+                progress=partial(update, "embedding captions"),
+                note=note,
+            )
+        sweep = sweep_thresholds(
+            data.in_memory(),
+            options=SweepOptions(
+                **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
+            ),
+            splits=shared.split_names(splits) or None,
+            progress=update,
+        )
+    splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"], sweep.lift["split"]])
+    settings = {
+        "dataset": data.fingerprint,
+        **grids,
+        "embedding": embedding,
+        "tasks": tasks,
+        "splits": splits_counted.unique(maintain_order=True).to_list(),
+    }
+    save_sweep(sweep, out, settings, overwrite=overwrite)
+    if format is shared.Format.json:
+        print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
+        return
+    rows = sweep.equal.rows()
+    if len(rows) > _MOST_ROWS:
+        rows = [row for row in rows if row[0] == POOLED]
+        hint(f"each task on its own: {out}/equal.parquet")
+    if rows:
+        columns = ["task", "split", "alpha", "beta", "P(hard | 1)", "P(hard | 0)", "imbalance"]
+        print_table("Where both sides are hard equally often", columns, rows, left=2)
+    elif grids["alpha"]:
+        note("no point of the grid has hard images on both sides")
+    hint(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}")
+
+
+def calibrate_command(
+    predicted: Place = Argument(
+        ..., metavar="PREDICTED", help="Dataset with predicted areas.", parser=shared.dataset_place
+    ),
+    true: Place = Argument(
+        ..., metavar="TRUE", help="Annotated dataset with the same image ids.",
+        parser=shared.dataset_place,
+    ),
+    out: Path = Option(..., help="File to write, for nooch find --calibration."),
+    precision: float = Option(0.9, help="Of hard images, to be reached with the highest recall."),
+    alpha: float = Option(0.05, help="A true cue's mean area beyond the class's own."),
+    beta: float = Option(0.1, help="The true area of cues that tells present from absent context."),
+    cues: str = Option(None, help="Given cues, by true names: car=road,cup=person+dining_table."),
+    tasks: str = Option(None, help="True classes; by default all with a cue."),
+    match: str = Option(None, help="True=predicted names where they differ: cow=animal."),
+    folds: int = Option(5, help="Folds of the cross-validation."),
+    seed: int = Option(0, min=0, help="Seed of the folds."),
+    group: str = Option(None, help="Column or pattern: images of a group share a fold."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+) -> None:  # fmt: skip
+    """Choose betas on predicted areas by true ones."""
+    from nooch.analysis.calibration_run import CalibrateOptions, calibrate
+    from nooch.cli.tables import print_calibration
+    from nooch.criteria import CE
+
+    pairs = shared.parse_pairs(match, "--match", "cow=animal")
+    criterion, names = CE(alpha, beta, shared.parse_cues(cues)), shared.split_names(tasks) or None
+    options = CalibrateOptions(criterion, precision, names, pairs, folds, seed, group)
+    with progress() as update:
+        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
+        found = calibrate(predicted, true, options=options, **made)
+    print_calibration(found, format, out)

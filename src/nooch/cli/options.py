@@ -1,0 +1,360 @@
+"""Text of options -> values, with errors that quote the option."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from enum import StrEnum
+from functools import wraps
+from typing import Any, get_type_hints
+
+import typer
+from typer import Argument, Option
+
+from nooch.base.errors import NoochError, ParameterError
+from nooch.base.files import Place, place
+
+__all__ = [
+    "AllowUnannotatedOption", "AnnotationsOption", "BackboneOption", "BalanceOption",
+    "BaselineOption", "BatchOption", "BootstrapOption", "CodecOption", "CriterionOption",
+    "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption", "EncoderOption",
+    "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption", "OverwriteOption",
+    "PerSetOption", "Precision", "PrecisionOption", "PredictionsArgument", "ProcessesOption",
+    "QuestionSeedOption", "RangeOption", "ResamplesSeedOption", "RuleOption", "SettingsOption",
+    "SizeOption", "SplitsOption", "StrictOption", "SuiteArgument", "SuiteOrDatasetArgument",
+    "TaskMapOption", "TaskSelectionOption", "TasksOption", "TauOption", "TemplateOption",
+    "ThresholdOption", "command_group", "complete_tasks", "dataset_place", "parse_classes",
+    "parse_cues", "parse_grid", "parse_grids", "parse_pairs", "parse_range", "question_options",
+    "split_names", "with_options",
+]  # fmt: skip
+
+
+def command_group(name: str, help: str) -> typer.Typer:
+    """A command that has commands, even if only one."""
+    group = typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)
+    return group
+
+
+def with_options(
+    declared: type, name: str, make: Callable[..., Any], command: Callable[..., None]
+) -> Callable[..., None]:
+    """A command whose parameter ``name`` is made of options that several commands share.
+
+    Args:
+        declared: a dataclass whose defaults are typer's options.
+        name: of the parameter.
+        make: gets the options by name.
+        command: an option that it has itself under the same name replaces that one, and is None in
+            the parameter.
+    """
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own[name]
+    kinds, kind = get_type_hints(declared, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    added = {
+        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
+        for f in fields(declared)
+        if f.name not in own
+    }
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        typed = {f.name: values.pop(f.name) if f.name in added else None for f in fields(declared)}
+        command(**values, **{name: make(**typed)})
+
+    parameters = [*own.values(), *added.values()]
+    # what typer reads
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def dataset_place(text: str) -> Place:
+    """A folder or an address, for arguments that name a dataset; else typer's own error."""
+    try:
+        return place(text)
+    except NoochError as error:
+        # typer would take a ValueError for one without a message
+        raise typer.BadParameter(str(error)) from error
+
+
+def _names_in_suite(kind: str) -> Callable[[typer.Context, str], list[str]]:
+    """What a shell completes: ``tasks`` or ``criteria`` of the suite that was typed before."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from nooch.suites import load_suite
+
+        before, comma, _ = incomplete.rpartition(",")
+        # an option without its value leaves the arguments unparsed
+        suite = ctx.params.get("suite") or next(iter(ctx.args), "")
+        try:
+            names = getattr(load_suite(suite), kind)
+        except NoochError:
+            return []
+        return [f"{before}{comma}{name}" for name in names]
+
+    return complete
+
+
+complete_tasks = _names_in_suite("tasks")
+
+DatasetArgument: Any = Argument(
+    ...,
+    metavar="DATASET",
+    help="Dataset folder, or its address such as s3://bucket/data.",
+    parser=dataset_place,
+)
+"""A dataset that is read. An argument of type Path would make ``s3:/bucket`` of ``s3://bucket``."""
+
+
+DatasetOption: Any = Option(
+    None,
+    metavar="DATASET",
+    help="Dataset folder or address, where it is no longer where it was.",
+    parser=dataset_place,
+)
+"""The dataset of a suite."""
+
+
+SuiteArgument: Any = Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
+"""A suite that is read: a folder, or the one that comes with the package."""
+
+SuiteOrDatasetArgument: Any = Argument(
+    ..., metavar="SUITE", help="Suite folder, nooch-coco, or a dataset folder: all its images."
+)
+
+PredictionsArgument: Any = Argument(
+    ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
+)
+
+ImagesOption: Any = Option(
+    None, help="Folder of images, where it is not the one that the dataset records."
+)
+AnnotationsOption: Any = Option(
+    [],
+    help="COCO file that the dataset was made from, repeated for several, or a folder of label"
+    " maps, to shade cues.",
+)
+MethodsOption: Any = Option(
+    None,
+    metavar="A,B",
+    help="Two methods to compare image by image: by default ERM and the best on hard.",
+)
+StrictOption: Any = Option(
+    False,
+    "--strict",
+    help="No average of a value undefined for a task; else such tasks are left out, with a note.",
+)
+OverwriteOption: Any = Option(
+    False, "--overwrite", help="Replace the file of that name, or a folder that nooch wrote."
+)
+EngineOption: Any = Option(
+    None,
+    help="Where jobs run: local[:N], ray[:ADDRESS], slurm[:PARTITION]; by default in this process.",
+)
+ProcessesOption: Any = Option(
+    None, min=1, help="Parallel processes or readers; by default one for each CPU."
+)
+DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
+BatchOption: Any = Option(32, min=1, help="Images in a batch.")
+TaskMapOption: Any = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet.")
+SizeOption: Any = Option(
+    None, min=1, help="Height and width in pixels; by default the model's own."
+)
+BackboneOption: Any = Option(
+    None, help="The custom package.module:Name that a network of nooch bench was trained on."
+)
+CodecOption: Any = Option(
+    "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
+)
+RangeOption: Any = Option(
+    None,
+    "--range",
+    metavar="LOW,HIGH",
+    help="Values that become black and white, of images of 16 bits (by default 0,65535), and of 32"
+    " bits or floating-point numbers, which need it.",
+)
+SettingsOption: Any = Option(
+    [], "--set", help="name=value (YAML), over the file; repeat for several."
+)
+TaskSelectionOption: Any = Option(
+    "all", help="all, nooch (the paper's 12), or classes separated by commas."
+)
+TasksOption: Any = Option(
+    None,
+    help="Tasks, separated by commas; by default all that there is data for.",
+    autocompletion=complete_tasks,
+)
+SplitsOption: Any = Option(
+    None, "--split", help="Splits, separated by commas; by default all of the suite."
+)
+CriterionOption: Any = Option(
+    [],
+    help="Criterion of the suite; by default all. Repeat for several.",
+    autocompletion=_names_in_suite("criteria"),
+)
+RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
+ThresholdOption: Any = Option(
+    "0.5",
+    help="Positive above this probability: a number, a file of task and threshold, valid (chosen"
+    " there for each task), or worst-side (likewise, for hard and easy images alike).",
+)
+BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
+BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
+ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
+DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+OverlayOption: Any = Option(
+    [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
+)
+PerSetOption: Any = Option(
+    None, help="Questions: images for each task, label and subset, or all; 50 by default."
+)
+BalanceOption: Any = Option(None, help="Questions: yes-no for as many yes as no in each task.")
+TemplateOption: Any = Option(
+    None, help='Questions: by default "Is there {a} {task} in the image?".'
+)
+QuestionSeedOption: Any = Option(None, help="Questions: of the drawn images; 0 by default.")
+AllowUnannotatedOption: Any = Option(
+    False,
+    "--allow-unannotated",
+    help=(
+        "Continue also where more than half of a task's training positives or of a split's images"
+        " were not annotated."
+    ),
+)
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    text = "text"
+    json = "json"
+
+
+FormatOption: Any = Option(
+    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
+)
+
+
+class Precision(StrEnum):
+    """What a sentence encoder computes in."""
+
+    float32 = "float32"
+    bf16 = "bf16"
+
+
+PrecisionOption: Any = Option(
+    None,
+    help=(
+        "gist: what the encoder computes in, float32 by default; bf16 is faster where the device"
+        " has it, and moves a few images."
+    ),
+)
+"""The precision of captions' embeddings, for all commands that may make them."""
+
+
+EncoderOption: Any = Option(
+    None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
+)
+TauOption: Any = Option(
+    None,
+    metavar="TAU",
+    help=(
+        "gist: threshold on the cosine; context: on the log odds; scores: on the value; instead of"
+        " --match. A number; or a"
+        " table with task, positive, negative (.csv, .parquet, .json); or from:SUITE[:SPLIT], as"
+        " recorded there (default: valid)."
+    ),
+)
+
+
+def parse_classes(text: str | None, option: str) -> Sequence[str] | dict[str, tuple[str, ...]]:
+    """``truck,bus``, for all tasks, or ``car=truck+bus,cup=table``, by task."""
+    if text is None or "=" not in text:
+        return split_names(text)
+    pairs = parse_pairs(text, option, "car=truck+bus,cup=table")
+    return {task: tuple(name.strip() for name in names.split("+")) for task, names in pairs.items()}
+
+
+def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
+    """``a=b,c=d`` as a dictionary."""
+    pairs: dict[str, str] = {}
+    for part in split_names(text):
+        key, sign, value = part.partition("=")
+        if not sign or not key.strip() or not value.strip() or key.strip() in pairs:
+            raise ParameterError(
+                f"{part!r} is no pair",
+                where=option,
+                allowed=f"pairs such as {example}, each key once",
+            )
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
+    """``car=road,cup=person+dining_table`` as task -> cues."""
+    pairs = parse_pairs(text, "--cues", "car=road,cup=person+dining_table")
+    return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
+
+
+def question_options(
+    per_set: str | None, balance: str | None, template: str | None, seed: int | None
+) -> dict[str, Any]:
+    """The fields of ``nooch.suites.question_draw.QuestionOptions`` that were given."""
+    given = {"balance": balance or None, "template": template or None, "seed": seed}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if per_set is None:
+        return options
+    try:
+        return {**options, "per_set": None if per_set == "all" else int(per_set)}
+    except ValueError as error:
+        raise ParameterError(
+            f"is {per_set!r}", where="--per-set", allowed="1 and more, or all"
+        ) from error
+
+
+def parse_range(text: str | None) -> tuple[float, float] | None:
+    """``0,4095`` as two numbers; None where there is no text."""
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError as error:
+        allowed = "two numbers, LOW,HIGH, such as 0,4095"
+        raise ParameterError(f"is {text!r}", where="--range", allowed=allowed) from error
+    return low, high
+
+
+def parse_grid(text: str | None, option: str) -> list[float]:
+    """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none where there is no text."""
+    if text is None:
+        return []
+    try:
+        if ":" not in text:
+            return [float(part) for part in split_names(text)]
+        start, stop, count = text.split(":")
+        return _steps(float(start), float(stop), int(count) - 1)
+    except ValueError as error:
+        raise ParameterError(
+            f"{text!r} is no grid",
+            where=option,
+            allowed="from:to:how many, such as 0:0.2:20, or numbers such as 0.05,0.1",
+        ) from error
+
+
+def parse_grids(**texts: str | None) -> dict[str, list[float]]:
+    """``parse_grid`` of several options by name."""
+    return {name: parse_grid(text, f"--{name}") for name, text in texts.items()}
+
+
+def _steps(start: float, stop: float, steps: int) -> list[float]:
+    """Numbers at equal distances; the last one is exactly ``stop``."""
+    if steps < 1:
+        raise ValueError("a range has two ends")
+    return [start + i * (stop - start) / steps for i in range(steps)] + [stop]
+
+
+def split_names(text: str | None) -> list[str]:
+    """``a, b`` as a list without empty entries."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

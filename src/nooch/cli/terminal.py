@@ -1,0 +1,257 @@
+"""Output: results on standard output; notes, progress and errors on standard error.
+
+Names come from files of others: on the way out of here they are no markup, move no cursor, and turn
+no direction of text. Nothing else in the project prints.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from nooch.base.display import DisplayTable
+from nooch.base.errors import OutputError
+from nooch.base.shared_types import Progress, no_progress
+from nooch.base.words import UNPRINTABLE, cell_text, printable
+from nooch.cli.options import Format
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+
+__all__ = [
+    "commands_of", "console", "fail", "hint", "note", "print_json", "print_result", "print_shown",
+    "print_table", "print_text", "progress", "say", "speak_for", "with_flags",
+]  # fmt: skip
+
+
+_WIDE = 1000
+"""Columns of a table in a file."""
+
+
+def console() -> Console:
+    """Standard output for people; wide where it is no terminal: nothing is cut in files."""
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, emoji=False)
+
+
+def _errors() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print lines of results."""
+    console().print(printable(text, "\n"), style=style, markup=False)
+
+
+def print_text(text: str) -> None:
+    """Print a document, such as Markdown or CSV: unchanged, but for control characters on a
+    terminal.
+    """
+    shown = printable(text, "\n\t") if sys.stdout.isatty() else text
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        shown.encode(encoding)
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"standard output is {encoding}, which lacks {shown[error.start]!r}",
+            remedy="set PYTHONIOENCODING=utf-8, or write to a file with `out`",
+        ) from error
+    print(shown, end="")  # noqa: T201 - the requested document goes to standard output
+
+
+def hint(text: str) -> None:
+    """Print what was written, or the next command, less prominently than results."""
+    say(text, "dim")
+
+
+def print_result(format: Format, facts: Any, text: str, following: str | None = None) -> None:
+    """Print facts as JSON, or a line for people and the next command."""
+    if format is Format.json:
+        print_json(facts)
+        return
+    say(text)
+    if following is not None:
+        hint(f"next: {following}")
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does.
+
+    JSON itself escapes some control characters; the others are escaped, too, and read the same.
+    """
+    if isinstance(content, dict) and "notes" in content:
+        content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
+    text = UNPRINTABLE.sub(lambda c: f"\\u{ord(c[0]):04x}", msgspec.json.encode(content).decode())
+    sys.stdout.buffer.write(msgspec.json.format(text, indent=1).encode() + b"\n")
+    sys.stdout.flush()
+
+
+def _shown(text: str) -> str:
+    """Lines as markup that shows them as they are, control characters spelled out."""
+    return escape(printable(text, "\n"))
+
+
+def fail(text: str) -> int:
+    """Print an error and return the exit code."""
+    _errors().print(f"[bold red]error:[/] {_shown(with_flags(text))}")
+    return 2
+
+
+def note(*texts: str) -> None:
+    """Print notes on standard error; a text may start with ``warning:`` instead."""
+    for text in texts:
+        kind = "warning" if text.startswith("warning: ") else "note"
+        shown = _shown(with_flags(text.removeprefix("warning: ")))
+        _errors().print(f"[yellow]{kind}:[/] {shown}")
+
+
+_all_commands: Any = None
+
+
+def speak_for(commands: Any) -> None:
+    """Show parameters in messages as options of these commands: a group of typer."""
+    global _all_commands  # noqa: PLW0603 - one command line per process
+    _all_commands = commands
+
+
+def with_flags(text: str) -> str:
+    """A message with its parameters as options: ```part_size``` is shown as ``--part-size``.
+
+    A name is first looked for in the command that is running, whose arguments are shown as its
+    usage line has them, then among the options of all others, such as those of an import that a
+    message recommends. Other words in backticks stay as they are; so do fields of a file.
+    """
+    if "`" not in text or _all_commands is None:
+        return text
+    flags = _flags(_all_commands)
+    return re.sub(r"(?<!field )`([a-z]\w*)`", lambda name: flags.get(name[1], name[0]), text)
+
+
+def _flags(commands: Any) -> dict[str, str]:
+    """Name of a parameter -> how it is typed."""
+    running = commands
+    for word in sys.argv[1:]:
+        running = getattr(running, "commands", {}).get(word, running)
+    every = (commands, *commands_of(commands))
+    everywhere = [parameter for command in every for parameter in command.params]
+    options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
+    # an underscore behind a name keeps it from being a word of Python's own
+    return {
+        parameter.name.rstrip("_"): _typed(parameter) for parameter in (*options, *running.params)
+    }
+
+
+def commands_of(command: Any) -> Iterator[Any]:
+    """A command and, of a group, all below it."""
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from commands_of(inner)
+
+
+def _typed(parameter: Any) -> str:
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]], *, left: int = 1
+) -> None:
+    """Print a table: the first ``left`` columns are text, the others numbers; null is a dash.
+
+    Where the screen is too narrow for all numbers, there are several tables, each with the texts.
+    """
+    _draw(console(), DisplayTable(title, columns, [list(row) for row in rows], left))
+
+
+def print_shown(tables: Iterable[DisplayTable]) -> None:
+    """Print tables of scores or results; in a file, nothing is cut or folded."""
+    screen = console()
+    if not screen.is_terminal:
+        screen.width = _WIDE
+    for shown in tables:
+        _draw(screen, shown)
+
+
+def _draw(screen: Console, table: DisplayTable) -> None:
+    from rich import box
+    from rich.table import Table
+
+    columns, left = table.columns, table.left
+    rows = [list(map(cell_text, row)) for row in table.rows]
+    screen.print(printable(table.title, "\n"), style="bold", markup=False)
+    for widths in _blocks(columns, rows, left, screen.width):
+        drawn = Table(
+            header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)
+        )
+        for column, width in widths.items():
+            side: JustifyMethod = "left" if column < left else "right"
+            drawn.add_column(_shown(columns[column]), justify=side, overflow="fold", width=width)
+        for row in rows:
+            drawn.add_row(*(_shown(row[column]) for column in widths))
+        screen.print(drawn)
+
+
+_GAP = 3
+"""Blanks between two columns, and at both ends of a table."""
+
+
+def _blocks(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int
+) -> list[dict[int, int | None]]:
+    """Tables as columns -> widths, None for as wide as it must be: no number is ever broken."""
+    from rich.cells import cell_len
+
+    full, least = [], []
+    for column, name in enumerate(columns):
+        widest = max((cell_len(row[column]) for row in rows), default=0)
+        full.append(max(widest, cell_len(name)) + _GAP)
+        least.append(max([widest, *map(cell_len, name.split())]) + _GAP)
+    texts: dict[int, int | None] = dict.fromkeys(range(min(left, len(full))))
+    if sum(full) <= width or len(texts) == len(full):
+        return [dict.fromkeys(range(len(full)))]
+    room = width - min(sum(full[: len(texts)]), width // 2)
+    blocks, taken = [dict(texts)], 0
+    for column in range(len(texts), len(full)):
+        if taken and taken + least[column] > room:
+            blocks.append(dict(texts))
+            taken = 0
+        taken += least[column]
+        blocks[-1][column] = min(least[column], room) - _GAP
+    return blocks
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Yield a function (what, done, total) that draws progress bars on a terminal's stderr."""
+    if not sys.stderr.isatty():
+        yield no_progress
+        return
+    from rich import progress as bar
+
+    display = bar.Progress(
+        bar.SpinnerColumn(),
+        bar.TextColumn("{task.description}"),
+        bar.BarColumn(),
+        bar.MofNCompleteColumn(),
+        bar.TimeElapsedColumn(),
+        bar.TimeRemainingColumn(),
+        console=_errors(),
+        transient=True,
+    )
+    bars: dict[str, Any] = {}
+
+    def update(what: str, done: int, total: int) -> None:
+        if what not in bars:
+            bars[what] = display.add_task(_shown(what), total=total)
+        display.update(bars[what], completed=done, total=total)
+
+    with display:
+        yield update

@@ -1,1 +1,0 @@
-"""Collecting: a suite and a pool of images -> those that training lacks most."""

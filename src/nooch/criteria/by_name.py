@@ -1,0 +1,175 @@
+"""Criteria as a user gives them: by name, combined (``ce & ~gist``), or as objects."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeVar
+
+from nooch.base.errors import ParameterError, check_one_of, wrong_type
+from nooch.base.import_string import imported, is_named
+from nooch.criteria.context import Context
+from nooch.criteria.cooccurrence import CE
+from nooch.criteria.fitted_criterion import Criterion, Fitted
+from nooch.criteria.gist import Gist
+
+__all__ = [
+    "AnyCriterion", "Combination", "custom_criterion", "custom_fitted", "is_combination",
+    "named_criteria",
+]  # fmt: skip
+
+
+class _Mark(Protocol):
+    def __and__(self, other: Self) -> Self: ...
+    def __or__(self, other: Self) -> Self: ...
+    def __invert__(self) -> Self: ...
+
+
+M = TypeVar("M", bound=_Mark)
+_OPERATIONS: dict[type[ast.operator], Callable[[M, M], M]] = {
+    ast.BitAnd: lambda a, b: a & b,
+    ast.BitOr: lambda a, b: a | b,
+}
+
+
+def is_combination(text: str) -> bool:
+    """Whether a criterion's text combines others."""
+    return any(sign in text for sign in "&|~()")
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Marks of several criteria combined; ``expression`` names them.
+
+    ``~`` binds strongest, then ``&``, then ``|``. Hard and easy are combined by Kleene's
+    three-valued logic, in which an image without a verdict under one criterion has one in the whole
+    only if it cannot depend on the missing one.
+    """
+
+    expression: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Criteria that the expression names, in the order of first mention."""
+        names = {node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name)}
+        return tuple(sorted(names, key=self.expression.index))
+
+    def evaluate(self, marks: Mapping[str, M]) -> M:
+        """The combined mark."""
+        return _evaluate(self._tree(), marks)
+
+    def _tree(self) -> ast.expr:
+        try:
+            tree = ast.parse(self.expression.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ParameterError(
+                f"{self.expression!r} is no combination of criteria", allowed=_EXPRESSIONS
+            ) from error
+        for node in ast.walk(tree):
+            if not isinstance(node, _NODES):
+                text = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+                problem = f"{text!r} has no meaning in the combination {self.expression!r}"
+                raise ParameterError(problem, allowed=_EXPRESSIONS)
+        return tree
+
+
+_NODES = (ast.Name, ast.Load, ast.BinOp, ast.BitAnd, ast.BitOr, ast.UnaryOp, ast.Invert)
+_EXPRESSIONS = "names of criteria, &, |, ~ and parentheses, such as 'ce & ~gist'"
+
+
+def _evaluate(node: ast.expr, marks: Mapping[str, M]) -> M:
+    if isinstance(node, ast.BinOp):
+        return _OPERATIONS[type(node.op)](_evaluate(node.left, marks), _evaluate(node.right, marks))
+    if isinstance(node, ast.UnaryOp):
+        return ~_evaluate(node.operand, marks)
+    if isinstance(node, ast.Name):
+        return marks[node.id]
+    raise TypeError(node)
+
+
+AnyCriterion = Criterion | Fitted | Combination
+_BY_NAME = {"ce": CE, "context": Context, "gist": Gist}
+_ALLOWED = (
+    "a criterion, its name (ce, context, gist, ce & gist, package.module:Name), or several of them"
+)
+
+
+def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyCriterion]:
+    """Name -> criterion, of one or several.
+
+    Args:
+        criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``, a list of these, or a mapping from names of
+            the user to these. In a list, a combination brings along the criteria that it names.
+        embeddings: names of the dataset's embeddings; ``Gist()`` takes the only one.
+
+    Raises:
+        WrongTypeError: what is no criterion.
+        ParameterError: an unknown name, two criteria of one name, not one embedding for ``Gist()``.
+    """
+    if isinstance(criteria, Mapping):
+        return {str(name): _criterion(one, embeddings) for name, one in criteria.items()}
+    base: dict[str, AnyCriterion] = {}
+    combined: dict[str, AnyCriterion] = {}
+    for one in criteria if isinstance(criteria, list | tuple) else [criteria]:
+        criterion = _criterion(one, embeddings)
+        own = getattr(criterion, "kind", type(one).__name__)
+        name = one if isinstance(one, str) else getattr(criterion, "expression", own)
+        if name in base or name in combined:
+            raise ParameterError(
+                f"two criteria are named {name}",
+                where="`criteria`",
+                remedy='give them names: {"first": nooch.CE(), "second": nooch.CE(alpha=0.1)}',
+            )
+        (combined if isinstance(criterion, Combination) else base)[name] = criterion
+    for combination in combined.values():
+        for part in combination.names:  # type: ignore[union-attr]
+            base.setdefault(part, _criterion(part, embeddings))
+    return base | combined
+
+
+def custom_criterion(name: str) -> Criterion:
+    """A criterion named ``package.module:Name``; a class is called without arguments."""
+    named = imported(name, f"criterion {name}")
+    criterion: Criterion = named() if isinstance(named, type) else named
+    return criterion
+
+
+def custom_fitted(name: str, content: Mapping[str, Any] | None) -> Fitted:
+    """A custom criterion named ``package.module:Name`` with the statistics that a suite has of it.
+    Raises ParameterError: it does not say what class it has when it is fitted.
+    """
+    kind = getattr(custom_criterion(name), "fitted", None)
+    if not (isinstance(kind, type) and issubclass(kind, Fitted)):
+        raise ParameterError(
+            f"{name} does not say what class it has when it is fitted",
+            remedy="name the class in the criterion: fitted = FittedDusk",
+        )
+    return kind.from_json(content or {})
+
+
+def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
+    if isinstance(one, str):
+        one = _by_name(one)
+    if isinstance(one, type) or not (isinstance(one, Fitted | Combination) or hasattr(one, "fit")):
+        called = f"{one.__name__}()" if isinstance(one, type) else "CE()"
+        raise wrong_type("criteria", one, _ALLOWED, f"nooch.find(data, nooch.{called})")
+    if isinstance(one, Gist) and not one.embedding:
+        if len(embeddings) != 1:
+            raise ParameterError(
+                f"the dataset has {len(embeddings)} embeddings",
+                where="Gist",
+                allowed=f"the name of one: {', '.join(embeddings) or 'there is none'}",
+                remedy='data, name = nooch.embed(data, "all-MiniLM-L6-v2"), then nooch.Gist(name)',
+            )
+        one = replace(one, embedding=next(iter(embeddings)))
+    criterion: AnyCriterion = one
+    return criterion
+
+
+def _by_name(name: str) -> Any:
+    if is_combination(name):
+        return Combination(name)
+    if is_named(name):
+        return custom_criterion(name)
+    return _BY_NAME[check_one_of("criterion that is found by its name", name, _BY_NAME)]()

@@ -1,0 +1,163 @@
+"""The scores criterion: context support from attribute columns of the images."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import FormatError, InputError, ParameterError, check_one_of, some_of
+from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
+from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
+from nooch.data import Dataset
+
+__all__ = ["ContextScores", "FittedContextScores"]
+
+_TASK = "{task}"
+_LARGEST = sys.float_info.max
+
+
+@dataclass(frozen=True)
+class ContextScores:
+    """Parameters of the scores criterion.
+
+    Attributes:
+        column: attribute column of supports, larger = a more usual context for the class;
+            ``{task}`` in it stands for the task's name. An image without a value has no notion of
+            context.
+        tau: threshold on the support for hard positives (below) and negatives (above); or by task a
+            pair, of positives and of negatives (None for a task without a challenge set); or None
+            where counts are matched.
+    """
+
+    column: str
+    tau: Tau | None = None
+
+    kind = "scores"
+    state = type(None)
+    reads = ()
+
+    def __post_init__(self) -> None:
+        tau = checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
+        object.__setattr__(self, "tau", tau)
+
+    @property
+    def thresholds(self) -> TaskThresholds:
+        """Thresholds that ``tau`` stands for."""
+        return thresholds_of(self.tau)
+
+    def partial(self, shard: Dataset, tasks: Sequence[str]) -> None:
+        """Check that every task has a column of numbers; raises as ``fit``."""
+        for task in tasks:
+            _column(shard, self.column, task)
+
+    def merge(self, states: Iterable[None]) -> None:
+        """Nothing."""
+        for _ in states:
+            pass
+
+    def finish(
+        self, state: None, classes: Sequence[str], tasks: Sequence[str]
+    ) -> FittedContextScores:
+        """The fitted criterion."""
+        del state, classes, tasks
+        return FittedContextScores(self)
+
+    def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedContextScores:
+        """Check the columns of these tasks.
+
+        Raises:
+            ParameterError: a column that the dataset lacks, or that holds no numbers.
+        """
+        self.partial(train, tasks)
+        return self.finish(None, train.classes, tasks)
+
+
+class FittedContextScores(SupportFitted):
+    """Support read from columns of the dataset; missing or NaN: no notion of context."""
+
+    kind = "scores"
+    reads = ()
+
+    def __init__(self, criterion: ContextScores) -> None:
+        self.criterion = criterion
+        self.thresholds = criterion.thresholds
+
+    def parameters(self) -> dict[str, Any]:
+        """Name of the column and tau (null where counts are matched)."""
+        return {"column": self.criterion.column, "tau": self.criterion.tau}
+
+    def undefined(self, task: str) -> str | None:
+        """None: images without a value have no notion of context, and are counted."""
+        del task
+        return None
+
+    def with_tau(self, tau: Tau) -> FittedContextScores:
+        """The same column with other thresholds."""
+        return FittedContextScores(replace(self.criterion, tau=tau))
+
+    def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
+        """The column's values, float64 (n_images,); NaN where there is none.
+
+        Raises:
+            ParameterError: the dataset lacks the column, or it holds no numbers.
+            InputError: a value is infinite.
+        """
+        values = _column(data, self.criterion.column, task).to_numpy()
+        rows = np.flatnonzero(np.isinf(values))
+        if len(rows):
+            raise InputError(
+                f"column {_named(self.criterion.column, task)} is infinite for images"
+                f" {some_of(data.image_ids[rows])}",
+                allowed="finite numbers, and nothing or NaN where an image has no context",
+            )
+        return values
+
+    def explain(self, image: Dataset, task: str) -> str:
+        """The value in words, such as ``context_car is 0.31``."""
+        value = float(self.support(image, task)[0])
+        name = _named(self.criterion.column, task)
+        if math.isnan(value):
+            return f"{name} has no value, so there is no notion of context"
+        return f"{name} is {value:.6g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Column and tau; the values are the dataset's, and the suite's supports."""
+        return self.parameters()
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read back what ``to_json`` gave."""
+        try:
+            saved = msgspec.convert(content, _SavedScores)
+            return cls(ContextScores(saved.column, saved.tau))
+        except (msgspec.ValidationError, ParameterError) as error:
+            raise FormatError(f"is no fitted scores criterion: {error}") from error
+
+
+class _SavedScores(msgspec.Struct):
+    column: str
+    tau: float | dict[str, tuple[float, float] | None] | None
+
+
+def _named(column: str, task: str) -> str:
+    return column.replace(_TASK, task)
+
+
+def _column(data: Dataset, column: str, task: str) -> pl.Series:
+    """A task's supports as Float64, null as NaN. ParameterError: no such column of numbers."""
+    name = _named(column, task)
+    values = data.images[
+        check_one_of("attribute column", name, data.attributes, owner="the dataset")
+    ]
+    if not values.dtype.is_numeric():
+        allowed = "numbers, larger = a more usual context"
+        raise ParameterError(f"column {name} holds {values.dtype}", where="scores", allowed=allowed)
+    return values.cast(pl.Float64).fill_null(np.nan)

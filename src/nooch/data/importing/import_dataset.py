@@ -1,0 +1,177 @@
+"""Import: files of any size -> a dataset folder, in bounded memory.
+
+Three steps, each spread over workers by a ``map``: files are scanned into rows on disk; parts of
+the dataset, one by default, are written from the rows of their images; a split by groups is added
+once all groups are known. Finished work lies next to the dataset until that is written, so that an
+interrupted import resumes.
+
+This module is light on purpose: files are being read by workers before Polars and SciPy are
+imported here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nooch.base.errors import InputError, ParameterError
+from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, writing
+from nooch.base.shared_types import Map, Progress, no_progress, options_from
+from nooch.base.split_plan import SplitPlan
+from nooch.base.version import __version__
+from nooch.base.work_folder import held, remove_leftovers, work_folder
+
+if TYPE_CHECKING:
+    from nooch.data import Dataset
+    from nooch.data.importing.parts import Imported
+    from nooch.data.readers.contract import Reading
+
+__all__ = ["DatasetImportOptions", "import_dataset", "save_imported", "with_split"]
+
+
+@dataclass(frozen=True)
+class DatasetImportOptions:
+    """Options of an import.
+
+    Attributes:
+        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
+            hundred MB of memory.
+        images: folder below which the image files lie.
+        split: how images are divided.
+        notes: put before those of the import.
+        overwrite: replace a dataset folder that exists.
+    """
+
+    part_size: int | None = None
+    images: str | Path | None = None
+    split: SplitPlan | None = None
+    notes: Sequence[str] = ()
+    overwrite: bool = False
+
+
+def import_dataset(
+    reading: Reading,
+    out: str | Path,
+    *,
+    options: DatasetImportOptions | None = None,
+    map: Map = builtins.map,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Imported:
+    """Import files as a dataset folder.
+
+    A worker holds a piece of a file, or the rows of a part. This process holds a few dozen bytes an
+    image: ids, splits, and groups where a split is by groups.
+
+    Args:
+        reading: what is read, such as ``CocoReading(things=["instances.json"])``.
+        out: folder to write. Intermediate files lie next to it, where all workers must be able to
+            write.
+        options: part size, images, split, notes, overwrite.
+        map: where the work is done, such as an engine's.
+        progress: called with what is being done, how much of it is done, and of how much.
+        named: single options by name, such as ``part_size=125_000``.
+
+    Raises:
+        ParameterError: a part of no image, or a plan that does not fit.
+        InputError: files that the reading refuses; a file that changed during the import. Lists and
+            counts in the message are those of a part. Nothing is written then.
+        OutputError: the folder exists or cannot be written, or another process is importing this
+            dataset.
+    """
+    options = options_from(DatasetImportOptions, options, named)
+    target = check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    if options.part_size is not None and options.part_size < 1:
+        raise ParameterError(f"a part of {options.part_size} images", allowed="1 and more")
+    reading.check(options.split)
+    content = _dependencies(reading, options)
+    folder = work_folder(target, "importing", content)
+    with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
+        reading_progress = partial(progress, getattr(reading, "doing", "reading annotation files"))
+        scanned = reading.scan(folder, map, reading_progress, options.part_size)
+        from nooch.data.importing.parts import seal, write_parts
+
+        work, written = write_parts(
+            folder, scanned, options.images, options.split, options.part_size, map, progress
+        )
+        if _dependencies(reading, options) != content:
+            raise InputError("a file was changed while it was read", remedy="import again")
+        progress("writing", 0, 1)
+        imported = seal(work, written, options.images, options.notes)
+        with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
+            for name in [*imported.header.files, DATASET_MARKER]:
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                _link(work.dataset / name, new / name)
+    # also what other imports of this dataset left, of other files or with other parameters
+    remove_leftovers(target, "importing", _DOING)
+    progress("writing", 1, 1)
+    return imported
+
+
+_DOING = "importing this dataset"
+
+
+def _dependencies(reading: Reading, options: DatasetImportOptions) -> dict[str, Any]:
+    """What intermediate files depend on, JSON-like: another import never takes them for its own."""
+    plan = options.split
+    files = [*reading.files()]
+    if plan is not None and plan.shares is None:
+        files.append(("split", Path(plan.source)))
+    try:
+        stats = [(role, str(path.absolute()), path.stat()) for role, path in files]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
+    root = None if options.images is None else str(Path(options.images).absolute())
+    asked = [options.part_size, root, list(options.notes), *reading.dependencies()]
+    return {
+        "version": __version__,
+        "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
+        "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
+        "asked": asked,
+    }
+
+
+def _link(file: Path, new: Path) -> None:
+    """The file under a second name: an import that is interrupted now finds it in its old place."""
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
+
+
+def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:
+    """Write a dataset that was put together in memory. Raises OutputError as ``save_dataset``."""
+    from nooch.data import save_dataset
+    from nooch.data.dataset_folder import read_header
+    from nooch.data.importing.parts import Imported
+
+    save_dataset(data, out, overwrite=overwrite)
+    header, n_areas = read_header(out), int(data.areas.nnz)
+    captions = 0 if data.captions is None else data.captions.height
+    return Imported(header, n_areas, captions, list(data.attributes), data.has_areas)
+
+
+def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
+    """The dataset with the plan's splits, and the plan in its provenance.
+
+    Raises:
+        InputError: percentages that leave a split empty. A file may do so, since a dataset may hold
+            a part of the images that the file names; that is noted.
+    """
+    import polars as pl
+
+    from nooch.data import apply_split
+    from nooch.data.importing.parts import split_provenance
+
+    if plan is None:
+        return data
+    images = apply_split(data.images, plan)
+    counts = dict(images["split"].value_counts().iter_rows())
+    provenance = split_provenance(data.provenance, plan, counts)
+    return replace(data, images=images.select(pl.col(data.images.columns)), provenance=provenance)

@@ -1,0 +1,287 @@
+"""What workers do for an import: write a part of the dataset, and give its images their splits."""
+
+from __future__ import annotations
+
+import filecmp
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.disk import sync
+from nooch.base.errors import InputError
+from nooch.base.files import replacing
+from nooch.base.shared_types import Map, Progress
+from nooch.base.split_plan import SplitPlan
+from nooch.data import SPLITS, ImageId
+from nooch.data.array_files import read_array, write_array
+from nooch.data.dataset_folder import (
+    Header,
+    PartRecord,
+    file_record,
+    seal_dataset,
+    write_part,
+    write_table,
+)
+from nooch.data.readers.contract import ImageListing, NumberedJob, Scanned, part_edges
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.splits import group_names, split_codes
+
+__all__ = [
+    "Imported", "PartJob", "PartRange", "SplitJob", "Work", "Written", "divided", "groups_of",
+    "seal", "split_provenance", "write_parts",
+]  # fmt: skip
+
+
+class Written(msgspec.Struct):
+    """A part whose files are written, and what was counted in it; ``unknown`` areas are NaN.
+
+    The fingerprint of a single part is that of the dataset.
+    """
+
+    record: PartRecord
+    counts: dict[str, int]
+    image_root: str | None
+    attributes: list[str]
+    unknown: int
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class PartRange:
+    """Images ``first`` to ``first + count`` by id; ``low <= id < high``, where None is no end."""
+
+    low: ImageId | None
+    high: ImageId | None
+    first: int
+    count: int
+
+
+def divided(ids: pl.Series, part_size: int | None) -> list[PartRange]:
+    """Parts of about as many images each, at most ``part_size``; one part where it is None."""
+    edges = part_edges(len(ids), part_size)
+    bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
+    return [
+        PartRange(low, high, first, last - first)
+        for (low, high), (first, last) in zip(pairwise(bounds), pairwise(edges), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that workers need; it is pickled to them with each part.
+
+    Attributes:
+        folder: of intermediate files.
+        scanned: rows of the sources.
+        images: where the image files lie.
+        plan: how images are divided.
+        n_parts: number of parts.
+    """
+
+    folder: Path
+    scanned: Scanned
+    images: ImageListing | None
+    plan: SplitPlan | None
+    n_parts: int
+
+    @property
+    def dataset(self) -> Path:
+        """The folder of the dataset, until it is complete."""
+        return self.folder / "dataset"
+
+    @property
+    def splits(self) -> Path:
+        """Position in SPLITS of every image."""
+        return self.folder / "splits.npy"
+
+    def groups(self, number: int) -> Path:
+        """Name of the group of each image of a part."""
+        return self.folder / f"groups-{number:07d}.parquet"
+
+
+@dataclass(frozen=True)
+class PartJob(NumberedJob):
+    """Write one part. A split by groups waits until those of all images are known."""
+
+    name: ClassVar[str] = "part"
+    result_type: ClassVar[type] = Written
+    work: Work
+    part: PartRange
+
+    def make(self) -> Written:
+        """Read the images, and write their tables."""
+        work = self.work
+        data, counts = work.scanned.read(self.part.low, self.part.high, work.images)
+        group = None if work.plan is None else work.plan.group
+        if group is not None:
+            names = group_names(data.images, group).to_frame()
+            names.write_parquet(work.groups(self.number))
+            sync(work.groups(self.number))
+        elif work.plan is not None:
+            data = replace(data, images=self.divided(data.images))
+        unknown = int(np.isnan(data.areas.data).sum())
+        record = write_part(data, work.dataset, self.number, work.n_parts)
+        # that of several parts needs all files; with groups, splits are still to come
+        fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
+        return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
+
+    def divided(self, images: pl.DataFrame) -> pl.DataFrame:
+        """Images with their splits."""
+        first, last = self.part.first, self.part.first + self.part.count
+        codes = read_array(self.work.splits, mapped=True)[first:last]
+        return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
+
+
+@dataclass(frozen=True)
+class SplitJob(PartJob):
+    """Write the images of a part again, with their splits."""
+
+    name: ClassVar[str] = "split"
+
+    def make(self) -> Written:
+        """Write the table of images."""
+        work, number = self.work, self.number
+        written: Written = PartJob(self.folder, number, work, self.part).result()
+        record = written.record
+        name = next(name for name in record.files if name.startswith("images"))
+        images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
+        file = write_table(images, work.dataset, "images", number, work.n_parts)
+        record.files[name] = file_record(file)
+        record.splits = dict(images["split"].value_counts().iter_rows())
+        return written
+
+
+def groups_of(files: Sequence[Path]) -> pl.Series:
+    """The group of each image of all parts, as a number in the order of the groups' names."""
+    named = [pl.scan_parquet(file, glob=False).select("group") for file in files]
+    names = pl.concat(some.unique() for some in named).unique().collect()["group"].sort()
+    kind = pl.Enum(names)
+    return pl.concat(some.collect()["group"].cast(kind).to_physical() for some in named)
+
+
+def write_parts(
+    folder: Path,
+    scanned: Scanned,
+    images: str | Path | None,
+    plan: SplitPlan | None,
+    part_size: int | None,
+    map: Map,
+    progress: Progress,
+) -> tuple[Work, list[Written]]:
+    """Write all parts. Parameters as of ``import_dataset``; ``folder`` holds intermediate files."""
+    ids = scanned.ids()
+    parts = divided(ids, part_size)
+    listing = None if images is None else _listing(images, folder)
+    work = Work(folder, scanned, listing, plan, len(parts))
+    if plan is not None and plan.group is None:
+        _save_splits(work, plan, split_codes(ids, plan))
+    del ids
+    work.dataset.mkdir(exist_ok=True)
+    jobs = [PartJob(folder, number, work, part) for number, part in enumerate(parts)]
+    written = JobRunner(map, partial(progress, "putting parts together")).results(jobs)
+    if plan is not None and plan.group is not None:
+        groups = groups_of([work.groups(number) for number in range(len(parts))])
+        # of the ids, only the number counts
+        _save_splits(work, plan, split_codes(groups, plan, groups))
+        again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
+        written = JobRunner(map, partial(progress, "splitting parts")).results(again)
+    return work, written
+
+
+def _listing(images: str | Path, folder: Path) -> ImageListing:
+    """List the image files. Parts written with another list are removed."""
+    file = folder / "image-files"
+    with replacing(file) as partial:
+        new = ImageListing.write(images, partial)
+        if file.is_file() and not filecmp.cmp(partial, file, shallow=False):
+            for job in (PartJob, SplitJob):
+                for kept in folder.glob(f"{job.name}-*"):
+                    kept.unlink()
+    return replace(new, file=file)
+
+
+def _save_splits(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
+    counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
+    # raises for a split that is left empty before parts are written
+    split_provenance({}, plan, counts)
+    write_array(work.splits, codes)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was written.
+
+    Attributes:
+        header: contents of ``dataset.json``.
+        annotated: number of pairs of an image and a class that it has.
+        captions: number of captions.
+        attributes: names of the attribute columns.
+        has_areas: whether every present class has a known area.
+    """
+
+    header: Header
+    annotated: int
+    captions: int
+    attributes: list[str]
+    has_areas: bool
+
+
+def seal(
+    work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]
+) -> Imported:
+    """Make a dataset of the parts."""
+    records = [part.record for part in written]
+    splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
+    provenance = work.scanned.provenance(counts, sum(splits.values()), images)
+    listed = () if work.images is None else work.images.notes
+    provenance["notes"] = [*notes, *provenance["notes"], *listed]
+    if work.plan is not None:
+        provenance = split_provenance(provenance, work.plan, splits)
+    first, classes = written[0], work.scanned.classes
+    header = seal_dataset(
+        work.dataset, records, classes, first.image_root, provenance, first.fingerprint
+    )
+    return Imported(
+        header,
+        sum(int(record.per_image.sum(dtype=np.int64)) for record in records),
+        sum(record.captions or 0 for record in records),
+        first.attributes,
+        not any(part.unknown for part in written),
+    )
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total = Counter[str]()
+    for some in counts:
+        total.update(some)
+    return dict(total)
+
+
+def split_provenance(
+    provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """Provenance with the plan, and a note on empty splits; ``counts`` are images per split.
+
+    Raises:
+        InputError: percentages that leave a split empty.
+    """
+    notes = list(provenance.get("notes", []))
+    empty = [name for name in SPLITS if not counts.get(name)]
+    wanted = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
+    if lost := [name for name in empty if name in wanted]:
+        problem = f"of {sum(counts.values())} images leaves {' and '.join(lost)} empty"
+        remedy = "give more images, or other percentages"
+        raise InputError(f"split {plan.source} {problem}", remedy=remedy)
+    if empty:
+        notes.append(f"no image is in the split {' or '.join(empty)}")
+    plan_record = {**asdict(plan), "values": dict(plan.values)}
+    return {**provenance, "split": plan_record, "notes": notes}

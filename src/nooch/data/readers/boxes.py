@@ -1,0 +1,221 @@
+"""Bounding boxes (YOLO, Pascal VOC, Open Images) -> Dataset, with box areas for objects' areas."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from blake3 import blake3
+
+from nooch.base.errors import InputError, check_one_of
+from nooch.base.shared_types import Map, StepProgress
+from nooch.base.split_plan import SplitPlan
+from nooch.data import Dataset, ImageId, check_file_names
+from nooch.data.data_files import table_files
+from nooch.data.readers.box_rows import FoundBoxes, count_notes
+from nooch.data.readers.contract import ImageListing, read
+from nooch.data.readers.image_files import list_images
+from nooch.data.readers.image_rows import ImageRows, row_ends, summed
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.openimages import find_openimages
+from nooch.data.readers.voc import find_voc
+from nooch.data.readers.yolo import find_yolo
+
+__all__ = ["FORMATS", "BoxReading", "ScannedBoxes", "read_boxes"]
+
+FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
+    "yolo": find_yolo,
+    "voc": find_voc,
+    "openimages": find_openimages,
+}
+"""Name -> the format's finder; its arguments: source, classes and images of ``read_boxes``."""
+
+
+def read_boxes(
+    source: str | Path,
+    format: str,
+    *,
+    classes: str | Path | None = None,
+    images: str | Path | None = None,
+    map: Map = builtins.map,
+) -> Dataset:
+    """Sum the areas of each class's boxes in each image: upper bounds of the objects' areas.
+
+    Args:
+        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``,
+            which names the classes, the folder and the images of each split. VOC: folder of
+            ``.xml`` files. Open Images: a CSV with ``ImageID, LabelName, XMin, XMax, YMin, YMax``
+            (relative).
+        format: ``yolo``, ``voc`` or ``openimages``.
+        classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken
+            where they are below ``source`` (needed, unless that is the source). Open Images: CSV of
+            ``LabelName, name``. VOC: none.
+        images: folder below which the images lie; YOLO: by default ``source``, where it holds
+            images. Images without a label file have no object; a note counts them.
+        map: where files are parsed.
+
+    Raises:
+        InputError: files that do not parse, boxes outside the image, classes without a name, paths
+            that lead out of the folder.
+        ParameterError: an unknown format, a class list that is missing or not wanted.
+    """
+    return read(BoxReading(source, format, classes, images), map=map)
+
+
+@dataclass(frozen=True)
+class BoxReading:
+    """The reading of bounding boxes; the attributes are parameters of ``read_boxes``."""
+
+    source: str | Path
+    format: str
+    classes: str | Path | None = None
+    images: str | Path | None = None
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The source, and the list of classes."""
+        source = Path(self.source)
+        files = [source] if source.is_dir() or self.format != "openimages" else table_files(source)
+        return [("boxes", file) for file in files] + (
+            [("classes", Path(self.classes))] if self.classes else []
+        )
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises ParameterError for an unknown format, InputError where there is no source."""
+        del plan  # what columns there are is known when the files are read
+        check_one_of("format", self.format, FORMATS, owner="boxes")
+        if not Path(self.source).exists():
+            raise InputError("no such file or folder", where=self.source)
+
+    def dependencies(self) -> list[Any]:
+        """The files of boxes by name, size and time, and the names of images."""
+        boxes = self._boxes()
+        folder = self.images or boxes.images
+        names = [] if folder is None else sorted(list_images(folder))
+        listed = blake3(os.fsencode("\0".join(names))).hexdigest()
+        parameters = map(str, (self.format, self.source, self.classes, self.images))
+        return [*parameters, boxes.digest(), listed]
+
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedBoxes:
+        """Boxes of all images. Raises as ``read_boxes`` does."""
+        del part_size
+        boxes = self._boxes()
+        images = self.images or boxes.images
+        listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
+        rows = boxes.scan(folder, JobRunner(map, progress), listing)
+        if not rows.batches:
+            raise InputError("holds no boxes of any image", where=self.source)
+        batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
+        keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
+        names = boxes.names_of(keys)
+        classes = list(dict.fromkeys(names.values()))
+        columns = {key: classes.index(name) for key, name in names.items()}
+        ordered = _is_ordered(rows, columns)
+        return ScannedBoxes(
+            self,
+            rows,
+            classes,
+            columns,
+            ordered,
+            listing,
+            boxes.root,
+            boxes.notes + (() if listing is None else listing.notes),
+        )
+
+    def _boxes(self) -> FoundBoxes:
+        classes = None if self.classes is None else Path(self.classes)
+        images = None if self.images is None else Path(self.images)
+        return FORMATS[self.format](Path(self.source), classes, images)
+
+
+def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
+    """Whether the boxes of every image are in the order of their classes."""
+    for batch in rows.columns("keys"):
+        numbers = batch["keys"].list.eval(
+            pl.element().replace_strict(columns, return_dtype=pl.Int64)
+        )
+        if (numbers != numbers.list.sort()).any():
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class ScannedBoxes:
+    """Boxes on disk: class keys and areas of each image's boxes.
+
+    Attributes:
+        columns: class key -> position of its class.
+        ordered: whether the boxes of every image are in the order of their classes.
+        images: where the image files lie, unless boxes name them; then ``root`` is their folder.
+    """
+
+    reading: BoxReading
+    rows: ImageRows
+    classes: list[str]
+    columns: dict[str, int]
+    ordered: bool
+    images: ImageListing | None
+    root: Path | None
+    notes: Sequence[str]
+
+    def ids(self) -> pl.Series:
+        """Ids of all images."""
+        return self.rows.ids()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """Images with ``low <= id < high``, counts of bare and missing. Raises: ``read_boxes``."""
+        del images  # which images there are depends on them: they are known already
+        rows, root, missing = self.rows.read(low, high), self.root, 0
+        if self.images is not None:
+            stems = set(rows["stem"])
+            index = self.images.index(lambda name: name.rsplit(".", 1)[0] in stems)
+            paths = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
+            rows, root, missing = rows.with_columns(file_name=paths), index.root, paths.null_count()
+        known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
+        unknown = {n: pl.lit(None, kind) for n, kind in known.items() if n not in rows.columns}
+        rows = rows.with_columns(**unknown)
+        check_file_names(rows["file_name"], self.reading.source)
+        keys, values = (rows[name].explode().drop_nulls() for name in ("keys", "areas"))
+        columns = keys.replace_strict(self.columns, return_dtype=pl.Int64).to_numpy()
+        at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))
+        shape = rows.height, len(self.classes)
+        areas = summed((at, columns, values.to_numpy()), shape, ordered=self.ordered)
+        frame = rows.select("image_id", *known, *(["split"] if "split" in rows.columns else []))
+        image_root = None if root is None else str(root.resolve())
+        counts = {"bare": int(rows["bare"].sum()), "missing": missing}
+        return Dataset.build(frame, self.classes, areas, image_root=image_root), counts
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Where the dataset comes from."""
+        del images
+        file = Path(self.reading.source).name
+        source = {"role": "boxes", "file": file, "images": n_images, "sha256": self._digest()}
+        proxy = "areas are those of bounding boxes, which are larger than the objects in them"
+        counted = count_notes(counts["bare"], counts["missing"], n_images)
+        return {
+            "reader": f"boxes/{self.reading.format}",
+            "area": "boxes",
+            "sources": [source],
+            "notes": [proxy, *self.notes, *counted],
+        }
+
+    def _digest(self) -> str:
+        """SHA-256 of the list of (stem, keys, areas) of all images, as Python writes it."""
+        digest, separator = hashlib.sha256(b"["), b""
+        for batch in self.rows.columns("stem", "keys", "areas"):
+            digest.update(separator + ", ".join(map(repr, batch.iter_rows())).encode())
+            separator = b", "
+        digest.update(b"]")
+        return digest.hexdigest()

@@ -1,0 +1,325 @@
+"""A COCO document decoded member by member, its arrays slice by slice, in bounded memory.
+
+Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested
+objects and text can look the same. But a slice that starts at an element and decodes as a JSON
+array ends at an element, so slices that are checked in order need no guessing, no matter in which
+order, or by which process, they were decoded.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from nooch.base.errors import InputError
+from nooch.base.limits import BROKEN_JSON
+from nooch.data.readers.coco.structure import decode, refused
+
+__all__ = ["SLICE", "Cut", "Document", "drop", "opened", "slice_text"]
+
+SLICE = 1 << 24
+"""Bytes of an array that are decoded at once."""
+
+Cut = tuple[int, int]
+"""Where a slice of an array ends, behind an element, and where the next element begins."""
+
+K = TypeVar("K", bound=msgspec.Struct)
+R = TypeVar("R", bound=Sized)
+
+_ARRAYS = ("images", "annotations")
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_OBJECTS = re.compile(rb"\[[ \t\r\n]*(?=\{)")
+_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("[^"\\]{0,99}")')
+_BETWEEN = rb"\}[ \t\r\n]*,[ \t\r\n]*(?=\{[ \t\r\n]*%b)"
+_LAST = re.compile(rb"\}[ \t\r\n]*(?=\])")
+_NEAR = 1 << 20
+"""Bytes in which a cut is looked for."""
+
+_TRAILING = re.compile(r"JSON is malformed: trailing characters \(byte (\d+)\)")
+_TRUNCATED = "Input data was truncated"
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+
+
+class _Nothing(msgspec.Struct, gc=False):
+    """An object without fields: decoding only checks that it is JSON."""
+
+
+class Document(Generic[K]):
+    """A walk through a JSON object; everything before its position has been decoded.
+
+    Args:
+        content: the file, as ``opened`` gives it.
+        path: of the file, for messages.
+        kind: structure of the document, of which members are decoded; others are only checked to be
+            JSON.
+        size: bytes of a slice.
+
+    Attributes:
+        members: key -> the JSON of members that were decoded, without elements of ``images`` and
+            ``annotations``.
+    """
+
+    def __init__(self, content: Any, path: Path, kind: type[K], size: int = SLICE) -> None:
+        self._content, self._path, self._kind, self._size = content, path, kind, size
+        self._at = 0
+        self._decoders = {
+            f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)
+        }
+        self.members: dict[str, bytes] = {}
+
+    def arrays(self) -> Iterator[str]:
+        """Stop at each ``images`` and ``annotations``, whose value ``elements`` has to read.
+
+        A key that occurs again replaces what was read before. Raises InputError.
+        """
+        while (key := self._key()) is not None:
+            if key in _ARRAYS:
+                yield key
+            elif key in self._decoders:
+                self.members[key] = self._value(key)
+            else:
+                self._skip(key, _ANY)
+
+    def rest(self) -> K:
+        """The document without ``images`` and ``annotations``, at its end. Raises InputError."""
+        text = b",".join(
+            b"%b:%b" % (msgspec.json.encode(key), value) for key, value in self.members.items()
+        )
+        document = decode(b"{%b}" % text, self._kind, self._path)
+        if self._peek():
+            self._refuse_whole()
+        return document
+
+    def passed(self, key: str) -> int:
+        """Go to the end of the value here, and give it. Raises InputError."""
+        self._skip(key, _ANY)
+        return self._at
+
+    def cuts(self, end: int | None = None) -> list[Cut]:
+        """Probable boundaries of the elements of the array that begins here, about a slice apart.
+
+        The last one is the end of the array, ``end`` if it is known.
+        """
+        array = _OBJECTS.match(self._content, self._at)
+        if not array:
+            return []
+        # elements mostly begin with the same key, and objects within them with another one
+        first = _FIRST_KEY.match(self._content, array.end())
+        patterns = [
+            re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]
+        ]
+        cuts, behind = list[Cut](), array.end()
+        most = len(self._content) if end is None else end
+        for target in range(behind + self._size, most, self._size):
+            near = (self._content, max(target, behind), min(target + _NEAR, most))
+            if cut := next(filter(None, (pattern.search(*near) for pattern in patterns)), None):
+                behind = cut.end()
+                cuts.append((cut.start() + 1, behind))
+        # the end is looked for behind an element that is near it
+        near_end = patterns[0].search(self._content, max(behind, most - _NEAR), most)
+        if last := _LAST.search(self._content, near_end.end() if near_end else behind, most):
+            cuts.append((last.start() + 1, last.end()))
+        return cuts
+
+    def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
+        """Start and end of each slice of the array that begins here."""
+        if array := _OBJECTS.match(self._content, self._at):
+            starts = [array.end(), *(after for _, after in cuts)]
+            yield from ((start, stop) for start, (stop, _) in zip(starts, cuts, strict=False))
+
+    def records(self, key: str) -> Iterator[tuple[Any, msgspec.Raw]]:
+        """The elements of the array that begins here, each with its JSON. Raises InputError."""
+        decoder = self._decoders[key]
+
+        def pairs(start: int, stop: int) -> list[tuple[Any, msgspec.Raw]] | None:
+            text = slice_text(self._content, start, stop)
+            try:
+                return [
+                    *zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)
+                ]
+            except BROKEN_JSON:
+                return None
+
+        for _, _, records in self.elements(key, self.cuts(), pairs):
+            yield from records
+
+    def elements(
+        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None]
+    ) -> Iterator[tuple[int, Cut, R]]:
+        """Go through the array that begins here in slices that are certain to be whole elements.
+
+        Args:
+            key: of the array.
+            cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
+            attempt: gives the result of the slice between two positions; None where it does not
+                decode as an array.
+
+        Yields:
+            Where a slice starts and ends, and the result of ``attempt``.
+
+        Raises:
+            InputError: the array is no JSON, or of another structure.
+        """
+        array = _OBJECTS.match(self._content, self._at)
+        if not array:
+            self.members[key] = self._value(key)
+            return
+        self.members[key] = b"[]"
+        decoder = self._decoders[key]
+        ends = [*cuts, (len(self._content), len(self._content))]
+        start, number, turn, step = array.end(), 0, 0, 1
+        while self._content[start] != ord("]"):
+            stop, after = ends[min(turn, len(ends) - 1)]
+            result = None if stop == len(self._content) else attempt(start, stop)
+            if result is None:
+                end = self._array_end(key, decoder, start, stop, number)
+                if end is None:
+                    # the cut is within an element; skipping twice as many each time is linear
+                    turn, step = turn + step, 2 * step
+                    continue
+                stop = after = self._content.rfind(b"]", start, end)
+                result = attempt(start, stop)
+            if result is None:
+                # the array is JSON, but a value in it that is decoded by itself is not
+                damaged = ValueError("holds a value that is no JSON in UTF-8")
+                raise self._refusal(damaged, key, start - 1, number)
+            yield start, (stop, after), result
+            start, number, turn, step = after, number + len(result), turn + 1, 1
+        self._at = start + 1
+
+    def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
+        """Where an array ends before ``stop``, or None; element ``number`` is at ``start``."""
+        try:
+            decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
+        except BROKEN_JSON as error:
+            if trailing := _TRAILING.fullmatch(str(error)):
+                return start + int(trailing[1]) - 2
+            if str(error) == _TRUNCATED and stop < len(self._content):
+                return None
+            raise self._refusal(error, key, start - 1, number) from error
+        return stop
+
+    def _key(self) -> str | None:
+        """Go to the value of the next member, and give its key; None behind the last."""
+        before = self._take(b",}" if self._at else b"{")
+        if before == b"{" and self._peek() == b"}":
+            before = self._take(b"}")
+        if before == b"}":
+            return None
+        if self._peek() != b'"':
+            self._refuse_whole()
+        start, key = self._at, ""
+        try:
+            self._skip("", _ANY)
+            key = msgspec.json.decode(self._content[start : self._at], type=str)
+        except InputError:
+            # the whole is refused in other words
+            self._refuse_whole()
+        except UnicodeDecodeError:
+            # of a member that is not wanted, any bytes will do
+            pass
+        self._take(b":")
+        self._peek()
+        return key
+
+    def _value(self, key: str) -> bytes:
+        start = self._at
+        self._skip(key, self._decoders[key])
+        return bytes(self._content[start : self._at])
+
+    def _skip(self, key: str, decoder: Any) -> None:
+        """Check the value here, and go to its end."""
+        start = self._at
+        try:
+            with memoryview(self._content) as content, content[start:] as rest:
+                decoder.decode(rest)
+            self._at = len(self._content)
+        except BROKEN_JSON as error:
+            trailing = _TRAILING.fullmatch(str(error))
+            if trailing is None:
+                raise self._refusal(error, key, start) from error
+            self._at = start + int(trailing[1]) - 1
+        drop(self._content, start, self._at)
+
+    def _peek(self) -> bytes:
+        """The next character that is no space; empty at the end."""
+        space = _SPACE.match(self._content, self._at)
+        self._at = space.end() if space else self._at
+        return bytes(self._content[self._at : self._at + 1])
+
+    def _take(self, allowed: bytes) -> bytes:
+        character = self._peek()
+        if not character or character not in allowed:
+            self._refuse_whole()
+        self._at += 1
+        return character
+
+    def _refuse_whole(self) -> None:
+        """Raise the error of the whole document, which is correct up to here."""
+        decode(self._content, _Nothing, self._path)
+
+    def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
+        """A decoder's error in the piece at byte ``offset``, worded for the whole document."""
+        text = re.sub(
+            r"(?<=\(byte )\d+(?=\)$)", lambda byte: str(int(byte[0]) + offset), str(error)
+        )
+        if isinstance(error, msgspec.ValidationError):
+            text = re.sub(r"(?<=`\$\[)\d+", lambda index: str(int(index[0]) + number), text)
+            text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
+        return refused(error, text, self._path)
+
+
+def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
+    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A file's bytes, mapped. Raises InputError for a file that is empty, packed or unreadable."""
+    try:
+        if not path.stat().st_size:
+            raise InputError("is empty", where=path)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    # errors of the with block are not errors of this file
+    with mapped as content:
+        for begin, what, remedy in _NO_JSON:
+            if content[: len(begin)] == begin:
+                raise InputError(
+                    f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy
+                )
+        yield content
+
+
+_NO_JSON = (
+    (b"\x1f\x8b", "packed with gzip", "unpack it first: gunzip FILE"),
+    (b"PK\3\4", "a zip archive", "unpack it first: unzip FILE"),
+    (b"\xef\xbb\xbf", "text after a byte-order mark", "save it without one: tail -c +4 FILE > NEW"),
+    (b"\xff\xfe", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+    (b"\xfe\xff", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+)
+"""Start of files that are often given by mistake, what they are, and the remedy."""
+
+
+def slice_text(content: Any, start: int, stop: int) -> bytes:
+    """Elements of an array as an array."""
+    with memoryview(content) as whole, whole[start:stop] as part:
+        text = b"".join((b"[", part, b"]"))
+    drop(content, start, stop)
+    return text
+
+
+def drop(content: Any, start: int, end: int) -> None:
+    """Give pages that were read back to the system: a mapped file counts as memory."""
+    page = mmap.ALLOCATIONGRANULARITY
+    first, last = -(-start // page) * page, end // page * page
+    if last > first and hasattr(content, "madvise"):
+        content.madvise(mmap.MADV_DONTNEED, first, last - first)

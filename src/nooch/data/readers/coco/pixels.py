@@ -1,0 +1,78 @@
+"""Pixel maps of stuff, counted in place of a stuff file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, some_of
+from nooch.data.readers.coco.structure import ParsedFile
+from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
+from nooch.data.readers.image_rows import ImageRows
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.map_pixels import count_maps, counted_maps, list_maps
+
+__all__ = ["StuffMaps", "scan_stuff_maps"]
+
+
+@dataclass(frozen=True)
+class StuffMaps:
+    """Counted pixel maps on disk."""
+
+    folder: Path
+    classes: list[str]
+    rows: ImageRows
+
+    def read(self, low: int | None, high: int | None) -> ParsedFile:
+        """Maps of images with ``low <= id < high`` as an annotation file; areas are pixels."""
+        counted = counted_maps(self.rows.read(low, high), len(self.classes))
+        pixels = counted.pixels.tocoo()
+        return ParsedFile(
+            str(self.folder),
+            image_ids=counted.image_ids.to_numpy(),
+            widths=counted.sizes[:, 0],
+            heights=counted.sizes[:, 1],
+            file_names=[None] * len(counted.stems),
+            categories=dict(enumerate(self.classes)),
+            image_index=pixels.row,
+            category_index=pixels.col,
+            areas=pixels.data.astype(np.float64),
+        )
+
+
+def scan_stuff_maps(
+    maps: Path, values: str, known: NDArray[np.int64], folder: Path, runner: JobRunner
+) -> StuffMaps:
+    """Count the pixels of stuff in maps.
+
+    Args:
+        maps: folder of the maps, one for each image.
+        values: ``cocostuff`` or ``pixelmaps``: what values mean.
+        known: ids of the images of the annotation files; maps of other images are left out when
+            files are merged.
+        folder: where counts are kept.
+        runner: does the jobs.
+
+    Raises:
+        InputError: no map, or none of these images; a file that is no map; a value that means
+            nothing.
+    """
+    listed = list_maps(maps)
+    ids = listed["image_id"]
+    if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), known).any():
+        raise InputError(
+            "no map is named after an image of the annotation files, such as"
+            f" {some_of(listed['stem'].to_list(), 2)}",
+            where=maps,
+            allowed="names of maps that are image ids, such as 000000000139.png",
+        )
+    stuff = {
+        value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"
+    }
+    # thing pixels are left to the things files
+    ignored = (set(map_values(values)) | {0, 255, OTHER}) - set(stuff)
+    return StuffMaps(maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, runner))

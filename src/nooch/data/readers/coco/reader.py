@@ -1,0 +1,204 @@
+"""COCO-format annotations -> Dataset: things, stuff (or its pixel maps) and captions by image.
+
+This module is light on purpose: files are being read by workers before Polars and SciPy are
+imported here.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nooch.base.errors import ParameterError
+from nooch.base.shared_types import Map, StepProgress
+from nooch.base.split_plan import SplitPlan
+from nooch.data.readers.coco.coco_rows import ScannedFile, scan_files
+from nooch.data.readers.coco.decoder import SLICE
+from nooch.data.readers.cocostuff import map_values
+from nooch.data.readers.jobs import JobRunner
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nooch.data import Dataset, ImageId
+    from nooch.data.readers.coco.pixels import StuffMaps
+    from nooch.data.readers.contract import ImageListing
+
+__all__ = ["CocoReading", "ScannedCoco", "read_coco"]
+
+Paths = Sequence[str | Path]
+
+
+def read_coco(
+    things: Paths = (),
+    stuff: Paths = (),
+    captions: Paths = (),
+    *,
+    stuff_maps: str | Path | None = None,
+    stuff_map_values: str = "cocostuff",
+    images: str | Path | None = None,
+    map: Map = builtins.map,
+) -> Dataset:
+    """Merge COCO-format files into one Dataset without splits.
+
+    Areas are the sums of the annotations' ``area`` (crowds too) over height x width; a mask is
+    decoded only where ``area`` is missing. Category 183 ``other`` is no class. Images without
+    annotations stay.
+
+    Args:
+        things: ``instances_*.json`` files of different images, such as train2017 and val2017.
+        stuff: ``stuff_*.json`` files, joined to the things by image id.
+        captions: ``captions_*.json`` files; captions of images that no other file lists are left
+            out and counted.
+        stuff_maps: folder of pixel maps (one PNG for each image) to count the stuff in, instead of
+            ``stuff``.
+        stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabeled) or ``pixelmaps``
+            (value = category id).
+        images: folder below which the image files lie.
+        map: where files are read; an engine's map reads them in parallel processes.
+
+    Raises:
+        InputError: a file that cannot be read, is truncated or of another structure, or holds ids,
+            sizes or areas that are not allowed; images that two things files share, sizes or
+            category names that disagree between files, and unsafe file names.
+    """
+    from nooch.data.readers.contract import read
+
+    return read(
+        CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), images=images, map=map
+    )
+
+
+@dataclass(frozen=True)
+class CocoReading:
+    """The parameters of ``read_coco``, and the number of bytes that are decoded at once."""
+
+    things: Paths = ()
+    stuff: Paths = ()
+    captions: Paths = ()
+    stuff_maps: str | Path | None = None
+    stuff_map_values: str = "cocostuff"
+    slice_size: int = SLICE
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The files, and the folder of maps."""
+        maps = () if self.stuff_maps is None else (self.stuff_maps,)
+        roles = (
+            ("things", self.things),
+            ("stuff", self.stuff),
+            ("captions", self.captions),
+            ("maps", maps),
+        )
+        return [(role, Path(path)) for role, paths in roles for path in paths]
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises ParameterError for parameters that do not fit, or an unusable group."""
+        if not self.things and not self.stuff:
+            raise ParameterError(
+                "no annotation file was given", allowed="`things`, `stuff`, or both"
+            )
+        if self.stuff and self.stuff_maps is not None:
+            raise ParameterError(
+                "`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff"
+            )
+        stuff = {Path(path).absolute() for path in self.stuff}
+        for path in self.things:
+            if Path(path).absolute() in stuff:
+                remedy = "name it once: as things, if it has both"
+                raise ParameterError("is both things and stuff", where=path, remedy=remedy)
+        map_values(self.stuff_map_values)
+        if plan is not None and plan.group is not None:
+            import polars as pl
+
+            from nooch.data import CORE_COLUMNS
+            from nooch.data.splits import group_names
+
+            # these files give images no other columns
+            group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), plan.group)
+
+    def dependencies(self) -> list[Any]:
+        """How files are cut, and the maps."""
+        words: list[Any] = [self.slice_size]
+        if self.stuff_maps is not None:
+            from nooch.data.readers.image_rows import listed_digest
+            from nooch.data.readers.map_pixels import list_maps
+
+            words += [self.stuff_map_values, listed_digest(list_maps(Path(self.stuff_maps)))]
+        return words
+
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedCoco:
+        """Rows of all files. Raises InputError as ``read_coco`` does."""
+        del part_size  # rows are sorted by image id, so that those of any part are found
+        sources = [(role, path) for role, path in self.files() if role != "maps"]
+        files = scan_files(sources, folder, self.slice_size, map, progress)
+        from nooch.data.readers.coco.merge import class_order
+
+        # errors of categories come before those of rows
+        classes = class_order([(file.role, file) for file in files])
+        maps = None
+        if self.stuff_maps is not None:
+            from nooch.data.readers.coco.pixels import scan_stuff_maps
+
+            known = ScannedCoco(files, classes, None).ids().to_numpy()
+            runner = JobRunner(map, progress)
+            maps = scan_stuff_maps(
+                Path(self.stuff_maps), self.stuff_map_values, known, folder, runner
+            )
+            classes = list(dict.fromkeys([*classes, *maps.classes]))
+        return ScannedCoco(files, classes, maps)
+
+
+@dataclass(frozen=True)
+class ScannedCoco:
+    """Rows of COCO files on disk; ``classes`` are their categories, in order, and those of maps."""
+
+    files: list[ScannedFile]
+    classes: list[str]
+    maps: StuffMaps | None
+
+    def ids(self) -> pl.Series:
+        """Ids of all images that things and stuff files list."""
+        import polars as pl
+
+        # one file at a time: ids are all that is held of all images
+        ids = pl.Series("image_id", [], pl.Int64)
+        for file in self.files:
+            if file.role != "captions":
+                ids = pl.concat([ids, pl.Series("image_id", file.ids())]).unique()
+        return ids.sort()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does."""
+        from nooch.data.readers.coco.merge import merge
+
+        first, last = (None if end is None else int(end) for end in (low, high))
+        parsed = [(file.role, file.read(first, last)) for file in self.files]
+        if self.maps is not None:
+            parsed.append(("maps", self.maps.read(first, last)))
+        if images is None:
+            return merge(parsed, None)
+        wanted = {
+            name.rsplit("/", 1)[-1]
+            for _, file in parsed
+            for name in file.file_names
+            if name is not None
+        }
+        return merge(parsed, images.index(lambda name: name in wanted))
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Sources, licenses, and notes of what was counted."""
+        from nooch.data.readers.coco.merge import merged_provenance, notes_of
+
+        notes = notes_of(counts, n_images, images)
+        return merged_provenance(
+            [file.source for file in self.files], (file.licenses for file in self.files), notes
+        )

@@ -1,0 +1,374 @@
+"""COCO's structure, columns of its records, and the checks that they pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, some_of
+from nooch.base.limits import BROKEN_JSON, MOST_AREA
+from nooch.data.readers.coco.masks import mask_area
+
+__all__ = [
+    "STRUCTURE", "Annotation", "Caption", "Captions", "Image", "Instances",
+    "ParsedFile", "annotation_columns", "caption_columns", "captions_of", "categories_of",
+    "checked_images", "decode", "fill_areas", "image_columns", "instances_of", "look_up", "refused",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class Image(msgspec.Struct, gc=False):
+    """An entry of ``images``."""
+
+    id: int
+    width: int | None = None
+    height: int | None = None
+    file_name: str | None = None
+    coco_url: str | None = None
+
+
+class Category(msgspec.Struct, gc=False):
+    """An entry of ``categories``."""
+
+    id: int
+    name: str
+
+
+class Annotation(msgspec.Struct, gc=False):
+    """An entry of ``annotations``, without its polygons."""
+
+    image_id: int
+    category_id: int
+    area: float | None = None
+
+
+class Instances(msgspec.Struct, gc=False):
+    """An instances or stuff file."""
+
+    images: list[Image]
+    annotations: list[Annotation]
+    categories: list[Category]
+    licenses: list[dict[str, Any]] | None = None
+
+
+class Caption(msgspec.Struct, gc=False):
+    """An entry of a caption file's ``annotations``."""
+
+    image_id: int
+    caption: str
+
+
+class Captions(msgspec.Struct, gc=False):
+    """A caption file."""
+
+    images: list[Image]
+    annotations: list[Caption]
+
+
+def decode(content: Any, kind: type[T], path: Path) -> T:
+    """A document of a structure. Raises InputError."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except BROKEN_JSON as error:
+        raise refused(error, str(error), path) from error
+
+
+def refused(error: Exception, text: str, path: Path) -> InputError:
+    """What is wrong with a file: a decoder's error, and its text."""
+    if isinstance(error, RecursionError):
+        return InputError(
+            "holds values within values, too many to be read", where=path, allowed=STRUCTURE
+        )
+    if isinstance(error, msgspec.ValidationError):
+        return InputError(f"is not COCO's structure: {text}", where=path, allowed=STRUCTURE)
+    remedy = "fetch or export the file again; JSON has no NaN or Infinity"
+    return InputError(f"is no valid JSON: {text}", where=path, remedy=remedy)
+
+
+STRUCTURE = (
+    "an object with images [{id, width, height, file_name}], categories [{id, name}] and"
+    " annotations [{image_id, category_id, area or segmentation}], or [{image_id, caption}] for"
+    " captions; ids are integers"
+)
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """The content of one annotation file.
+
+    Attributes:
+        name: of the file, for messages.
+        image_ids: int64 (n_images,), with ``widths`` and ``heights`` (int64 pixels) and
+            ``file_names`` (none for captions).
+        categories: id -> name as the file spells it, in the file's order.
+        image_index: int32 (n_annotations,), position in ``image_ids``.
+        category_index: int32 (n_annotations,), position in ``categories``; empty for captions.
+        areas: float64 (n_annotations,) in square pixels.
+        captions: the texts, for a caption file.
+        licenses: what the file says of them.
+    """
+
+    name: str
+    image_ids: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    heights: NDArray[np.int64]
+    file_names: list[str | None]
+    categories: dict[int, str]
+    image_index: NDArray[np.int32]
+    category_index: NDArray[np.int32]
+    areas: NDArray[np.float64]
+    captions: list[str] = field(default_factory=list)
+    licenses: list[dict[str, Any]] = field(default_factory=list)
+
+
+def instances_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    category_ids: NDArray[np.int64],
+    areas: NDArray[np.float64],
+    categories: dict[int, str],
+    licenses: list[dict[str, Any]],
+    numbers: NDArray[np.int64],
+) -> ParsedFile:
+    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0. Raises
+    InputError: ids that the file does not list, or areas that are not allowed.
+    """
+    index = index_of(image_ids, images["image_ids"], "image", path, numbers)
+    known = integers(categories, len(categories), path)
+    category_index = index_of(category_ids, known, "category", path, numbers)
+    check_areas(areas, index, images, path, numbers)
+    return ParsedFile(
+        path.name,
+        **images,
+        categories=categories,
+        image_index=index,
+        category_index=category_index,
+        areas=areas,
+        licenses=licenses,
+    )
+
+
+def captions_of(
+    path: Path,
+    images: Mapping[str, Any],
+    image_ids: NDArray[np.int64],
+    texts: list[str],
+    numbers: NDArray[np.int64],
+) -> ParsedFile:
+    """As ``instances_of``, of captions."""
+    none = np.empty(0, np.int32)
+    return ParsedFile(
+        path.name,
+        **images,
+        categories={},
+        image_index=index_of(image_ids, images["image_ids"], "image", path, numbers),
+        category_index=none,
+        areas=none.astype(np.float64),
+        captions=texts,
+    )
+
+
+def image_columns(
+    images: list[Image], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]:
+    """Ids, widths and heights (NaN where there is none) and file names."""
+    ids = integers(map(attrgetter("id"), images), len(images), path)
+    # numpy takes None for NaN, and float64 holds every size that fits into memory
+    try:
+        width, height = (
+            np.fromiter(map(attrgetter(side), images), np.float64, len(images))
+            for side in ("width", "height")
+        )
+    except OverflowError as error:
+        raise InputError(
+            "a width or height is no size", where=path, allowed=f"pixels, below {_WIDEST}"
+        ) from error
+    names = [image.file_name for image in images]
+    return ids, width, height, [_file_name(image) for image in images] if None in names else names
+
+
+def checked_images(
+    ids: NDArray[np.int64],
+    widths: NDArray[np.float64],
+    heights: NDArray[np.float64],
+    names: list[str | None],
+    path: Path,
+) -> dict[str, Any]:
+    """Images by id as fields of a ``ParsedFile``. Raises InputError: repeated ids, no extent."""
+    if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
+        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
+    least, most = np.minimum(widths, heights), np.maximum(widths, heights)
+    if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
+        raise InputError(
+            f"images without extent: ids {some_of(ids[flat])}",
+            where=path,
+            allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
+        )
+    sizes = {"widths": widths.astype(np.int64), "heights": heights.astype(np.int64)}
+    return {"image_ids": ids, **sizes, "file_names": names}
+
+
+_WIDEST = 1 << 31
+
+
+def annotation_columns(
+    records: list[Annotation], path: Path
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Image ids, category ids and areas (NaN where there is none)."""
+    n = len(records)
+    image_ids, category_ids = (
+        integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id")
+    )
+    # numpy takes None for NaN: no area
+    return image_ids, category_ids, np.fromiter(map(attrgetter("area"), records), np.float64, n)
+
+
+def caption_columns(records: list[Caption], path: Path) -> tuple[NDArray[np.int64], list[str]]:
+    """Image ids and texts."""
+    ids = (caption.image_id for caption in records)
+    return integers(ids, len(records), path), [caption.caption for caption in records]
+
+
+def integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
+    """Ids as an array. Raises InputError for those of more than 64 bits."""
+    try:
+        return np.fromiter(values, np.int64, n)
+    except OverflowError as error:
+        raise InputError(
+            "an id does not fit into 64 bits", where=path, allowed="integers of 64 bits"
+        ) from error
+
+
+def _file_name(image: Image) -> str | None:
+    # LVIS gives an address instead of a name; its last part is COCO's file name
+    if image.file_name is None and image.coco_url:
+        return image.coco_url.rsplit("/", 1)[-1]
+    return image.file_name
+
+
+def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
+    """Id -> name. Raises InputError for ids that are repeated."""
+    names = {c.id: c.name for c in categories}
+    if len(names) != len(categories):
+        ids = [c.id for c in categories]
+        repeated = some_of(sorted({i for i in ids if ids.count(i) > 1}))
+        raise InputError(f"category ids occur more than once: {repeated}", where=path)
+    return names
+
+
+def index_of(
+    used: NDArray[np.int64],
+    known: NDArray[np.int64],
+    what: str,
+    path: Path,
+    numbers: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Position of each used id among the known ones. Raises InputError for other ids.
+
+    ``numbers`` are those of the annotations in the file.
+    """
+    place = look_up(used, known)
+    if len(missing := np.flatnonzero(place < 0)):
+        lists = "images" if what == "image" else "categories"
+        raise InputError(
+            f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
+            f"the first is annotation {numbers[missing].min()} (counted from 0)",
+            where=path,
+            allowed=f"ids that the file's own list of {lists} holds",
+        )
+    return place
+
+
+def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Position of each used id in ``known``, or -1; int32, which is cheaper to send to workers."""
+    positions = np.arange(len(known), dtype=np.int32)
+    if not len(used) or not len(known):
+        return np.full(len(used), -1, dtype=np.int32)
+    if min(used.min(), known.min()) >= 0 and max(used.max(), known.max()) < _TABLE:
+        table = np.full(max(used.max(), known.max()) + 1, -1, dtype=np.int32)
+        table[known] = positions
+        return table[used]
+    order = np.argsort(known, kind="stable")
+    ordered = known[order]
+    nearest = np.minimum(np.searchsorted(ordered, used), len(known) - 1)
+    return np.where(ordered[nearest] == used, positions[order][nearest], np.int32(-1))
+
+
+_TABLE = 1 << 22
+"""Ids below this are looked up in a table of 16 MiB at most; COCO's go up to 581,929."""
+
+
+def fill_areas(
+    segmentation: Callable[[int], Any],
+    areas: NDArray[np.float64],
+    index: NDArray[np.int32],
+    images: Mapping[str, Any],
+    path: Path,
+    number: Callable[[int], int],
+) -> NDArray[np.float64]:
+    """Count the pixels of the masks of those annotations that have no area, NaN.
+
+    Args:
+        segmentation: of the annotation at a position.
+        areas: float64 (n_annotations,).
+        index: position of each annotation's image in ``images``, or -1.
+        images: as of ``checked_images``.
+        path: of the file, for messages.
+        number: of the annotation at a position, counted from 0 in the file.
+
+    Raises:
+        InputError: a segmentation that cannot be decoded.
+    """
+    filled = areas.copy()
+    # an image that is not listed has no size: ``index_of`` raises for it later
+    for position in sorted(np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist(), key=number):
+        height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
+        try:
+            filled[position] = mask_area(segmentation(position), height, width)
+        except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
+            raise InputError(
+                f"annotation {number(position)} (counted from 0) has no area and its segmentation"
+                f" cannot be decoded: {error}",
+                where=path,
+                allowed="polygons, or a run-length encoding {counts, size}",
+            ) from error
+    return filled
+
+
+def check_areas(
+    areas: NDArray[np.float64],
+    index: NDArray[np.int32],
+    images: Mapping[str, Any],
+    path: Path,
+    numbers: NDArray[np.int64],
+) -> None:
+    """Raise InputError for areas that are negative or more than ``MOST_AREA`` times the image.
+
+    Args:
+        areas: float64 (n_annotations,) in square pixels.
+        index: position of each annotation's image in ``images``.
+        images: as of ``checked_images``.
+        path: of the file, for messages.
+        numbers: of the annotations in the file, from 0.
+    """
+    most = MOST_AREA * images["widths"].astype(np.float64) * images["heights"]
+    bad = np.flatnonzero(~((areas >= 0) & (areas <= most[index])))
+    if not len(bad):
+        return
+    first = bad[numbers[bad].argmin()]
+    more = f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""
+    most_text = f"square pixels, from 0 to {MOST_AREA:.0f} times the image"
+    raise InputError(
+        f"annotation {numbers[first]} (counted from 0) has area {areas[first]}{more}",
+        where=path,
+        allowed=f"{most_text}, or no area but a segmentation",
+    )

@@ -1,0 +1,180 @@
+"""The contract of every reader: a ``Reading`` scans files into rows, which are read by part.
+
+``read`` gives all images as one Dataset; jobs that are done once make a scan resumable.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import InputError
+from nooch.base.shared_types import Map, StepProgress, no_progress
+from nooch.base.split_plan import SplitPlan
+from nooch.data import Dataset, ImageId
+from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
+from nooch.data.readers.jobs import ResumableJob
+
+__all__ = [
+    "ImageListing", "NumberedJob", "Reading", "Scanned", "as_given", "in_range", "part_edges",
+    "read",
+]  # fmt: skip
+
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class ImageListing:
+    """Image files listed in a file: a worker indexes those of its part, and holds no others.
+
+    In ``file`` the path of each, relative to ``root``, is ended by a zero byte, which no path
+    holds; ``notes`` say what was left out.
+    """
+
+    root: Path
+    file: Path
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def write(cls, images: str | Path, file: Path) -> Self:
+        """List the image files below a folder. Raises InputError as ``ImageIndex``."""
+        walk = FolderWalk()
+        with file.open("wb") as listing:
+            listing.writelines(os.fsencode(path) + b"\0" for path in list_images(images, walk))
+        return cls(Path(images).absolute(), file, tuple(walk.notes()))
+
+    def index(self, is_wanted: Callable[[str], bool]) -> ImageIndex:
+        """An index of the files whose names, without folders, are wanted."""
+        return ImageIndex(
+            self.root, (path for path in self.paths() if is_wanted(path.rsplit("/", 1)[-1]))
+        )
+
+    def paths(self) -> Iterator[str]:
+        """All listed paths."""
+        with self.file.open("rb") as listing:
+            rest = b""
+            while block := listing.read(_BLOCK):
+                *paths, rest = (rest + block).split(b"\0")
+                yield from map(os.fsdecode, paths)
+
+
+class Scanned(Protocol):
+    """Files that were read into rows on disk. It is pickled to workers."""
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of all classes."""
+
+    def ids(self) -> pl.Series:
+        """Ids of all images, each once, ascending: Int64 or String."""
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high`` without provenance, and counts that add up.
+
+        None is no end of the range; ``images`` says where the image files lie.
+        """
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Where the dataset comes from, with notes on the sums of the counts of all parts;
+        ``images`` is the folder as the user named it.
+        """
+
+
+class Reading(Protocol):
+    """Which files are read, and how: the parameters of a reader."""
+
+    def files(self) -> Sequence[tuple[str, Path]]:
+        """The files, each with its role."""
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raise all errors that can be found before anything is read."""
+
+    def dependencies(self) -> list[Any]:
+        """Further inputs of the rows, JSON-like: an import resumes only where they are equal.
+
+        Compared again when everything is read: a file that has changed is refused.
+        """
+
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> Scanned:
+        """Read the files into rows below a folder, except those that an earlier scan wrote.
+
+        ``part_size``: images that are going to be read at once, for a reader that stores rows by
+        part; None: all.
+        """
+
+
+def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
+    """All images as one Dataset without splits; raises what the reading says.
+
+    The workers of ``map`` must see the temporary folder of this process.
+    """
+    reading.check(None)
+    with tempfile.TemporaryDirectory(prefix="nooch-") as folder:
+        scanned = reading.scan(Path(folder), map, no_progress)
+        listing = (
+            None if images is None else ImageListing.write(images, Path(folder, "image-files"))
+        )
+        data, counts = scanned.read(None, None, listing)
+        provenance = scanned.provenance(counts, len(data), images)
+        if listing is not None:
+            provenance["notes"] = [*provenance["notes"], *listing.notes]
+        return replace(data, provenance=provenance)
+
+
+@dataclass(frozen=True)
+class NumberedJob(ResumableJob):
+    """A job of a kind (``name``); the file of its result lies in ``folder``."""
+
+    name: ClassVar[str]
+    folder: Path
+    number: int
+
+    @property
+    def result_file(self) -> Path:
+        """Named after the kind and the number."""
+        return self.folder / f"{self.name}-{self.number:07d}.msgpack"
+
+
+@contextlib.contextmanager
+def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
+    """Make errors name files as they were given; ``files`` are pairs (path that is read, name)."""
+    try:
+        yield
+    except InputError as error:
+        name = dict(files).get(str(error.where))
+        if name is None:
+            raise
+        raise InputError(
+            error.problem, where=name, allowed=error.allowed, remedy=error.remedy
+        ) from error
+
+
+def part_edges(n_images: int, part_size: int | None) -> list[int]:
+    """Edges of parts among images sorted by id: n_parts + 1 positions, 0 to ``n_images``.
+
+    Parts hold about as many images each, at most ``part_size``; None: one part.
+    """
+    n_parts = 1 if part_size is None else max(1, -(-n_images // part_size))
+    edges: list[int] = np.linspace(0, n_images, n_parts + 1).astype(np.int64).tolist()
+    return edges
+
+
+def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
+    """Rows with ``low <= column < high``, where None is no end; skips row groups on disk."""
+    wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
+    return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))

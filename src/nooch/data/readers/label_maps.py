@@ -1,0 +1,281 @@
+"""Label maps (one single-channel image of class values per photograph) -> Dataset, exact areas."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.sparse import csr_array
+
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.shared_types import Map, StepProgress
+from nooch.base.split_plan import SplitPlan
+from nooch.base.text_encoding import text_lines
+from nooch.data import Dataset, ImageId, class_name
+from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
+from nooch.data.readers.contract import ImageListing, read
+from nooch.data.readers.image_rows import ImageRows, listed_digest
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
+
+__all__ = ["MapReading", "ScannedMaps", "class_list", "means_void", "read_label_maps"]
+
+_NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
+_NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
+_FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
+_VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
+
+
+def read_label_maps(
+    folder: str | Path,
+    classes: str | Path,
+    *,
+    void: Sequence[int] = (),
+    images: str | Path | None = None,
+    suffix: str = "",
+    map: Map = builtins.map,
+) -> Dataset:
+    """Count every class in every map.
+
+    A class's area is its share of the image's pixels: areas and the unlabeled share add up to 1.
+
+    Args:
+        folder: the maps; a map is called after its image.
+        classes: ``cocostuff`` (value = COCO id - 1, 255 unlabeled), ``pixelmaps`` (value = COCO
+            id, 183 other), or a text file with a class per line: ``value name`` on all, without
+            gaps that are not ``void``, or only names, then counted from 0.
+        void: values that are no class. Needed for a listed class that is called void, unknown,
+            unlabeled, unannotated or ignore (also ``name (void)``): its pixels were not annotated,
+            which is no class.
+        images: folder below which the images lie; each needs the name of its map, with any ending.
+        suffix: what the maps' names carry beyond the image's.
+        map: where maps are counted.
+
+    Raises:
+        InputError: see ``nooch.data.readers.map_pixels``; also a class list that cannot be read.
+        ParameterError: a class of the list is called void or the like, and ``void`` does not have
+            its value.
+    """
+    return read(MapReading(Path(folder), classes, void, suffix), images=images, map=map)
+
+
+@dataclass(frozen=True)
+class MapReading:
+    """The reading of label maps; the attributes are parameters of ``read_label_maps``."""
+
+    folder: Path
+    class_list: str | Path
+    void: Sequence[int] = ()
+    suffix: str = ""
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The folder, and the list of classes where it is a file."""
+        listed = Path(self.class_list)
+        return [("maps", self.folder), *([("classes", listed)] if listed.is_file() else [])]
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises InputError and ParameterError for the folder and the list of classes."""
+        del plan  # maps have no columns; whether a pattern fits their names is known when listed
+        self._classes()
+
+    def dependencies(self) -> list[Any]:
+        """The maps by name, size and time, the class list, void and suffix."""
+        digest = listed_digest(list_maps(self.folder, self.suffix))
+        return [str(self.class_list), list(self.void), self.suffix, digest]
+
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedMaps:
+        """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
+        del part_size
+        values, runner = self._classes(), JobRunner(map, progress)
+        listed = list_maps(self.folder, self.suffix)
+        rows = count_maps(listed, values.names, values.ignored, folder, runner)
+        return ScannedMaps(values, rows)
+
+    def _classes(self) -> MapClasses:
+        """What the values of the maps mean."""
+        if not self.folder.is_dir():
+            raise InputError("no such folder of label maps", where=self.folder)
+        return _map_classes(self.class_list, self.void)
+
+
+@dataclass(frozen=True)
+class MapClasses:
+    """What the values of maps mean: classes, or nothing (``ignored``); ``listed`` is their list."""
+
+    listed: str
+    names: dict[int, str]
+    ignored: set[int]
+
+
+def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
+    is_preset = str(classes) in MAP_VALUES
+    names = map_values(str(classes)) if is_preset else class_list(Path(classes))
+    ignored = set(void) | set(_VOID.get(str(classes), ()))
+    named = {value: name for value, name in names.items() if value not in ignored}
+    if meant := [value for value, name in named.items() if means_void(name)]:
+        listed = ", ".join(f"{value} {named[value]!r}" for value in meant)
+        raise ParameterError(
+            f"the class list gives {listed}, which names pixels that were not annotated",
+            where=classes,
+            allowed=f"void: {some_of(meant, len(meant))}",
+            remedy=(
+                f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is"
+                " annotated another name)"
+            ),
+        )
+    if not is_preset:
+        _refuse_gaps(sorted(named), ignored, classes)
+    return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
+
+
+def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) -> None:
+    """Raise an InputError where values between those of a list are not in it, nor ignored."""
+    among = sorted({*values, *(value for value in ignored if value < max(values, default=0))})
+    gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
+    if gaps:
+        missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
+        raise InputError(
+            f"lists values from {values[0]} to {values[-1]}, but not {missing}",
+            where=where,
+            allowed="every value in between, each once",
+            remedy="add the lines that are missing, or `void` VALUE for what is no class",
+        )
+
+
+@dataclass(frozen=True)
+class ScannedMaps:
+    """Counted maps on disk: size and counts of each."""
+
+    values: MapClasses
+    rows: ImageRows
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return list(self.values.names.values())
+
+    def ids(self) -> pl.Series:
+        """Ids of all maps."""
+        return self.rows.ids()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """Images with ``low <= id < high``; counts of maps without an image, the first by name."""
+        counted = counted_maps(self.rows.read(low, high), len(self.classes))
+        stems, root = counted.stems, None
+        paths: list[str | None] = [None] * len(stems)
+        missing: list[str] = []
+        if images is not None:
+            among = set(stems)
+            index = images.index(lambda name: name.rsplit(".", 1)[0] in among)
+            paths, root = [index.by_stem(stem) for stem in stems], str(index.root.resolve())
+            missing = [stem for stem, path in zip(stems, paths, strict=True) if path is None]
+        names = pl.Series("file_name", paths, pl.String)
+        widths, heights = (pl.Series(values) for values in counted.sizes.T)
+        frame = pl.DataFrame([counted.image_ids, names]).with_columns(width=widths, height=heights)
+        counts = {"missing": len(missing), **{f"{_FIRST}{stem}": 1 for stem in missing[:5]}}
+        return Dataset.build(frame, self.classes, _fractions(counted), image_root=root), counts
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Where the dataset comes from. Raises InputError where no map has an image."""
+        return {
+            "reader": "label-maps",
+            "area": "pixels",
+            "sources": [{"role": "maps", "files": n_images, "sha256": self._digest()}],
+            "classes": self.values.listed,
+            "void": sorted(self.values.ignored),
+            "notes": _located_notes(counts, n_images, images),
+        }
+
+    def _digest(self) -> str:
+        """SHA-256 of the counts: re-encoded maps with the same pixels have the same digest."""
+        digest = hashlib.sha256()
+        for number, batch in enumerate(self.rows.columns("stem")):
+            digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
+        for batch in self.rows.columns("width", "height"):
+            digest.update(batch.to_numpy(order="c").tobytes())
+        entries = np.zeros(1, np.int64)
+        digest.update(entries.tobytes())
+        for batch in self.rows.columns("pixels"):
+            ends = entries + batch["pixels"].list.len().cum_sum().cast(pl.Int64).to_numpy()
+            digest.update(ends.tobytes())
+            entries = ends[-1:]
+        for name in ("column", "pixels"):
+            for batch in self.rows.columns(name):
+                digest.update(batch[name].explode().drop_nulls().to_numpy().tobytes())
+        return digest.hexdigest()
+
+
+_FIRST = "missing: "
+"""Counted, too, is each of the first maps without an image, so that a note can name them."""
+
+
+def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
+    """A note on maps without an image. Raises InputError where none has one."""
+    missing = counts["missing"]
+    first = [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5]
+    # the others count, but need no names
+    listed = [*first, *[""] * (missing - len(first))]
+    if missing == n_images:
+        problem = f"no image is called after a map, such as {some_of(listed, 2)}"
+        raise InputError(problem, where=images)
+    note = f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"
+    return [note] if missing else []
+
+
+def _fractions(counted: CountedMaps) -> csr_array:
+    areas = counted.pixels.astype(np.float64)
+    areas.data /= np.repeat(counted.sizes.prod(axis=1).astype(np.float64), np.diff(areas.indptr))
+    return areas
+
+
+def means_void(name: str) -> bool:
+    """Whether a class name says that its pixels have no annotation."""
+    marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
+    words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
+    return any(some and some <= _NOT_ANNOTATED for some in words)
+
+
+def class_list(path: Path) -> dict[int, str]:
+    """Number -> class name from a text file: ``NUMBER NAME`` on all lines, or names on all, counted
+    from 0. Raises InputError: neither; a number or name twice.
+    """
+    try:
+        lines = text_lines(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error}",
+            where=path,
+            allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}",
+        ) from error
+    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
+    # superscripts are digits, too, and Python refuses numbers of thousands of digits
+    numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
+    allowed = "'value name' on every line, or names on every line"
+    if any(numbered) and not all(numbered):
+        bare = [repr(line) for line, has in zip(lines, numbered, strict=True) if not has]
+        problem = f"{sum(numbered)} lines have a value and a name, and {some_of(bare)} not"
+        raise InputError(problem, where=path, allowed=allowed, remedy="fix these lines")
+    values = [int(head[0]) for head in heads] if any(numbered) else [*range(len(lines))]
+    texts = [head[1] for head in heads] if any(numbered) else lines
+    names = [class_name(text, path) for text in texts]
+    twice = [one for one, n in Counter([*values, *names]).items() if n > 1]
+    if not values or twice:
+        problem = f"names {some_of(twice)} twice" if twice else "names no class"
+        raise InputError(problem, where=path, allowed=allowed)
+    return dict(zip(values, names, strict=True))

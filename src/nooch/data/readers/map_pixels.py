@@ -1,0 +1,137 @@
+"""Counting the pixels of each class in label maps (one 8- or 16-bit image for each photograph)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.base.errors import InputError, some_of
+from nooch.data import identifiers
+from nooch.data.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, row_ends
+from nooch.data.readers.jobs import JobRunner
+
+__all__ = ["MAP_ENDINGS", "CountedMaps", "count_maps", "counted_maps", "list_maps"]
+
+MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
+_MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
+
+_SIZE = {"width": pl.Int64, "height": pl.Int64}
+_COUNTED = {**_SIZE, "column": pl.List(pl.Int64), "pixels": pl.List(pl.Int64)}
+"""The size of a map, and the number of pixels of each class, by ascending class column."""
+
+
+@dataclass(frozen=True)
+class CountedMaps:
+    """Pixel counts of maps, sorted by image id.
+
+    Attributes:
+        image_ids: from the file names (integers where all are written in digits).
+        stems: file names without ending, nor what they carry beyond the image's.
+        sizes: int64 (n, 2), width and height in pixels.
+        pixels: int64 CSR (n, n_classes).
+    """
+
+    image_ids: pl.Series
+    stems: list[str]
+    sizes: NDArray[np.int64]
+    pixels: csr_array
+
+
+def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
+    """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (no suffix), ``file``.
+    Raises InputError: there is none, or there are two for an image.
+    """
+
+    def is_map(name: str) -> bool:
+        stem, ending = os.path.splitext(name)  # noqa: PTH122 - a Path for each is slow
+        return ending.lower() in MAP_ENDINGS and stem.endswith(suffix)
+
+    files = files_below(folder, is_map)
+    if not files:
+        allowed = f"files ending in {', '.join(MAP_ENDINGS)}"
+        raise InputError("holds no label maps", where=folder, allowed=allowed)
+    stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
+    ids = identifiers(stems)
+    if len(twice := ids.filter(ids.is_duplicated()).unique()):
+        raise InputError(f"several maps have the same name: {some_of(twice)}", where=folder)
+    return pl.DataFrame({"image_id": ids, "stem": stems, "file": files}).sort("image_id")
+
+
+def count_maps(
+    listed: pl.DataFrame,
+    names: Mapping[int, str],
+    ignored: Collection[int],
+    folder: Path,
+    runner: JobRunner,
+) -> ImageRows:
+    """Count the pixels of every class in maps of ``list_maps``; ``counted_maps`` gives the rows as
+    arrays. ``names`` are of values in the order of columns, ``ignored`` values mean no class.
+
+    Raises:
+        InputError: a file that is no single-channel image, or a value that means nothing.
+    """
+    columns = {value: column for column, value in enumerate(names)}
+    parse = partial(_count, columns, frozenset(ignored))
+    return parse_files(listed, parse, _COUNTED, folder, runner)
+
+
+def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
+    """Rows of ``count_maps`` as arrays."""
+    entries = [rows[name].explode().drop_nulls().to_numpy() for name in ("pixels", "column")]
+    pixels = csr_array((*entries, row_ends(rows["pixels"])), shape=(rows.height, n_classes))
+    return CountedMaps(
+        rows["image_id"], rows["stem"].to_list(), rows.select("width", "height").to_numpy(), pixels
+    )
+
+
+def _count(
+    columns: Mapping[int, int], ignored: Collection[int], path: Path, where: str
+) -> dict[str, Any]:
+    (width, height), values, counts = _pixel_counts(path, where)
+    pixels = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        if value in columns:
+            pixels[columns[value]] = count
+        elif value not in ignored:
+            classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
+            raise InputError(
+                f"{count} pixels have value {value}, which is no class",
+                where=where,
+                allowed=f"{classes}; ignored: {void}",
+                remedy="add the value to the class list, or name it with `void`",
+            )
+    ordered = sorted(pixels)
+    counted = [pixels[column] for column in ordered]
+    return {"width": width, "height": height, "column": ordered, "pixels": counted}
+
+
+def _pixel_counts(
+    path: Path, where: str
+) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
+    """Size of a map, the values in it, and how many pixels have each."""
+    try:
+        with opened_image(path, LABEL_MAPS) as image:
+            mode, size = image.mode, image.size
+            pixels = np.asarray(image if mode in _MODES else ())
+    except UNREADABLE as error:
+        text = str(error).replace(str(path), where)
+        raise InputError(f"cannot be read as an image: {text}", where=where) from error
+    if mode not in _MODES:
+        allowed = "one channel of class values (modes L, P, I, I;16)"
+        raise InputError(f"is a {mode} image", where=where, allowed=allowed)
+    if pixels.dtype.itemsize == 1:
+        counts = np.bincount(pixels.ravel(), minlength=256)
+        values = np.flatnonzero(counts)
+        return size, values, counts[values]
+    values, counts = np.unique(pixels, return_counts=True)
+    return size, values.astype(np.int64), counts.astype(np.int64)

@@ -1,0 +1,117 @@
+"""A rule turns the text of an answer into yes, no, or neither.
+
+The default is ``tolerant`` and reads what a person would. The other rules are those of tools, to
+the letter; their scores of the same answers differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+
+from nooch.evaluation.answer_text import (
+    answer_span,
+    closes_reasoning,
+    ends_reasoning,
+    without_reasoning,
+)
+from nooch.evaluation.answer_words import AskedQuestion, answer_words
+
+__all__ = ["EXACT", "RULES", "TOLERANT", "Rule", "read_verdicts"]
+
+TOLERANT = "tolerant"
+
+Rule = Callable[[str], bool | None]
+"""Text of an answer -> yes (True), no (False), or neither (None)."""
+
+_WORDS = re.compile(r"[a-z]+")
+_SEPARATORS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+
+
+def pope(text: str) -> bool | None:
+    """No if the first sentence, without commas, has the word No, not or no; else yes.
+
+    The rule of POPE's own evaluation (Li et al., EMNLP 2023). Never neither: an answer in another
+    language counts as yes.
+    """
+    words = text.partition(".")[0].replace(",", "").split(" ")
+    return not {"No", "not", "no"} & set(words)
+
+
+def vlmevalkit(text: str) -> bool | None:
+    """The letter of one of the options ``A. Yes`` and ``B. No``, else the one that is named.
+
+    VLMEvalKit's rule for multiple-choice files without a judge model. A letter counts where it is
+    the only one; "A" may also be an article, so it counts in answers of up to three words.
+    """
+    tokens = text.translate(_SEPARATORS).split()
+    letters = [letter for letter in ("A", "B") if letter in tokens]
+    if len(letters) == 1 and not (letters == ["A"] and len(tokens) > 3):
+        return letters == ["A"]
+    return word_among(text)
+
+
+def lmms_eval(text: str) -> bool | None:
+    """Yes or no where the answer is just that word, in any case; lmms-eval's exact match."""
+    return {"yes": True, "no": False}.get(text.strip().lower())
+
+
+def first_word(text: str) -> bool | None:
+    """Yes or no where it is the first word, in any case, whatever follows."""
+    found = _WORDS.search(text.lower())
+    return {"yes": True, "no": False}.get(found.group()) if found else None
+
+
+def word_among(text: str) -> bool | None:
+    """The one of yes and no that is among the words, in any case; neither where both are."""
+    words = set(_WORDS.findall(text.lower())) & {"yes", "no"}
+    return words == {"yes"} if len(words) == 1 else None
+
+
+EXACT: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "pope": pope,
+        "vlmevalkit": vlmevalkit,
+        "vlmevalkit-yesno": word_among,
+        "lmms-eval": lmms_eval,
+        "word": first_word,
+    }
+)
+"""Name -> a tool's own rule."""
+RULES = (TOLERANT, *EXACT)
+"""Names of all rules."""
+
+
+def read_verdicts(
+    answers: Sequence[str],
+    asked: Sequence[AskedQuestion],
+    *,
+    rule: str = TOLERANT,
+    language: str = "en",
+    letters: bool = False,
+) -> list[bool | None]:
+    """Yes, no, or neither for each answer of one model.
+
+    An answer begins after its reasoning; one that is cut off within it is neither. Where any answer
+    ends reasoning that it did not open, the model's template opens it, and an answer that does not
+    end it is cut off.
+
+    Args:
+        answers: what the model wrote.
+        asked: what each is about.
+        rule: one of ``RULES``.
+        language: of the answers, for the tolerant rule, see ``answer_words``.
+        letters: whether A and B stand for yes and no there.
+    """
+    opened, words = any(map(closes_reasoning, answers)), answer_words(language)
+    verdicts: list[bool | None] = []
+    for text, about in zip(answers, asked, strict=True):
+        span = (answer_span if rule == TOLERANT else without_reasoning)(text)
+        if span is None or (opened and not ends_reasoning(text)):
+            verdicts.append(None)
+        elif rule == TOLERANT:
+            verdicts.append(words.verdict(text[slice(*span)], about, letters=letters))
+        else:
+            verdicts.append(EXACT[rule](text[slice(*span)]))
+    return verdicts

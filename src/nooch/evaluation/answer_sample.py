@@ -1,0 +1,237 @@
+"""Answers as predictions (yes is 1, no is 0), and the part of a suite that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.evaluation.answer_table import Answers
+from nooch.evaluation.context_rates import ContextRates, answer_rates
+from nooch.evaluation.prediction_format import UNKNOWN
+from nooch.evaluation.predictions import Predictions, positions
+from nooch.suites import ChallengeSet, Suite
+from nooch.suites.suite import SetRecord
+
+__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers", "readings"]
+
+Key = tuple[str, str, str]
+
+
+def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predictions:
+    """Predictions of the images and tasks that a model was asked about.
+
+    Where every answer has a probability of yes that counts, these are the values; else they are 1
+    for yes and 0 for no. Phrasings that disagree evenly are neither. ``said`` has all answers, with
+    ``value``, and ``unknown`` (neither yes nor no) and ``skipped`` (Boolean).
+
+    Args:
+        answers: of one model.
+        unknown: one of ``UNKNOWN``.
+
+    Raises:
+        ParameterError: another ``unknown``, or nothing left when unknown answers are skipped.
+    """
+    check_one_of("way to count unknown answers", unknown, UNKNOWN)
+    share, probability = pl.col("yes"), pl.col("probability")
+    decided = pl.when(share != 0.5).then(share > 0.5).otherwise(probability > 0.5)
+    said = answers.frame.with_columns(unknown=decided.is_null())
+    said = said.with_columns(skipped=pl.col("unknown") & pl.lit(unknown == "skip"))
+    notes, many = [*answers.notes], said["unknown"].sum() / max(said.height, 1)
+    if many:
+        done = "are left out" if unknown == "skip" else "count as wrong"
+        notes.append(f"{100 * many:.1f} % of the answers are unknown and {done}")
+    frame = said.filter(~pl.col("skipped"))
+    if not frame.height:
+        raise ParameterError(
+            "no answer is left without those that are neither yes nor no",
+            where="`unknown`",
+            allowed="wrong, or another `rule`",
+        )
+    in_words = bool(frame["probability"].has_nulls())
+    value = decided.cast(pl.Float64) if in_words else probability
+    said, frame = (of.with_columns(value=value) for of in (said, frame))
+    ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique().sort()
+    values = np.full((len(tasks), len(ids)), np.nan)
+    weights = np.zeros_like(values)
+    at = positions(frame["task"], tasks), positions(frame["image_id"], ids)
+    values[at] = frame["value"].to_numpy()
+    weights[at] = frame["weight"].to_numpy()
+    return Predictions(
+        answers.run,
+        ids,
+        tuple(tasks),
+        values,
+        "probability",
+        weights=weights,
+        in_words=in_words,
+        read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
+        notes=tuple(notes),
+        said=said,
+    )
+
+
+def readings(
+    runs: Sequence[Predictions], suite: Suite, keys: Sequence[Key]
+) -> Iterator[list[Predictions]]:
+    """Runs with unknown answers as yes, as no, as right and as wrong. Had all been readable, every
+    metric would be between the least and the largest of these four.
+
+    Args:
+        runs: the predictions.
+        suite: with the images that were asked about alone.
+        keys: (criterion, task, split) of the sets that are scored.
+    """
+    unread: list[NDArray[np.bool_]] = []
+    truths: list[NDArray[np.bool_]] = []
+    for run in runs:
+        truth = np.zeros(run.values.shape, np.bool_)
+        unread.append(np.isnan(run.values) if run.said is not None else truth.copy())
+        for key in keys if unread[-1].any() else ():
+            if key[1] in run.tasks:
+                known = suite.set(*key)
+                own = run.image_ids.cast(known.image_ids.dtype, strict=False)
+                truth[run.tasks.index(key[1]), positions(known.image_ids, own)] = known.labels
+        truths.append(truth)
+    for flip, by_label in ((True, False), (False, False), (False, True), (True, True)):
+        yield [
+            replace(run, values=np.where(where, (truth & by_label) ^ flip, run.values), said=None)
+            for run, where, truth in zip(runs, unread, truths, strict=True)
+        ]
+
+
+def rates_of_answers(
+    runs: Sequence[Predictions],
+    suite: Suite,
+    keys: Sequence[Key],
+    thresholds: Mapping[str, Mapping[str, float]],
+    bootstrap: int,
+    seed: int,
+) -> dict[tuple[str, str], ContextRates]:
+    """(run, criterion) -> how often the run says yes, by context.
+
+    Args:
+        runs: those with ``said`` count. Unknown answers are no yes, or left out where they are
+            skipped; the bounds have them in any case.
+        suite: the suite.
+        keys: (criterion, task, split) of its sets that are scored.
+        thresholds: run -> task -> probability above which the answer is yes; 0.5 by default.
+        bootstrap: resamples for the intervals; 0 for Wilson's.
+        seed: of the resamples.
+    """
+    rates = {}
+    answered = [(run.run, run.said) for run in runs if run.said is not None]
+    cells = {
+        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
+    }
+    for run, said in answered:
+        limits = pl.col("task").replace_strict(
+            thresholds.get(run, {}), default=0.5, return_dtype=pl.Float64
+        )
+        yes = (pl.col("value") > limits).fill_null(value=False)
+        for criterion, frame in cells.items():
+            ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
+            rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
+            if rows.height:
+                rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+    return rates
+
+
+@dataclass(frozen=True, eq=False)
+class AskedSample:
+    """A suite as far as predictions are for it.
+
+    Attributes:
+        suite: with the images that were asked about alone; the whole suite where all were.
+        whole: the suite.
+        weights: task -> ``image_id, weight`` of the images that were asked about; empty where all
+            images of the suite have predictions.
+        notes: how many images were asked about.
+    """
+
+    suite: Suite
+    whole: Suite
+    weights: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
+        """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
+        whole suite where there is no such run.
+
+        Args:
+            suite: the suite.
+            runs: the predictions.
+            keys: (criterion, task, split) of the sets that are scored.
+
+        Raises:
+            InputError: runs that were asked other questions, or nothing about these sets.
+        """
+        if all(run.weights is None for run in runs):
+            return cls(suite, suite)
+        tasks = dict.fromkeys(task for _, task, _ in keys)
+        asked = {task: _asked_alike(runs, task) for task in tasks}
+        weights = {task: frame for task, frame in asked.items() if frame is not None}
+        sets: dict[tuple[str, ...], ChallengeSet] = {}
+        for key in keys:
+            challenge = suite.set(*key)
+            if key[1] in weights:
+                ids = weights[key[1]]["image_id"].cast(challenge.image_ids.dtype, strict=False)
+                challenge = challenge.only(challenge.image_ids.is_in(ids.implode()).to_numpy())
+            if len(challenge):
+                sets[key] = challenge
+        if not sets:
+            raise InputError(
+                "none of the images asked about is in the sets that are scored",
+                allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
+            )
+        header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
+        notes = _about(suite, keys, weights) if weights else []
+        return cls(suite.with_header(header, lambda *key: sets[key]), suite, weights, notes)
+
+    def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
+        """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
+        asked = self.weights[challenge.task]
+        at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
+        weights = asked["weight"].to_numpy()[at]
+        return np.asarray(weights / weights.mean())
+
+
+def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
+    asked = of = 0
+    for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
+        ids = suite.image_ids(key for key in keys if key[1:] == place)
+        known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
+        asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
+    unequal = any((frame["weight"] != 1).any() for frame in weights.values())
+    more = ", weighted to the challenge sets" if unequal else ""
+    part = f"all {of:,}" if asked == of else f"a sample of {asked:,} of {of:,}"
+    return [f"asked about {part} images and tasks; scores are of these{more}"]
+
+
+def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
+    """``image_id, weight`` of the images that runs were asked about; None: about none."""
+    first: tuple[str, pl.DataFrame] | None = None
+    for run in runs:
+        if run.weights is None or task not in run.tasks:
+            continue
+        of_task = run.weights[run.tasks.index(task)]
+        frame = pl.DataFrame({"image_id": run.image_ids, "weight": of_task})
+        frame = frame.filter(pl.col("weight") > 0).sort("image_id")
+        first = first or (run.run, frame)
+        if not frame.equals(first[1]):
+            raise InputError(
+                f"runs {first[0]} and {run.run} were asked about different images, or these have"
+                " other weights",
+                where=f"task {task}",
+                allowed="runs with the same questions and weights",
+                remedy="evaluate them separately",
+            )
+    return first[1] if first else None

@@ -1,0 +1,269 @@
+"""Answers joined with their questions: what a model said about each image and task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.data import Dataset
+from nooch.evaluation.answer_files import FORMATS, read_raw_answers
+from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
+from nooch.evaluation.answer_words import AskedQuestion
+from nooch.suites import Suite
+from nooch.suites.asked_questions import asked_of, asked_questions, match_images, match_tasks
+from nooch.suites.question_draw import QuestionOptions, draw_questions
+
+__all__ = ["Answers", "read_answers"]
+
+_MOST = 0.5
+"""Probability of yes and no together from which that of yes counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model said.
+
+    Attributes:
+        run: its name.
+        frame: one row for each image and task, ascending: ``image_id, task, question, answer``
+            (String, the model's words, those of the first phrasing), ``yes`` (Float64: the share of
+            phrasings whose answer is yes, null where they are neither yes nor no), ``probability``
+            (Float64, of yes, null where it is not recorded or does not count), ``weight``
+            (Float64), ``label`` (Int8, what the file of questions says, null where it does not).
+        rule: name of the rule.
+        notes: counts of what was left out, answered in other ways, or differs.
+    """
+
+    run: str
+    frame: pl.DataFrame
+    rule: str
+    notes: list[str] = field(default_factory=list)
+
+
+def read_answers(
+    path: str | Path,
+    about: Suite | Dataset,
+    *,
+    questions: str | Path | None = None,
+    rule: str | None = None,
+    language: str = "en",
+    run: str | None = None,
+    ignore_unknown: bool = False,
+) -> Answers:
+    """Answers of a model in words, joined with the images and tasks that they are about.
+
+    Args:
+        path: a file in one of ``FORMATS``.
+        about: the suite; or a dataset, whose classes are the tasks.
+        questions: the file of questions that were asked: ``questions.parquet`` of an export or its
+            folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
+            questions that ``nooch export --to pope`` draws from the suite without further options,
+            if answers are to all of them or have their texts.
+        rule: how text becomes yes or no, a name out of ``RULES``; by default ``tolerant``.
+        language: of the answers: a name out of ``LANGUAGES``, or a file of words, see
+            ``answer_words``; for the rule ``tolerant``.
+        run: name of the run; by default the file's.
+        ignore_unknown: leave out images of which no file of the dataset has the name.
+
+    Raises:
+        InputError: the file is not recognized, names of images that ``ImageNames.match`` refuses,
+            answers that fit no question or another one's text, two answers to a question, fewer
+            than there are to questions that are not known to be theirs, or no answer about an image
+            and task of the suite.
+        ParameterError: an unknown rule.
+    """
+    kind, raw = read_raw_answers(path)
+    rule = check_one_of("rule", rule or TOLERANT, RULES)
+    notes: list[str] = []
+    if raw["image"][0] is not None:
+        matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
+        named, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
+        asked = raw.select("question_id", *named, "weight", text="question", label=label)
+        notes += [matched.note] if matched.note else []
+        of = pl.Series(range(len(raw)))
+    else:
+        asked, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
+        of = _matched(raw, asked, path)
+        if is_drawn and len(raw) < len(asked) and raw["question"].has_nulls():
+            raise InputError(
+                f"{len(raw):,} answers, without the texts of their questions, may not be to those"
+                f" that are drawn by default, which are {len(asked):,}",
+                where=path,
+                remedy="give the file of questions that the model was asked as `questions`",
+            )
+    answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
+    answers = answers.hstack(raw.select("answer", "probability", "mass"))
+    known = answers.drop_nulls(["image_id", "task"])
+    if not known.height:
+        raise InputError("no answer is about an image and task of the suite", where=path)
+    if known.height < len(raw):
+        outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
+        notes.append(f"{outside}: the suite does not have their image or object")
+    numbers = pl.int_range(len(asked), eager=True)
+    unanswered = asked["question_id"].filter(~numbers.is_in(of.implode()))
+    if len(unanswered):
+        count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
+        notes.append(f"{count}: {some_of(unanswered)}")
+    about_each = [AskedQuestion(*of) for of in known.select(
+        pl.col("question").fill_null(""), "task"
+    ).iter_rows()]  # fmt: skip
+    texts = known["answer"].fill_null("").to_list()
+    letters = FORMATS[kind].letters
+    words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
+    judged, doubts = _judged(known, pl.Series("words", words, pl.Boolean))
+    frame, counts = _averaged(judged, rule)
+    counts += doubts
+    if isinstance(about, Suite):
+        counts += _disagreeing(frame, about)
+    return Answers(run or Path(path).stem, frame, rule, notes + counts)
+
+
+def _questions(
+    path: str | Path, about: Suite | Dataset, questions: str | Path | None, ignore_unknown: bool
+) -> tuple[pl.DataFrame, list[str], bool]:
+    """The questions, notes on them, and whether they are those that are drawn by default."""
+    sibling = Path(path).parent / "questions.parquet"
+    if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
+        questions = sibling
+    if questions is not None:
+        asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+        return asked, [matched] if matched else [], False
+    if isinstance(about, Dataset):
+        raise InputError(
+            "the answers do not name images and tasks", where=path, remedy="give `questions`"
+        )
+    keys = about.select_keys(splits=about.splits_to_score())
+    note = "no file of questions is given: taken to answer those that are drawn by default"
+    return asked_of(draw_questions(about, keys, QuestionOptions())), [note], True
+
+
+def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
+    """Position of each answer's question: by id, by category and id, or by order.
+
+    Raises:
+        InputError: answers without a question or to another text, or two to one question.
+    """
+    remedy = "give the file of questions that the model was asked as `questions`"
+    own, ids = raw["question_id"], asked["question_id"]
+    has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
+    nothing = own.null_count() == len(own) and not has_position
+    if len(raw) == len(asked) and (nothing or own.equals(ids)):
+        of = pl.Series(range(len(raw)), dtype=pl.Int64)
+    elif has_ids and not ids.is_duplicated().any():
+        of = _looked_up(raw, asked, ["question_id"])
+    elif has_ids and raw["category"][0] is not None:
+        of = _looked_up(raw, asked, ["category", "question_id"])
+    elif has_position:
+        of = raw["position"]
+    else:
+        raise InputError(
+            f"{len(raw):,} answers do not fit {len(asked):,} questions: they have no ids, or ids"
+            " that repeat in the questions",
+            where=path,
+            allowed="one answer for each question, in order, or with the ids of the questions",
+            remedy=remedy,
+        )
+    number = pl.int_range(1, pl.len() + 1).cast(pl.String)
+    inside = of.is_between(0, len(asked) - 1).fill_null(value=False)
+    stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
+    if stray.height:
+        raise InputError(
+            f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}",
+            where=path,
+            allowed="answers to the questions",
+            remedy=remedy,
+        )
+    twice = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    if len(twice):
+        raise InputError(
+            f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}",
+            where=path,
+            allowed="one answer for each question",
+        )
+    pairs = raw.select("question").hstack(asked.select("question_id", "text")[of])
+    same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
+    other = pairs.filter(~same)
+    if other.height:
+        text, question_id, question = other.row(0)
+        raise InputError(
+            f"{other.height:,} answers are to other questions: question {question_id} is"
+            f" {question!r}, its answer is to {text!r}",
+            where=path,
+            allowed="answers to the questions, with the same texts",
+            remedy=remedy,
+        )
+    return of
+
+
+def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Series:
+    """Position of the question with an answer's keys, Int64; null where there is none."""
+    places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
+    found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
+    return found["at"].cast(pl.Int64)
+
+
+def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
+    """A note where the file of questions labels images in another way than the suite."""
+    labeled = answers.drop_nulls("label")
+    tasks, wrong = set(labeled["task"]), []
+    # criteria differ in images alone
+    for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
+        rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
+        positive = pl.col("cell").str.ends_with("positive")
+        wrong.append(rows.filter((pl.col("label") == 1) != positive))
+    differ = [f"{row['task']} {row['image_id']}" for some in wrong for row in some.to_dicts()]
+    text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+    return [f"{text}: {some_of(differ)}"] if differ else []
+
+
+def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list[str]]:
+    """Answers with ``yes`` (Boolean): by the probability where it counts, else by the words.
+
+    A probability with its mass is of one token: it counts where yes and no have most of the mass,
+    and where the words, if there are any, say yes or no: "No idea" begins with No. A probability
+    without mass is taken as it is.
+    """
+    given, mass = pl.col("probability").is_not_null(), pl.col("mass")
+    low = given & (mass < _MOST).fill_null(value=False)
+    spoken = pl.col("answer").fill_null("").str.strip_chars() != ""
+    unread = given & ~low & spoken & pl.col("words").is_null()
+    of = answers.with_columns(words).with_columns(low=low, unread=unread)
+    void = pl.col("low") | (pl.col("unread") & mass.is_not_null())
+    of = of.with_columns(
+        void=void & pl.col("unread"), probability=pl.when(~void).then("probability")
+    )
+    of = of.with_columns(yes=pl.coalesce(pl.col("probability") > 0.5, "words"))
+    of = of.with_columns(unread=pl.col("unread") & ~pl.col("void"))
+    of = of.with_columns(differ=pl.col("words") != pl.col("yes"))
+    texts = {
+        "low": "yes and no have less than half of the probability at the answer: the words count",
+        "void": "the words are neither yes nor no, whatever the probability of the first of them",
+        "unread": "the words are neither yes nor no: the probability counts",
+        "differ": "words and probability disagree: the probability counts",
+    }
+    sizes = {text: int(of[name].sum()) for name, text in texts.items()}
+    notes = [f"in {n:,} of {len(of):,} answers {text}" for text, n in sizes.items() if n]
+    return of.drop("words", *texts, "mass"), notes
+
+
+def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
+    """One row for each image and task; several answers about one are averaged."""
+    yes, probability = pl.col("yes"), pl.col("probability")
+    groups = answers.group_by("image_id", "task").agg(
+        pl.col("question", "answer").first(),
+        yes.cast(pl.Float64).mean(),
+        pl.when(~probability.is_null().any()).then(probability.mean()),
+        pl.col("weight", "label").first(),
+        split=yes.any() & ~yes.all(),
+    )
+    notes, n, rows = [], groups.height, answers.height
+    if n < rows:
+        notes.append(f"{rows:,} answers are about {n:,} images and tasks")
+    if split := groups["split"].sum():
+        notes.append(f"{split:,} of {n:,} have answers of both kinds")
+    if unknown := groups["yes"].null_count():
+        notes.append(f"{unknown:,} of {n:,} answers are neither yes nor no ({rule})")
+    return groups.drop("split").sort("image_id", "task"), notes

@@ -1,0 +1,189 @@
+"""Methods compared on the same images: the paired bootstrap, seeds averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.shared_types import Progress, no_progress, options_from
+from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.metrics import METRICS, Graded
+from nooch.evaluation.predictions import Aligned, Predictions
+from nooch.evaluation.score_summaries import WORST_HARD
+from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
+from nooch.evaluation.share_intervals import Shares
+from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
+from nooch.evaluation.task_averages import AVERAGE, Averages, averaged_tasks, left_out
+from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
+from nooch.suites import Suite
+
+__all__ = ["PairedOptions", "paired"]
+
+_WORST = ("error", "nll")
+
+
+@dataclass(frozen=True)
+class PairedOptions:
+    """What ``paired`` compares, and how.
+
+    Attributes:
+        metrics: out of ``nooch.evaluation.metrics.ALL_METRICS``.
+        split: whose images.
+        bootstrap: number of resamples.
+        seed: of the resamples.
+        strict: as for ``nooch.evaluate``.
+    """
+
+    metrics: Sequence[str] = METRICS
+    split: str = "test"
+    bootstrap: int = 1000
+    seed: int = 0
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        check_scoring(self.metrics, self.bootstrap, least=1)
+
+
+def paired(
+    suite: Suite,
+    criterion: str,
+    methods: Mapping[str, Sequence[Predictions]],
+    *,
+    baselines: Sequence[str],
+    options: PairedOptions | None = None,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Scores:
+    """Means over seeds of methods, and differences from baselines with 95 % intervals.
+
+    Images of the split are resampled with replacement, the same draws for all methods, seeds and
+    tasks. A replicate of a method is the mean over its seeds of the metric in that resample: the
+    intervals cover the choice of images, not of seeds.
+
+    Args:
+        suite: the suite.
+        criterion: whose sets.
+        methods: name -> predictions, one for each seed; all of a method's have the same tasks.
+        baselines: methods to compare all others with; the earlier of a pair is its baseline.
+        options: see ``PairedOptions``.
+        progress: called with what is being done, and how many of how many tasks are done.
+        named: fields of ``PairedOptions``, such as ``bootstrap``.
+
+    Returns:
+        Scores with methods as runs, on the subsets of ``nooch.evaluate`` and, of error and NLL,
+        ``worst_hard``. Task ``average``, the mean over tasks, has differences between methods of
+        the same tasks.
+
+    Raises:
+        ParameterError: no resample, an unknown method or metric, fewer than two methods.
+        InputError: seeds of a method with different tasks, or what ``nooch.evaluate`` refuses.
+    """
+    asked = options_from(PairedOptions, options, named)
+    metrics, split, bootstrap = asked.metrics, asked.split, asked.bootstrap
+    _check(methods, baselines)
+    known = {task for runs in methods.values() for task in runs[0].tasks}
+    keys = [k for k in suite.keys if k[0] == criterion and k[1] in known and k[2] == split]
+    ids = suite.image_ids(keys)
+    aligned = {
+        m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
+    }
+    draws = BootstrapDraws(len(ids), bootstrap, asked.seed)
+    predicted = [runs[0].tasks for runs in methods.values()]
+    over = {} if asked.strict else averaged_tasks(suite, keys, predicted)
+    blocks: list[Block] = []
+    averages = Averages(over, asked.strict)
+    for done, key in enumerate(keys, 1):
+        part = _divided(suite, key, ids)
+        models = {
+            m: graded(part, dict(enumerate(runs)), metrics)
+            for m, runs in aligned.items()
+            if key[1] in methods[m][0].tasks
+        }
+        rows = {m: _mean(part, seeds, metrics, draws) for m, seeds in models.items()}
+        for method, values in rows.items():
+            of_run = Shares.of_run(part.scope, metrics, values[..., 0])
+            blocks.append(block_of(method, part.scope, metrics, values, shares=of_run))
+            averages.add(blocks[-1], values[part.scope.common])
+        for method, baseline in _pairs(rows, baselines):
+            gap = rows[method] - rows[baseline]
+            pair = [models[method], models[baseline]]
+            # one answer a run: over several seeds an image may change in some of them
+            one = [seeds[0] for seeds in pair if len(seeds) == 1]
+            shares = Shares.of_pair(part, metrics, *one) if len(one) == len(pair) else None
+            blocks.append(
+                block_of(method, part.scope, metrics, gap, baseline=baseline, shares=shares)
+            )
+            averages.add(blocks[-1], gap[part.scope.common])
+        progress("comparing methods, tasks", done, len(keys))
+    blocks += averages.blocks(metrics)
+    settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
+    return Scores(
+        _plain(scores_table(blocks, metrics, {m: (m, None) for m in methods}, bootstrap)),
+        _plain(differences_table(blocks, metrics, bootstrap)),
+        left_out(suite, keys, over),
+        {**settings, "criterion": criterion},
+    )
+
+
+def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str]) -> None:
+    if len(methods) < 2:
+        raise ParameterError("one method alone cannot be compared", allowed="two methods and more")
+    for name in baselines:
+        check_one_of("method", name, methods, owner="the results")
+    for method, runs in methods.items():
+        if len({frozenset(run.tasks) for run in runs}) != 1:
+            raise InputError(
+                "its seeds have different tasks", where=f"method {method}", allowed="the same tasks"
+            )
+
+
+def _pairs(methods: Mapping[str, object], baselines: Sequence[str]) -> list[tuple[str, str]]:
+    """(method, baseline), each pair once."""
+    here = [name for name in baselines if name in methods]
+    return [(m, b) for n, b in enumerate(here) for m in methods if m != b and m not in here[:n]]
+
+
+def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> DividedSet:
+    challenge = suite.set(*key)
+    rows = np.flatnonzero(ids.is_in(challenge.image_ids.implode()).to_numpy())
+    subsets, parts = divide(challenge, [], {}, {})
+    hard = [subset.name for subset in subsets].index("hard")
+    n, n_positive = (np.append(sizes, sizes[hard]) for sizes in parts.sizes)
+    scope = ScoreScope(*key, [*subsets, Subset(WORST_HARD)], n, n_positive)
+    return DividedSet(challenge, rows, scope, parts)
+
+
+def _mean(
+    part: DividedSet,
+    seeds: Mapping[int, Graded],
+    metrics: Sequence[str],
+    draws: BootstrapDraws,
+) -> Floats:
+    """Means over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates.
+
+    The last subset is worst_hard.
+    """
+    names = [subset.name for subset in part.scope.subsets]
+    sides = [names.index("hard_positive"), names.index("hard_negative")]
+    total: Floats = np.zeros(())
+    for rows in with_replicates(seeds, part, draws).values():
+        # NaN stays NaN: a side without an image has no worse one
+        worst = np.maximum(*rows[sides])
+        worst[[metric not in _WORST for metric in metrics]] = np.nan
+        total = total + np.concatenate([rows, worst[None]])
+    return np.asarray(total / len(seeds))
+
+
+def _plain(table: pl.DataFrame) -> pl.DataFrame:
+    """Only error and NLL of worst_hard, with the reason where a side has no image."""
+    worst = pl.col("subset") == WORST_HARD
+    value = "difference" if "difference" in table.columns else "value"
+    unknown = worst & (pl.col("task") != AVERAGE) & pl.col(value).is_null() & (pl.col("n") > 0)
+    return table.filter(~worst | pl.col("metric").is_in(_WORST)).with_columns(
+        reason=pl.when(unknown).then(pl.lit("no image on one side")).otherwise("reason")
+    )

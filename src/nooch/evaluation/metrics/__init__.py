@@ -1,0 +1,18 @@
+"""Metrics: functions of labels and outputs; one ranking of a task serves all of its subsets."""
+
+from nooch.evaluation.metrics.pointwise import SCALES, constant_nll, nll
+from nooch.evaluation.metrics.ranking import Weights, auc, stable_order
+from nooch.evaluation.metrics.subset_metrics import (
+    ALL_METRICS,
+    ANSWER_METRICS,
+    METRICS,
+    SHARES,
+    Graded,
+    Parts,
+    Resampler,
+)
+
+__all__ = [
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "SHARES", "Graded", "Parts",
+    "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
+]  # fmt: skip

@@ -1,0 +1,378 @@
+"""All metrics of one task on many subsets of its images at once, once or under many resamplings.
+
+Subsets are unions of atoms: the smallest parts of the images that no subset divides. What is a mean
+or a histogram is summed over atoms once; AUC and average precision come from one ranking.
+
+``ece`` (Guo et al., 2017) is of the probability of being positive: the sum over bins of |share of
+positives - mean probability| x the bin's share of images; ``ece_top`` is of the answer, whose
+confidence is max(p, 1 - p) (paper, section 5). ``ece_paper`` is ``ece_top`` times the subset's
+share of all images: the paper's Tables 17 and 18 say only "ECE", and fit this quantity and no other
+(docs/results.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+from scipy.special import ndtri
+
+from nooch.evaluation.metrics.pointwise import losses, probabilities, said_positive
+from nooch.evaluation.metrics.ranking import Ranking, SubsetAreas, Weights
+
+__all__ = [
+    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "N_OUTCOMES", "SHARES", "Graded", "Parts",
+    "Resampler",
+]  # fmt: skip
+
+METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
+"""Those that are computed by default."""
+
+N_BINS = 15
+"""Bins of equal width over [0, 1] of the expected calibration errors."""
+
+Floats = NDArray[np.float64]
+_RANKED = METRICS[:2]
+
+
+def _of_both(sums: Mapping[str, Floats], value: Floats) -> Floats:
+    """The value where there are positives and negatives, else NaN."""
+    return np.where((sums["positive"] > 0) & (sums["negative"] > 0), value, np.nan)
+
+
+def _balanced(sums: Mapping[str, Floats]) -> Floats:
+    hits, rejections = sums["hit"] / sums["positive"], 1 - sums["false"] / sums["negative"]
+    return (hits + rejections) / 2
+
+
+def _z_scores(sums: Mapping[str, Floats]) -> tuple[Floats, Floats]:
+    """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995) for the number of
+    images, whatever they weigh, so that rates of 0 and 1 have one, too; NaN without positives or
+    negatives.
+    """
+    rates = []
+    for said, size in (("hit", "n_positive"), ("false", "n_negative")):
+        n, weight = sums[size], sums[_SIZES[size]]
+        rates.append(_of_both(sums, (sums[said] * (n / weight) + 0.5) / (n + 1)))
+    return ndtri(rates[0]), ndtri(rates[1])
+
+
+def _dprime(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return hits - claims
+
+
+def _response_criterion(sums: Mapping[str, Floats]) -> Floats:
+    hits, claims = _z_scores(sums)
+    return -(hits + claims) / 2
+
+
+_COUNTED = {
+    "error": (1, 2, 3, 5), "positive": (3, 4, 5), "negative": (0, 1, 2), "hit": (4,), "false": (1,)
+}  # fmt: skip
+"""Sums that count images -> the outcomes counted, see ``_outcomes``."""
+N_OUTCOMES = 6
+"""Kinds of answers to a positive or negative, see ``_outcomes``."""
+_EVERY = tuple(range(N_OUTCOMES))
+SHARES = {
+    "error": (_COUNTED["error"], _EVERY),
+    "accuracy": ((0, 4), _EVERY),
+    "yes_rate": ((1, 4), _EVERY),
+    "recall": (_COUNTED["hit"], _COUNTED["positive"]),
+    "fpr": (_COUNTED["false"], _COUNTED["negative"]),
+}
+"""Metrics that are a share of images: the outcomes that are counted, and those they are among."""
+_CONFUSION = ("positive", "negative", "hit", "false")
+_SIZES = {"n_positive": "positive", "n_negative": "negative"}
+"""Numbers of images -> the sums that they are without weights."""
+_FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Floats]]] = {
+    "error": (("error",), lambda s: s["error"] / s["weight"]),
+    "nll": (("nll",), lambda s: s["nll"] / s["weight"]),
+    "ece": (("ece",), lambda s: s["ece"] / s["weight"]),
+    "ece_top": (("ece_top",), lambda s: s["ece_top"] / s["weight"]),
+    "ece_paper": (("ece_top",), lambda s: s["ece_top"] / s["images"]),
+    "accuracy": (("error",), lambda s: 1 - s["error"] / s["weight"]),
+    "balanced_accuracy": (_CONFUSION, _balanced),
+    "precision": (_CONFUSION, lambda s: _of_both(s, s["hit"] / (s["hit"] + s["false"]))),
+    "recall": (("positive", "hit"), lambda s: s["hit"] / s["positive"]),
+    "fpr": (("negative", "false"), lambda s: s["false"] / s["negative"]),
+    "f1": (
+        _CONFUSION,
+        lambda s: _of_both(s, 2 * s["hit"] / (s["hit"] + s["false"] + s["positive"])),
+    ),
+    "brier": (("brier",), lambda s: s["brier"] / s["weight"]),
+    "yes_rate": (("hit", "false"), lambda s: (s["hit"] + s["false"]) / s["weight"]),
+    "dprime": ((*_CONFUSION, *_SIZES), _dprime),
+    "response_criterion": ((*_CONFUSION, *_SIZES), _response_criterion),
+}
+"""Metric -> the sums over images that it is made of, and its value from them: from those, from
+``weight``, the weight of the subset, ``images``, that of the whole set, and ``n_positive`` and
+``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is undefined.
+"""
+ALL_METRICS = (*_RANKED, *_FORMULAS)
+"""Names of all metrics."""
+ANSWER_METRICS = (
+    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
+    "response_criterion", "error",
+)  # fmt: skip
+"""Those that need a yes or no alone, no probability."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Subsets of a task's images, and mixtures: distributions over cells (unions of atoms).
+
+    Attributes:
+        labels: bool (n,).
+        atoms: intp (n,), number of each image's atom.
+        members: bool (n_subsets, n_atoms), the atoms of each subset.
+        cells: intp (n_atoms,), number of each atom's cell.
+        shares: float64 (n_mixtures, n_cells), each cell's share of a mixture, whatever its size.
+    """
+
+    labels: NDArray[np.bool_]
+    atoms: NDArray[np.intp]
+    members: NDArray[np.bool_]
+    cells: NDArray[np.intp]
+    shares: Floats
+
+    @cached_property
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Images and positives of each subset, int64 (n_subsets,) each."""
+        n_atoms = self.members.shape[1]
+        images = np.bincount(self.atoms, minlength=n_atoms)
+        positives = np.bincount(self.atoms[self.labels], minlength=n_atoms)
+        return self.members @ images, self.members @ positives
+
+    def rankable(self, ranking: Ranking) -> Iterator[tuple[int, NDArray[np.bool_] | None]]:
+        """Rows of the subsets that hold both classes, and their masks for the ranking."""
+        atoms = self.atoms[ranking.order]
+        for row, (images, positives) in enumerate(zip(*self.sizes, strict=True)):
+            member = self.members[row]
+            if 0 < positives < images:
+                yield row, None if member.all() else member[atoms]
+
+    def scales(self, mixture: int, counts: Floats) -> Floats:
+        """Weight of an image of each atom in a mixture, (n_atoms, k), from ``counts`` (n_atoms, k).
+
+        NaN in a column where a cell that has a share has no weight: the mixture is undefined there.
+        """
+        shares = self.shares[mixture]
+        weight = np.zeros((len(shares), counts.shape[1]))
+        np.add.at(weight, self.cells, counts)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_cell = np.where(shares[:, None] > 0, shares[:, None] / weight, 0.0)
+        of_cell[:, ~np.isfinite(of_cell).all(axis=0)] = np.nan
+        return np.asarray(of_cell[self.cells])
+
+
+class Graded:
+    """The outputs of one model for one task, ready to be scored on any subsets.
+
+    Args:
+        labels: bool (n,).
+        values: float64 (n,), finite; logits, or probabilities of being positive. NaN is an answer
+            that is neither positive nor negative, which is wrong; ``ANSWER_METRICS`` alone know it.
+        scale: ``logit`` or ``probability``.
+        metrics: names out of ``ALL_METRICS``.
+        threshold: probability above which the answer is positive.
+    """
+
+    def __init__(
+        self,
+        labels: NDArray[np.bool_],
+        values: Floats,
+        scale: str,
+        metrics: Sequence[str] = METRICS,
+        threshold: float = 0.5,
+    ) -> None:
+        self.metrics = tuple(metrics)
+        self.needed = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
+        self.ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
+        self.outcomes = _outcomes(labels, values, scale, threshold)
+        self.summed = _summands(labels, values, scale, self.needed)
+
+    @cached_property
+    def areas_of_all(self) -> SubsetAreas:
+        """Areas of all images, for mixtures; where there is a ranking."""
+        assert self.ranking is not None  # noqa: S101 - the caller looked
+        return SubsetAreas(self.ranking, [None])
+
+    def scores(self, parts: Parts) -> Floats:
+        """Metrics of subsets, then mixtures: (n_subsets + n_mixtures, n_metrics); or NaN."""
+        n_atoms = parts.members.shape[1]
+        places = parts.atoms * N_OUTCOMES + self.outcomes
+        outcomes = np.bincount(places, minlength=n_atoms * N_OUTCOMES).reshape(n_atoms, -1, 1)
+        sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self.summed.items()}
+        areas = np.full((2, len(parts.members), 1), np.nan)
+        if self.ranking is not None:
+            for row, mask in parts.rankable(self.ranking):
+                areas[:, row, 0] = self.ranking.areas(mask)
+        weights = np.broadcast_to(np.float64(1), (len(parts.atoms), 1))
+        return _assembled(self, parts, weights, outcomes, outcomes, sums, areas)[..., 0]
+
+
+class Resampler:
+    """All metrics of a model under many weightings of the images, from sums by sparse matrices.
+
+    A column is an image: so the weights are read in their own order, which is fastest.
+    """
+
+    def __init__(self, model: Graded, parts: Parts) -> None:
+        atoms, n_atoms, ranking = parts.atoms, parts.members.shape[1], model.ranking
+        self._model, self._parts = model, parts
+        ones, places = np.ones(len(atoms), np.uint8), atoms * N_OUTCOMES + model.outcomes
+        self._outcomes = _by_image(ones, places, n_atoms * N_OUTCOMES)
+        self._sums = {
+            name: _by_image(one.values, one.places(atoms), n_atoms * one.n_bins)
+            for name, one in model.summed.items()
+        }
+        ranked = {} if ranking is None else dict(parts.rankable(ranking))
+        self._rows = list(ranked)
+        self._areas = None if ranking is None else SubsetAreas(ranking, list(ranked.values()))
+
+    def __call__(self, weights: Weights, floats: Floats, drawn: Weights | None = None) -> Floats:
+        """Like ``Graded.scores``, (..., n_metrics, k).
+
+        Args:
+            weights: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``.
+            floats: the same as float64: models of the same images share them.
+            drawn: (n, k), how often each image is there, where that is not its weight.
+        """
+        parts, model = self._parts, self._model
+        n_atoms, k = parts.members.shape[1], weights.shape[1]
+        outcomes = counted = (self._outcomes @ weights).reshape(n_atoms, N_OUTCOMES, k)
+        if drawn is not None:
+            counted = (self._outcomes @ drawn).reshape(n_atoms, N_OUTCOMES, k)
+        sums = {n: (matrix @ floats).reshape(n_atoms, -1, k) for n, matrix in self._sums.items()}
+        areas = np.full((2, len(parts.members), k), np.nan)
+        if self._areas is not None:
+            areas[:, self._rows] = self._areas(weights)
+        return _assembled(model, parts, floats, outcomes, counted, sums, areas)
+
+
+def _by_image(
+    values: NDArray[np.float64] | NDArray[np.uint8], places: NDArray[np.intp], n_rows: int
+) -> csc_array:
+    """The matrix (n_rows, n) that takes weights of images to sums of weighted values by place."""
+    return csc_array((values, places, np.arange(len(values) + 1)), shape=(n_rows, len(values)))
+
+
+def _assembled(
+    model: Graded,
+    parts: Parts,
+    weights: Floats,
+    outcomes: NDArray[Any],
+    counted: NDArray[Any],
+    sums: Mapping[str, Floats],
+    areas: Floats,
+) -> Floats:
+    """Metrics, (n_subsets + n_mixtures, n_metrics, k).
+
+    From weights (n, k), those of outcomes (n_atoms, 6, k) and their images, sums by bin (n_atoms,
+    n_bins, k), and areas of subsets (2, n_subsets, k).
+    """
+    n_subsets, k = len(parts.members), outcomes.shape[-1]
+    counts = outcomes.sum(axis=1, dtype=np.float64)
+    scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
+    if scales and model.ranking is not None:
+        mixed = [np.nan_to_num(scale)[parts.atoms] * weights for scale in scales]
+        of_mixtures = [model.areas_of_all(one) for one in mixed]
+        areas = np.concatenate([areas, *of_mixtures], axis=1)
+
+    def total(of_atoms: Floats) -> Floats:
+        result = np.empty((n_subsets + len(scales), of_atoms.shape[1], k))
+        for row, member in enumerate(parts.members):
+            # no product: 0 times the infinite loss of an image outside would be NaN
+            np.sum(of_atoms[member], axis=0, out=result[row])
+        for row, scale in enumerate(scales, n_subsets):
+            np.einsum("ak,abk->bk", scale, of_atoms, out=result[row])
+        return np.asarray(np.abs(result, out=result).sum(axis=1))
+
+    totals = {name: total(of_atoms) for name, of_atoms in sums.items()}
+    for name in _COUNTED.keys() & model.needed:
+        totals[name] = total(_count(outcomes, name))
+    weight, everything = total(counts[:, None]), np.broadcast_to(counts.sum(axis=0), (1, k))
+    # a mixture is over all images
+    subset = np.arange(len(weight))[:, None] < n_subsets
+    images = np.where(subset, everything, weight)
+    totals |= {"weight": weight, "images": np.where(weight > 0, images, np.nan)}
+    result = np.full((len(weight), len(model.metrics), k), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for name in _SIZES.keys() & model.needed:
+            of_mixture = totals[_SIZES[name]] / weight * counted.sum(axis=(0, 1))
+            of_subset = total(_count(counted, _SIZES[name]))
+            totals[name] = np.where(subset, of_subset, of_mixture)
+        for column, name in enumerate(model.metrics):
+            if name in _FORMULAS:
+                result[:, column] = _FORMULAS[name][1](totals)
+            else:
+                result[:, column] = areas[_RANKED.index(name)]
+    return result
+
+
+def _count(outcomes: NDArray[Any], name: str) -> Floats:
+    """Weight of the outcomes that are counted as ``name``, float64 (n_atoms, 1, k)."""
+    return np.asarray(outcomes[:, _COUNTED[name]].sum(axis=1, dtype=np.float64)[:, None])
+
+
+@dataclass(frozen=True)
+class _Summand:
+    """A value of each image, float64 (n,), to sum by atom and bin, intp (n,); None = one bin."""
+
+    values: Floats
+    bins: NDArray[np.int64] | None
+
+    @property
+    def n_bins(self) -> int:
+        return 1 if self.bins is None else N_BINS
+
+    def places(self, atoms: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where the value of each image is added, intp (n,)."""
+        return atoms if self.bins is None else atoms * N_BINS + self.bins
+
+    def by_atom(self, atoms: NDArray[np.intp], n_atoms: int) -> Floats:
+        """Sums, float64 (n_atoms, n_bins)."""
+        sums = np.bincount(self.places(atoms), weights=self.values, minlength=n_atoms * self.n_bins)
+        return np.asarray(sums, dtype=np.float64).reshape(n_atoms, self.n_bins)
+
+
+def _outcomes(
+    labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float
+) -> NDArray[np.uint8]:
+    """Outcome of each image: 3 x label + (0 for no, 1 for yes, 2 for neither)."""
+    answers = np.where(np.isnan(values), np.uint8(2), said_positive(values, scale, threshold))
+    return np.asarray(np.uint8(3) * labels + answers)
+
+
+def _summands(
+    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str]
+) -> dict[str, _Summand]:
+    """The summands wanted, by name."""
+    summands = {}
+    p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & wanted else np.empty(0)
+    if "nll" in wanted:
+        summands["nll"] = _Summand(losses(labels, values, scale), None)
+    if "brier" in wanted:
+        summands["brier"] = _Summand((p - labels) ** 2, None)
+    if "ece" in wanted:
+        summands["ece"] = _Summand(np.asarray(labels - p), _bins_of(p))
+    if "ece_top" in wanted:
+        confidence = np.maximum(p, 1 - p)
+        right = said_positive(values, scale) == labels
+        summands["ece_top"] = _Summand(right - confidence, _bins_of(confidence))
+    return summands
+
+
+def _bins_of(p: Floats) -> NDArray[np.int64]:
+    """Bin of each probability, int64 (n,): each has its lower bound, and the last one 1."""
+    bounds = np.linspace(0, 1, N_BINS + 1)
+    guess = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
+    # the product may be rounded over a bound
+    guess -= p < bounds[guess]
+    return np.asarray(np.minimum(guess + (p >= bounds[guess + 1]), N_BINS - 1))

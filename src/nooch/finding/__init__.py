@@ -1,1 +1,0 @@
-"""Finding: a dataset and criteria -> a suite; embeddings, threshold sweeps, summaries of suites."""

@@ -1,0 +1,1 @@
+"""Run a model on images: predictions, annotations, and answers in words."""

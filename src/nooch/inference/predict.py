@@ -1,0 +1,185 @@
+"""Suite, images and a network that was trained elsewhere -> predictions, ready to evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.files import Place, check_output_file
+from nooch.base.resources import usable_cpus
+from nooch.base.shared_types import StepProgress, no_progress
+from nooch.data import Dataset, as_dataset
+from nooch.data.readers.image_files import files_of
+from nooch.evaluation import Predictions
+from nooch.models.devices import memory_limits, reuse_memory
+from nooch.models.image_decoding import Decoding, decode_images, refuse_broken
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.models.task_contract import TaskModel
+from nooch.report.tables.score_files import TABLE_FILES, write_files
+from nooch.suites import Suite, as_suite
+
+__all__ = [
+    "check_ending", "find_images", "predict", "read_logits", "save_predictions", "tasks_to_predict",
+]  # fmt: skip
+
+
+def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None) -> list[str]:
+    """The tasks that are asked for, or all that have a set (of a dataset: all classes).
+
+    Raises:
+        ParameterError: a task that the suite does not have, or no task.
+    """
+    if isinstance(suite, Dataset):
+        return [suite.classes[suite.column(task)] for task in tasks or suite.classes]
+    for task in tasks or ():
+        check_one_of("task", task, suite.tasks, owner="the suite")
+    with_sets = {task for _, task, _ in suite.keys}
+    wanted = tasks or with_sets
+    if not wanted:
+        raise ParameterError(
+            "the suite has no challenge set to predict for", remedy="find one: nooch find"
+        )
+    return [task for task in suite.tasks if task in wanted]
+
+
+def find_images(
+    suite: Suite | Dataset | str | Path,
+    tasks: Sequence[str],
+    *,
+    splits: Sequence[str] | None = None,
+    data: Dataset | Place | str | None = None,
+    images: str | Path | None = None,
+) -> tuple[pl.Series, list[Path]]:
+    """The ids of the images to predict, ascending, and their files, which must all exist.
+
+    Args:
+        suite: the suite; or a dataset, all of whose images are wanted.
+        tasks: whose images are wanted.
+        splits: of which splits; all by default.
+        data: a dataset; files without known names are found by id: ``17.jpg``, ``00...017.jpg``.
+        images: folder of images, if not the one that the dataset records. Links to targets outside
+            the folder count as missing.
+
+    Raises:
+        InputError: no folder of images, or missing images; several are named at once.
+        ParameterError: a task or split that the suite does not have, or no set.
+    """
+    if isinstance(suite, Dataset):
+        for split in splits or ():
+            check_one_of("split", split, suite.splits, owner="the dataset")
+        ids = suite.images.filter(pl.col("split").is_in(splits or [*suite.splits]))["image_id"]
+        return ids, files_of(ids.to_list(), suite, images)
+    suite = as_suite(suite)
+    data = None if data is None else as_dataset(data)
+    ids = suite.image_ids(suite.select_keys(tasks=tasks, splits=splits or ()))
+    return ids, files_of(ids.to_list(), data, images)
+
+
+def predict(
+    model: TaskModel,
+    ids: pl.Series,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    codec: str | Decoding = "auto",
+    readers: int | None = None,
+    run: str | None = None,
+    progress: StepProgress = no_progress,
+) -> Predictions:
+    """Logits of every task for every image.
+
+    Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch
+    pixels`` does: the whole image, without its aspect. On a CPU the same batch size and number of
+    threads give the same bytes.
+
+    Args:
+        model: from ``load_task_model``.
+        ids: of the images, from ``find_images``.
+        paths: their files.
+        batch: images in a batch.
+        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.image_decoding.Decoding``.
+        readers: threads that decode; by default one for each CPU.
+        run: name of the run; the model's by default.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: images that cannot be read, or logits that are not finite.
+        ParameterError: an empty batch.
+        NoochError: out of memory; a smaller batch is suggested.
+    """
+    chosen = Decoding.of(codec)
+
+    def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
+        return decode_images([paths[row] for row in rows], model.size, chosen)
+
+    values = read_logits(model, ids, read, batch=batch, readers=readers, progress=progress)
+    return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)
+
+
+def read_logits(
+    model: TaskModel,
+    ids: pl.Series,
+    read: Callable[[range], tuple[NDArray[np.uint8], list[str]]],
+    *,
+    batch: int,
+    readers: int | None,
+    progress: StepProgress,
+) -> NDArray[np.float64]:
+    """Logits (n_images, n_tasks) of pixels that ``read`` gives for rows of ``ids``, in threads,
+    with a ``path: reason`` for each failure. Arguments and errors are otherwise those of
+    ``predict``.
+    """
+    if batch < 1:
+        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
+    if model.device == "cpu":
+        reuse_memory()
+    total = len(ids)
+    batches = batches_of(range(total), batch)
+    values = np.empty((total, len(model.tasks)))
+    progress(0, total)
+    for rows, (pixels, broken) in zip(
+        batches, read_in_order(read, batches, readers or usable_cpus()), strict=True
+    ):
+        refuse_broken(broken)
+        with memory_limits(batch, "predicting"):
+            values[rows.start : rows.stop] = forward(model.logits, pixels, model.device)
+        progress(rows.stop, total)
+    if unusable := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
+        raise InputError(
+            f"{len(unusable)} images have logits that are not finite, such as {ids[unusable[0]]}",
+            where=model.name,
+            allowed="finite numbers",
+            remedy="check the model's weights and the task map",
+        )
+    return values
+
+
+def check_ending(path: Path) -> Path:
+    """The path of a file of predictions. Raises ParameterError for another ending."""
+    check_one_of("ending of a file of predictions", path.suffix, TABLE_FILES)
+    return path
+
+
+def save_predictions(
+    predictions: Predictions, path: str | Path, *, overwrite: bool = False
+) -> Path:
+    """Write predictions atomically as ``image_id, task, run, logit`` (or ``probability``).
+
+    Raises:
+        ParameterError: another ending than ``.parquet`` and ``.csv``.
+        OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    path = check_ending(Path(path))
+    check_output_file(path, overwrite=overwrite)
+    scale = predictions.scale
+    columns = dict(zip(predictions.tasks, predictions.values, strict=True))
+    wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
+    long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)
+    long = long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(scale).is_not_nan())
+    write_files({path: TABLE_FILES[path.suffix](long)})
+    return path

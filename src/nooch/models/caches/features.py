@@ -1,0 +1,266 @@
+"""Frozen features: one pass of a backbone over all images, stored for training heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.resources import usable_cpus
+from nooch.base.shared_types import StepProgress, no_progress
+from nooch.data import Dataset
+from nooch.data.array_values import float_array
+from nooch.data.readers.image_files import image_paths
+from nooch.models.backbones import Backbone
+from nooch.models.caches.array_store import ArrayKind, Unfinished, making, write_block
+from nooch.models.caches.memmap import MappedRows
+from nooch.models.caches.pixels import PixelCache
+from nooch.models.devices import memory_limits, reuse_memory
+from nooch.models.encoders import load_embedding
+from nooch.models.image_decoding import Decoding, dark_notes, decode_images, refuse_broken
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "BATCH", "BLOCK_IMAGES", "FEATURES", "FeatureOptions", "Features", "extract_features",
+    "given_features", "load_features",
+]  # fmt: skip
+
+FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
+BATCH = 32
+"""Images in a batch."""
+
+BLOCK_IMAGES = 512
+"""Images after which features are recorded as done: what a kill can cost."""
+
+
+class Features(MappedRows):
+    """Features of a dataset's images: float32 or float16 (n_images, n_features).
+
+    ``batch(rows)`` copies those of some images, ``matrix()`` gives all in the dataset's order.
+    """
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        return self.batch(rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of images, and of features."""
+        return len(self), self.n_features
+
+    @property
+    def n_features(self) -> int:
+        """Numbers for each image."""
+        return self.header.shape[1]
+
+
+def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> Features:
+    """Open the features of a dataset, or of a larger one with the same ids and file names.
+
+    Args:
+        folder: from ``extract_features``.
+        data: the dataset; rows are looked up by its image ids.
+        verify: compare the hash of every block, which reads all features once.
+
+    Raises:
+        FormatError: no features, of a newer version, incomplete or altered.
+        InputError: images of the dataset that have no features here.
+    """
+    return Features.load_as(folder, data, FEATURES, verify=verify)
+
+
+def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
+    """Features of all images: of ``extract_features`` or its folder, of a file of vectors by image
+    (see ``load_embedding``), or an array (n_images, d) in the order of the images.
+
+    Raises:
+        InputError: other images, another number of rows, values that are missing or not finite.
+    """
+    from_file = isinstance(source, str | Path)
+    if isinstance(source, Features) or (from_file and Path(source).is_dir()):
+        return load_features(source, data) if from_file else source
+    values = load_embedding(source, data) if from_file else float_array(source)
+    if values.ndim != 2 or len(values) != len(data):
+        problem = f"features have shape {values.shape}"
+        raise InputError(problem, allowed=f"({len(data)}, d), a row for each image")
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        broken = data.images["image_id"].filter(pl.Series(~finite))
+        problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
+        raise InputError(problem, allowed="finite numbers for every image")
+    return values
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """How features are computed.
+
+    Attributes:
+        codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
+            ``nooch.models.image_decoding.Decoding``.
+        batch: images in a batch, 1 and more.
+        half: keep float16, half the size; the features are computed as without.
+        readers: threads that read and decode; by default one per CPU.
+
+    Raises:
+        ParameterError: an empty batch.
+    """
+
+    codec: str | Decoding = "auto"
+    batch: int = BATCH
+    half: bool = False
+    readers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
+
+
+@dataclass(frozen=True)
+class _PixelReader:
+    """Pixels of some rows, from a cache or from image files."""
+
+    pixels: PixelCache | None
+    paths: Sequence[Path]
+    size: tuple[int, int]
+    how: Decoding
+
+    def __call__(self, rows: range) -> tuple[NDArray[np.uint8], list[str]]:
+        if self.pixels is not None:
+            return self.pixels.batch(np.arange(rows.start, rows.stop)), []
+        return decode_images([self.paths[row] for row in rows], self.size, self.how)
+
+    def describe(self) -> dict[str, Any]:
+        if self.pixels is not None:
+            return {"cache": self.pixels.identity, **self.pixels.header.made}
+        notes = dark_notes(self.paths, self.how)
+        made = {"size": list(self.size), **self.how.describe()}
+        return made | ({"notes": notes} if notes else {})
+
+
+def extract_features(
+    data: Dataset,
+    backbone: Backbone,
+    folder: str | Path,
+    options: FeatureOptions | None = None,
+    *,
+    pixels: PixelCache | None = None,
+    images: str | Path | None = None,
+    overwrite: bool = False,
+    progress: StepProgress = no_progress,
+) -> Features:
+    """One pass over all images in eval mode, kept in a folder.
+
+    Interrupted or killed, it keeps the parts that are done (in ``.FOLDER.building``) and resumes
+    with the same batches: on a CPU the same batch size and threads give the same bytes.
+
+    Args:
+        data: the dataset.
+        backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
+        folder: to write.
+        options: how images are read, and features computed.
+        pixels: the dataset's pixel cache; without it images are decoded for this pass alone.
+        images: folder of images, instead of the recorded one; has no effect with ``pixels``.
+        overwrite: replace features that exist.
+        progress: called with (images done, images).
+
+    Raises:
+        InputError: images that are missing or cannot be read; features that are not finite.
+        OutputError: the folder exists, cannot be written, or the disk is too small.
+        ParameterError: pixels of another size than the backbone's.
+        NoochError: memory ran out; a smaller batch is suggested.
+    """
+    options = options or FeatureOptions()
+    reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
+    made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
+    dtype = "float16" if options.half else "float32"
+    shape, block = (len(data), backbone.n_features), max(1, BLOCK_IMAGES // batch) * batch
+    if backbone.device == "cpu":
+        reuse_memory()
+    with making(
+        folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite
+    ) as unfinished:
+        _fill(unfinished, backbone, reader, batch, options.readers or usable_cpus(), progress)
+    return load_features(folder, data, verify=False)
+
+
+def _reader(
+    data: Dataset,
+    backbone: Backbone,
+    pixels: PixelCache | None,
+    images: str | Path | None,
+    codec: str | Decoding,
+) -> _PixelReader:
+    how = Decoding.of(codec)
+    if pixels is None:
+        return _PixelReader(None, image_paths(data, images), backbone.size, how)
+    if pixels.size != backbone.size or len(pixels) != len(data):
+        raise ParameterError(
+            f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
+            where=pixels.folder,
+            allowed=f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone"
+            " and dataset have it",
+            remedy="load the backbone with the pixels' size (size=), and the pixels with this"
+            " dataset",
+        )
+    return _PixelReader(pixels, [], pixels.size, how)
+
+
+def _fill(
+    unfinished: Unfinished,
+    backbone: Backbone,
+    reader: _PixelReader,
+    batch: int,
+    readers: int,
+    progress: StepProgress,
+) -> None:
+    total = unfinished.shape[0]
+    blocks = {number: range(total)[unfinished.rows(number)] for number in unfinished.todo}
+    done = total - sum(map(len, blocks.values()))
+    progress(done, total)
+    batches = {number: batches_of(rows, batch) for number, rows in blocks.items()}
+    stream = read_in_order(reader, list(chain.from_iterable(batches.values())), readers)
+    backbone.module.eval()
+
+    def features_of(images: NDArray[np.uint8]) -> Tensor:
+        return backbone.features(backbone.prepare(images))
+
+    for number, rows in blocks.items():
+        part = np.empty((len(rows), *unfinished.shape[1:]), np.float32)
+        for members in batches[number]:
+            pixels, broken = next(stream)
+            refuse_broken(broken, "; run again to resume")
+            with memory_limits(batch, "extracting features"):
+                features = forward(features_of, pixels, backbone.device)
+            part[members.start - rows.start : members.stop - rows.start] = features
+            done += len(members)
+            progress(done, total)
+        values = _checked(part, unfinished.dtype, rows, backbone)
+        digest = write_block(unfinished.array, unfinished.offset_of(number), values)
+        unfinished.record(number, digest)
+
+
+def _checked(
+    part: NDArray[np.float32], dtype: np.dtype[Any], rows: range, backbone: Backbone
+) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        values = part.astype(dtype)
+    unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
+    if len(unusable):
+        n, rows_of = len(unusable), some_of(unusable)
+        raise InputError(
+            f"features of {n} images are not finite {dtype} numbers: rows {rows_of}",
+            where=backbone.name,
+            allowed="finite numbers",
+            remedy="keep float32 (without `half`) and compute in float32, or take another backbone",
+        )
+    return values

@@ -1,0 +1,75 @@
+"""An encoder is frozen parameters and ``encode(sentences) -> float32 (n, d)``; one file, one line.
+
+``ENCODERS`` gives their import strings: nothing is imported before it is used, so that this package
+needs neither torch nor sentence-transformers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.import_string import imported, is_named
+from nooch.models.encoders.caption_vectors import (
+    caption_means,
+    distinct_captions,
+    embed_captions,
+    encode_texts,
+)
+from nooch.models.encoders.contract import Encoder
+from nooch.models.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
+
+__all__ = [
+    "ENCODERS", "EmbeddingFile", "Encoder", "caption_means", "distinct_captions", "embed_captions",
+    "encode_texts", "encoder", "load_embedding", "open_embedding",
+]  # fmt: skip
+
+ENCODERS = MappingProxyType(
+    {
+        "lexical": "nooch.models.encoders.lexical:LexicalEncoder",
+        "minilm": "nooch.models.encoders.sbert:minilm",
+        "all-MiniLM-L6-v2": "nooch.models.encoders.sbert:minilm",
+        "stsb-distilroberta-base-v2": "nooch.models.encoders.sbert:distilroberta",
+    }
+)
+
+
+def encoder(name: str, **options: Any) -> Encoder:
+    """The encoder of a name.
+
+    Args:
+        name: one of ``ENCODERS``; a folder or a hub id ``owner/model`` of sentence-transformers; or
+            ``package.module:Name`` of a custom class or factory. Text from a file must not be given
+            here: it would be imported.
+        options: parameters of the encoder, such as ``precision`` and ``device``
+            (sentence-transformers) or ``dimensions`` (lexical).
+
+    Raises:
+        ParameterError: an unknown name or option.
+    """
+    target = ENCODERS.get(name)
+    if target is None and is_named(name):
+        target = name
+    if target is None and ("/" in name or Path(name).is_dir()):
+        target, options = "nooch.models.encoders.sbert:SbertEncoder", {"source": name, **options}
+    if target is None:
+        _refuse(name)
+    factory = imported(str(target), f"encoder {name!r}")
+    try:
+        chosen: Encoder = factory(**options)
+    except TypeError as error:
+        remedy = "leave out the option that it does not have"
+        raise ParameterError(f"encoder {name!r}: {error}", remedy=remedy) from error
+    return chosen
+
+
+def _refuse(name: str) -> None:
+    try:
+        check_one_of("encoder", name, ENCODERS)
+    except ParameterError as error:
+        allowed = f"{error.allowed}; a folder; a hub id owner/model; package.module:Name"
+        other = "models of sentence-transformers are named sentence-transformers/MODEL"
+        remedy = error.remedy or other
+        raise ParameterError(error.problem, allowed=allowed, remedy=remedy) from None

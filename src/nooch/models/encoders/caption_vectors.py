@@ -1,0 +1,157 @@
+"""From a dataset's captions to one vector for each image."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.base.errors import InputError, UndefinedError
+from nooch.base.files import replacing, writing
+from nooch.base.shared_types import StepProgress, no_progress
+from nooch.data import Dataset
+from nooch.data.array_files import read_array, write_array
+from nooch.models.encoders.contract import Encoder
+
+__all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
+
+_PART = 16384
+"""Distinct captions stored together: about half a minute's work on two cores."""
+
+# columns that are summed at once: float64 copies of all would double or triple the memory
+_BLOCK = 32
+
+
+def embed_captions(
+    data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Path | None = None
+) -> NDArray[np.float32]:
+    """Mean embedding of every image's captions, as the encoder gives them (not normalized again).
+
+    Each distinct text is encoded once; a caption that an image has twice counts twice.
+
+    Args:
+        data: needs captions.
+        encoder: see ``nooch.models.encoders.encoder``.
+        progress: called with (distinct captions done, distinct captions).
+        keep: folder for finished parts, so that interrupted work resumes. The caller removes it
+            when the result is safe.
+
+    Returns:
+        Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
+
+    Raises:
+        UndefinedError: the dataset has no captions.
+        InputError: the encoder does not give one finite vector for each sentence.
+    """
+    texts = distinct_captions([data])
+    return caption_means(data, texts, encode_texts(encoder, texts.to_list(), progress, keep))
+
+
+def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
+    """The distinct captions of datasets, ascending. Raises UndefinedError if there is none."""
+    texts = pl.Series("caption", [], pl.String)
+    for part in parts:
+        if part.captions is not None:
+            texts = pl.concat([texts, part.captions["caption"].unique()]).unique()
+    if not len(texts):
+        raise UndefinedError(
+            "the dataset has no captions, so nothing can be embedded",
+            remedy="give the caption files at import (`captions`), or a custom embedding",
+        )
+    return texts.sort()
+
+
+def caption_means(
+    data: Dataset, texts: pl.Series, vectors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Mean vector of every image's captions, shape (n_images, d); NaN without captions.
+
+    Args:
+        data: its captions are all among ``texts``.
+        texts: distinct captions, ascending, of this dataset or of a larger one.
+        vectors: float32 (n_texts, d).
+    """
+    empty = pl.DataFrame({"image_id": [], "caption": []})
+    captions = empty if data.captions is None else data.captions
+    own = captions.select(pl.col("caption").unique().sort())
+    if own.height < len(texts):
+        # not those of other datasets
+        codes = texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"]
+        vectors = vectors[codes.to_numpy()]
+    images = data.images.select("image_id", row=pl.int_range(pl.len()))
+    placed = captions.join(images, on="image_id").join(own.with_row_index("code"), on="caption")
+    return _means(vectors, placed["row"].to_numpy(), placed["code"].to_numpy(), len(data))
+
+
+def encode_texts(
+    encoder: Encoder,
+    texts: list[str],
+    progress: StepProgress | None = None,
+    keep: Path | None = None,
+) -> NDArray[np.float32]:
+    """Vectors of distinct texts in ascending order, float32 (n, d); see ``embed_captions``."""
+    progress = progress or no_progress
+    if not getattr(encoder, "in_parts", False):
+        return _checked(encoder, texts, progress)
+    parts = []
+    # always the same parts, stored or not: then batches, and thus the last bits, are the same
+    for start in range(0, len(texts), _PART):
+
+        def report(done: int, _total: int, start: int = start) -> None:
+            progress(start + done, len(texts))
+
+        parts.append(_part(encoder, texts[start : start + _PART], report, keep))
+        progress(start + len(parts[-1]), len(texts))
+    return np.concatenate(parts)
+
+
+def _part(
+    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None
+) -> NDArray[np.float32]:
+    if keep is None:
+        return _checked(encoder, texts, progress)
+    name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
+    file = keep / f"{name[:32]}.npy"
+    if file.is_file():
+        return read_array(file)
+    vectors = _checked(encoder, texts, progress)
+    with writing(keep):
+        keep.mkdir(parents=True, exist_ok=True)
+        # under another name while it is written: a kill leaves no incomplete part
+        with replacing(file) as partial:
+            write_array(partial, vectors)
+    return vectors
+
+
+def _checked(encoder: Encoder, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
+    vectors = encoder.encode(texts, progress)
+    if vectors.shape != (len(texts), *vectors.shape[-1:]):
+        raise InputError(
+            f"encoder {encoder.identity} gave shape {vectors.shape} for {len(texts)} sentences",
+            allowed=f"({len(texts)}, d)",
+        )
+    if not np.isfinite(vectors).all():
+        problem = f"encoder {encoder.identity} gave values that are not finite"
+        raise InputError(problem, allowed="finite numbers")
+    return vectors
+
+
+def _means(
+    vectors: NDArray[np.float32], rows: NDArray[Any], codes: NDArray[Any], n_images: int
+) -> NDArray[np.float32]:
+    """Mean of the vectors ``codes[i]`` over the captions i of each row; NaN for none."""
+    counts = np.bincount(rows, minlength=n_images).astype(np.float64)[:, None]
+    counts[counts == 0] = np.nan
+    # summed in the order of the texts, so that the order of an image's captions has no effect
+    members = csr_array((np.ones(len(rows)), (rows, codes)), shape=(n_images, len(vectors)))
+    means = np.empty((n_images, vectors.shape[1]), dtype=np.float32)
+    for start in range(0, vectors.shape[1], _BLOCK):
+        part = slice(start, start + _BLOCK)
+        means[:, part] = (members @ vectors[:, part].astype(np.float64)) / counts
+    return means

@@ -1,1 +1,0 @@
-"""Predicting: a suite, its images and a trained network -> predictions."""

@@ -1,0 +1,40 @@
+"""An export is ``export(content, out, *, overwrite, ...) -> Exported``: sets in another format.
+
+Everything is written atomically and carries the licenses of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from nooch.base.errors import check_one_of
+from nooch.base.import_string import imported, is_named
+from nooch.report.exports.export_contract import Content, Exported, Key
+
+__all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
+
+EXPORTS = MappingProxyType(
+    {
+        "ids": "nooch.report.exports.id_lists:export_ids",
+        "npy": "nooch.report.exports.npy:export_npy",
+        "coco": "nooch.report.exports.coco:export_coco",
+        "csv": "nooch.report.exports.group_csv:export_csv",
+        "hf": "nooch.report.exports.hugging_face:export_hf",
+        "table": "nooch.report.exports.viewer_table:export_table",
+        "fiftyone": "nooch.report.exports.fiftyone:export_fiftyone",
+        "pope": "nooch.report.exports.pope_export:export_pope",
+        "lmms-eval": "nooch.report.exports.lmms_eval:export_lmms_eval",
+        "vlmevalkit": "nooch.report.exports.vlmevalkit_export:export_vlmevalkit",
+    }
+)
+"""Name -> where the export is; imported when it is used."""
+
+
+def exporter(name: str) -> Callable[..., Exported]:
+    """The function of a format: one of ``EXPORTS``, or a custom ``package.module:function``. Raises
+    ParameterError: there is no such format, or a custom one cannot be imported.
+    """
+    target = name if is_named(name) else EXPORTS[check_one_of("export format", name, EXPORTS)]
+    function: Callable[..., Exported] = imported(target, f"export {name!r}")
+    return function

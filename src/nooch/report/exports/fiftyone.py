@@ -1,0 +1,204 @@
+"""Tags on the samples of a FiftyOne dataset, and a saved view for each of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.base.errors import (
+    InputError,
+    MissingExtraError,
+    NoochError,
+    OutputError,
+    check_one_of,
+    some_of,
+)
+from nooch.data import ImageId
+from nooch.report.exports.export_contract import (
+    HARD_SUBSETS,
+    Content,
+    Exported,
+    about,
+    check_subsets,
+)
+from nooch.report.exports.file_names import safe_name
+
+__all__ = ["Tag", "export_fiftyone", "match_samples", "plan_tags"]
+
+_ID_FIELDS = ("image_id", "coco_id")
+"""Fields that are looked for: nooch's own name, and that of FiftyOne's COCO importer."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag, the name of its view, and the ids of the images that carry it."""
+
+    name: str
+    view: str
+    ids: list[ImageId]
+
+
+def export_fiftyone(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    subsets: Sequence[str] = HARD_SUBSETS,
+    id_field: str | None = None,
+) -> Exported:
+    """Tag samples with ``nooch:{criterion}:{task}:{subset}`` and save a view for each tag.
+
+    Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
+    by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
+    the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where its database fails,
+    export again with ``overwrite``.
+
+    Args:
+        content: what is exported.
+        out: name of a FiftyOne dataset that exists.
+        overwrite: replace tags of the same names.
+        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides
+            ``easy_positive`` and ``easy_negative``.
+        id_field: field of the samples that holds image ids.
+
+    Raises:
+        MissingExtraError: FiftyOne is not installed.
+        InputError: no such FiftyOne dataset or field, no sample that matches, or several for one
+            image.
+        OutputError: the tags are there already, or cannot be written.
+    """
+    try:
+        fiftyone = importlib.import_module("fiftyone")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("fiftyone", "fiftyone", "tagging a FiftyOne dataset") from error
+    plan = plan_tags(content, check_subsets(subsets))
+    try:
+        dataset = _load(fiftyone, str(out))
+        notes = _apply(dataset, content, plan, id_field, overwrite)
+    except NoochError:
+        raise
+    except Exception as error:
+        # its errors have no common root, and those of its database are others again
+        raise OutputError(
+            f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)
+        ) from error
+    notes += content.notes
+    return Exported("fiftyone", str(out), len(content.keys), [], content.licences, notes)
+
+
+def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
+    """Tags of the chosen sets with their images of all chosen splits; none without an image."""
+    tags: dict[tuple[str, str, str], Tag] = {}
+    for challenge in content.sets():
+        for subset in subsets:
+            key = challenge.criterion, challenge.task, subset
+            # FiftyOne distinguishes views by letters and digits alone: "~ce" would be "ce" there
+            view = f"nooch {safe_name(challenge.criterion)} {safe_name(challenge.task)} {subset}"
+            tag = tags.setdefault(key, Tag(f"nooch:{':'.join(key)}", view, []))
+            tag.ids.extend(challenge.ids(subset))
+    return [tag for tag in tags.values() if tag.ids]
+
+
+def match_samples(
+    names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]
+) -> dict[ImageId, str]:
+    """Image id -> sample id, where a (sample id, path) ends with the image's file name. Raises
+    InputError: the paths of two samples end with the same name.
+    """
+    lengths = sorted({name.count("/") + 1 for name in names})
+    matched: dict[ImageId, str] = {}
+    for sample, path in samples:
+        steps = path.replace("\\", "/").split("/")
+        # the longest end that is a name: "a/1.jpg" is not "1.jpg"
+        ends = ["/".join(steps[-length:]) for length in reversed(lengths)]
+        name = next((end for end in ends if end in names), None)
+        if name is not None and matched.setdefault(names[name], sample) != sample:
+            raise InputError(
+                f"the paths of several samples end with {name}",
+                remedy="name the field of image ids with `id_field`",
+            )
+    return matched
+
+
+def _load(fiftyone: Any, name: str) -> Any:
+    if not fiftyone.dataset_exists(name):
+        raise InputError(
+            f"there is no FiftyOne dataset {name!r}",
+            allowed=some_of(fiftyone.list_datasets(), 12) or "nothing: there are none",
+            remedy="load the images into FiftyOne first, as a persistent dataset of that name",
+        )
+    return fiftyone.load_dataset(name)
+
+
+def _apply(
+    dataset: Any, content: Content, plan: list[Tag], id_field: str | None, overwrite: bool
+) -> list[str]:
+    sample_of = _samples(dataset, content, id_field)
+    wanted = {image_id for tag in plan for image_id in tag.ids}
+    missing = sorted(wanted - set(sample_of), key=str)
+    if wanted and len(missing) == len(wanted):
+        raise InputError(
+            f"no sample is an image of the sets, such as {some_of(missing, 3)}",
+            remedy=(
+                "choose another FiftyOne dataset, or name the field of image ids with `id_field`"
+            ),
+        )
+    tagged = dataset.count_sample_tags()
+    present = [t.name for t in plan if t.name in tagged or dataset.has_saved_view(t.view)]
+    if present and not overwrite:
+        raise OutputError(
+            f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them"
+        )
+    samples = [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan]
+    _write(dataset, samples, content)
+    note = f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"
+    return [note] if missing else []
+
+
+def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[ImageId, str]:
+    """Image id -> sample id, by a field of ids or by file path."""
+    fields = dataset.get_field_schema()
+    if id_field is not None:
+        check_one_of("field", id_field, fields, owner="the FiftyOne dataset")
+    field = id_field or next((name for name in _ID_FIELDS if name in fields), "filepath")
+    samples = list(zip(*dataset.values(["id", field]), strict=True))
+    if field == "filepath":
+        by_path = f"finding samples by their path (they have no field {' or '.join(_ID_FIELDS)})"
+        images = content.need_data(by_path).images.drop_nulls("file_name")
+        names = dict(zip(images["file_name"], images["image_id"], strict=True))
+        return match_samples(names, samples)
+    integers = any(challenge.image_ids.dtype == pl.Int64 for challenge in content.sets())
+    sample_of: dict[ImageId, str] = {}
+    for sample, value in samples:
+        image_id = int(value) if integers and str(value).isdecimal() else value
+        if value is not None and sample_of.setdefault(image_id, sample) != sample:
+            raise InputError(f"several samples have the {field} {value}", allowed="each image once")
+    return sample_of
+
+
+def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> None:
+    """Set tags, views and info."""
+    for tag, samples in plan:
+        _set_tag(dataset, tag.name, samples)
+        if not dataset.has_saved_view(tag.view):
+            dataset.save_view(tag.view, dataset.match_tags(tag.name))
+    # names of criteria and tasks may be no keys for its database
+    facts = about(content)
+    dataset.info["nooch"] = {
+        key: facts[key] for key in ("nooch", "suite", "licences", "licences_text")
+    }
+    dataset.save()
+
+
+def _set_tag(dataset: Any, name: str, wanted: set[str]) -> None:
+    """Exactly these samples carry the tag."""
+    present = set(dataset.match_tags(name).values("id"))
+    if add := sorted(wanted - present):
+        dataset.select(add).tag_samples(name)
+    if drop := sorted(present - wanted):
+        dataset.select(drop).untag_samples(name)

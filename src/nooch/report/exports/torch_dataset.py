@@ -1,0 +1,122 @@
+"""A challenge set, or a split of a dataset, as a torch Dataset of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from PIL import Image
+
+from nooch.base.errors import InputError, MissingExtraError, ParameterError
+from nooch.base.files import Place
+from nooch.data import Dataset, as_dataset
+from nooch.data.readers.image_files import ImageIndex
+from nooch.data.readers.image_opening import UNREADABLE, rgb_image
+from nooch.suites import Suite, as_suite
+
+Item = tuple[Any, ...]
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset as TorchDataset
+
+    _Base = TorchDataset[Item]
+else:
+    try:
+        from torch.utils.data import Dataset as _Base
+    except ModuleNotFoundError:
+        # reported when a dataset is requested, so that this module loads without torch
+        _Base = object
+
+__all__ = ["torch_dataset"]
+
+
+def torch_dataset(
+    suite: Suite | str | Path | None,
+    data: Dataset | Place | str,
+    *,
+    task: str,
+    split: str,
+    criterion: str | None = None,
+    environments: ArrayLike | None = None,
+    transform: Callable[[Image.Image], Any] | None = None,
+    image_root: str | Path | None = None,
+) -> TorchDataset[Item]:
+    """The images of a challenge set, or of a split of a dataset, for torch.
+
+    Items are ``(image, label, subset, image_id)``: the image as RGB (PIL), or what ``transform``
+    makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text.
+    A DataLoader's default collation needs a transform that gives tensors. The order is that of ids.
+    Without ``criterion`` all images of the split are given, such as those of ``train``, with the
+    subset -1. With ``environments``, items have the environment as well.
+
+    Args:
+        suite: the suite; it has no use without ``criterion``, and can be None.
+        data: the dataset that it was found in, or another that has its images.
+        task: with ``split`` and ``criterion``, names one of the suite's sets.
+        split: see there.
+        criterion: see there.
+        environments: integers, one for each image of ``data``, from ``nooch.environments``.
+        transform: image -> anything.
+        image_root: folder of images, where it is not the one that the dataset records. Files
+            outside it are not opened.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+        ParameterError: the suite has no such set, or the dataset no such split; environments of
+            other images.
+        InputError: no folder of images; images of the set that the dataset does not name, or that
+            are not below the folder; images of which the label is unknown.
+    """
+    data = as_dataset(data)
+    if _Base is object:
+        raise MissingExtraError("torch", "train", "a torch Dataset")
+    if criterion is None:
+        part = data.select(split)
+        ids, labels = part.images["image_id"].to_list(), part.labels(task)
+        subsets = np.full(len(part), -1)
+    else:
+        # None is refused there
+        challenge = as_suite(suite).set(criterion, task, split)  # type: ignore[arg-type]
+        ids, labels = challenge.image_ids.to_list(), challenge.labels
+        subsets = challenge.subset
+    columns = [labels.astype(int).tolist(), subsets.tolist(), ids]
+    known = data.images["image_id"]
+    if environments is not None:
+        given = np.asarray(environments)
+        if given.shape != known.shape:
+            problem, allowed = f"has shape {given.shape}", f"({len(known)},), one for each image"
+            raise ParameterError(problem, where="`environments`", allowed=allowed)
+        by_id = dict(zip(known, given.tolist(), strict=True))
+        columns.append([by_id.get(i) for i in ids])
+    names = dict(zip(known, data.images["file_name"], strict=True))
+    index = ImageIndex.of(data, image_root, "image_root")
+    paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
+    return _ItemsOfImages(paths, list(zip(*columns, strict=True)), transform)
+
+
+class _ItemsOfImages(_Base):
+    """Opens an image when it is asked for, so that loader processes share the work."""
+
+    def __init__(
+        self,
+        paths: list[Path],
+        facts: Sequence[tuple[Any, ...]],
+        transform: Callable[[Image.Image], Any] | None,
+    ) -> None:
+        self._paths, self._facts, self._transform = paths, facts, transform
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, position: int) -> Item:
+        try:
+            image = rgb_image(self._paths[position])
+        except UNREADABLE as error:
+            raise InputError(
+                f"cannot be read as an image: {error}", where=self._paths[position]
+            ) from error
+        shown = image if self._transform is None else self._transform(image)
+        return shown, *self._facts[position]

@@ -1,0 +1,113 @@
+"""One long table for other viewers: image path, task, subset, support, and losses of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from nooch.base.errors import InputError, some_of
+from nooch.data import csv_bytes
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.metrics.pointwise import losses
+from nooch.evaluation.prediction_files import PredictionSource
+from nooch.evaluation.predictions import Aligned
+from nooch.report.exports.export_contract import Content, Exported, table_of, write_folder
+from nooch.report.exports.parquet_parts import written
+from nooch.suites import ChallengeSet
+
+__all__ = ["export_table"]
+
+
+def export_table(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    predictions: PredictionSource = (),
+    scale: str | None = None,
+    images: str | Path | None = None,
+) -> Exported:
+    """Write ``table.csv`` and ``table.parquet``: a row for each image of each chosen set.
+
+    Columns are ``image_path`` (null where the dataset names no file, or is not there), ``image_id,
+    criterion, task, split, label, subset, support`` and, for each run of the predictions,
+    ``nll:RUN``: the negative log-likelihood of the image (natural logarithm), null for tasks that
+    the run does not predict.
+
+    Args:
+        content: what is exported.
+        out: the folder to write.
+        overwrite: replace a folder, but only one that an export wrote.
+        predictions: as ``nooch.evaluate`` takes them; each of their runs that predicts a chosen
+            task must predict all its images.
+        scale: ``logit`` or ``probability``, needed for wide tables of predictions.
+        images: folder that is put before the paths; without it they are relative to the dataset's
+            folder of images.
+
+    Raises:
+        InputError: predictions that cannot be read, lack images, or are for none of the chosen
+            tasks.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    runs = _runs(content, predictions, scale)
+    paths = _paths(content, images)
+
+    def fill(folder: Path) -> list[str]:
+        with (folder / "table.csv").open("wb") as text:
+            frames = written(_frames(content, paths, runs), folder / "table.parquet")
+            for number, frame in enumerate(frames):
+                text.write(csv_bytes(frame, header=number == 0))
+        none = "the dataset is not there or names no files, so there are no image paths"
+        return [] if paths.height else [none]
+
+    return write_folder(content, "table", out, fill, overwrite=overwrite)
+
+
+def _runs(content: Content, predictions: PredictionSource, scale: str | None) -> list[Predictions]:
+    # a frame has no truth value of its own
+    if isinstance(predictions, Sequence) and not len(predictions):
+        return []
+    runs = load_predictions(predictions, content.suite, content.data, scale=scale)
+    chosen = {task for _, task, _ in content.keys}
+    if idle := [run.run for run in runs if not chosen & set(run.tasks)]:
+        raise InputError(
+            f"runs predict none of the chosen tasks: {some_of(idle)}",
+            allowed=some_of(sorted(chosen)),
+        )
+    return runs
+
+
+def _paths(content: Content, images: str | Path | None) -> pl.DataFrame:
+    """``image_id, image_path`` of the images that have a file."""
+    if content.data is None:
+        return pl.DataFrame(schema={"image_id": pl.Int64, "image_path": pl.String})
+    named = content.data.images.drop_nulls("file_name").select("image_id", image_path="file_name")
+    if images is None:
+        return named
+    folder = Path(images).as_posix().rstrip("/")
+    return named.with_columns(pl.concat_str(pl.lit(f"{folder}/"), "image_path").alias("image_path"))
+
+
+def _frames(
+    content: Content, paths: pl.DataFrame, runs: Sequence[Predictions]
+) -> Iterator[pl.DataFrame]:
+    for challenge in content.sets():
+        rows = table_of(challenge).with_columns(
+            criterion=pl.lit(challenge.criterion), split=pl.lit(challenge.split)
+        )
+        known = paths if paths.height else paths.cast({"image_id": rows["image_id"].dtype})
+        yield rows.join(known, on="image_id", how="left", maintain_order="left").select(
+            "image_path", "image_id", "criterion", "task", "split", "label", "subset", "support",
+            *(_losses(run, challenge) for run in runs),
+        )  # fmt: skip
+
+
+def _losses(run: Predictions, challenge: ChallengeSet) -> pl.Series:
+    name = f"nll:{run.run}"
+    if challenge.task not in run.tasks:
+        return pl.Series(name, [None] * len(challenge), dtype=pl.Float64)
+    aligned = Aligned(run, challenge.image_ids, challenge.split)
+    values = aligned.values(challenge.task, slice(None), challenge)
+    return pl.Series(name, losses(challenge.labels, values, run.scale))

@@ -1,0 +1,1 @@
+"""The paper's plots: how scores and losses change with a level or a threshold."""

@@ -1,0 +1,150 @@
+"""Annotation files -> where the cues of a task lie in the images of the report."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError
+from nooch.data import Dataset, class_name
+from nooch.data.readers.coco.masks import mask_area
+from nooch.data.readers.coco.structure import Annotation
+from nooch.data.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.data.readers.label_maps import class_list
+from nooch.report.exports.coco_source import read_annotations
+from nooch.report.images.split_images import SplitImages
+from nooch.report.images.thumbnails import Wanted
+from nooch.suites import Suite
+
+__all__ = ["COLORS", "Masks", "cue_masks", "inner"]
+
+Masks = Callable[[str, int], Sequence[tuple[str, NDArray[np.bool_]]]]
+"""(split, row) -> the classes to shade in an image, each with where it is, bool (height, width)."""
+
+COLORS = ((230, 159, 0), (204, 121, 167), (86, 180, 233), (0, 158, 115))
+"""Of Okabe and Ito's palette; the style sheet has the same."""
+
+
+class _Shape(Annotation):
+    segmentation: Any = None
+    bbox: list[float] | None = None
+
+
+def cue_masks(
+    suite: Suite,
+    data: Dataset,
+    images: Mapping[str, SplitImages],
+    annotations: Sequence[str | Path],
+    wanted: Sequence[Wanted],
+    tasks: Sequence[str] = (),
+) -> Masks:
+    """Masks of the suite's context cues in the images with pictures, decoded image by image.
+
+    Args:
+        suite: its criteria say which classes are cues of any task.
+        data: the dataset; it records which annotation files it was made from.
+        images: split -> its images.
+        annotations: COCO instances and stuff files; or a folder of label maps, ``.png`` below the
+            names of the images, with ``classes.txt`` there, as ``nooch annotate`` writes it, or in
+            the folder above.
+        wanted: images with pictures.
+        tasks: classes whose masks are wanted besides those of cues.
+
+    Raises:
+        InputError: a file that is missing, altered or no annotation file; image ids that are no
+            integers.
+    """
+    listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
+    cues = dict.fromkeys([*(cue for pairs in listed for cue, _ in pairs), *tasks])
+    if len(annotations) == 1 and Path(annotations[0]).is_dir():
+        return _map_masks(Path(annotations[0]), list(cues), images)
+    ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
+    if any(not isinstance(image_id, int) for image_id in ids.values()):
+        raise InputError(
+            "image ids are text, and COCO's are integers",
+            where="annotations",
+            remedy="give a folder of label maps, or leave `annotations` out",
+        )
+    content = read_annotations(
+        [Path(path) for path in annotations],
+        set(ids.values()),
+        list(data.provenance.get("sources", [])),
+    )
+    names = {number: class_name(name) for number, (name, _) in content.categories.items()}
+    order = {cue: place for place, cue in enumerate(cues)}
+
+    def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
+        image_id = ids[split, row]
+        height, width = (int(content.images[image_id][side]) for side in ("height", "width"))
+        by_cue: dict[str, NDArray[np.bool_]] = {}
+        for _, raw in content.annotations.get(image_id, []):
+            annotation = msgspec.json.decode(raw, type=_Shape)
+            name = names.get(annotation.category_id)
+            mask = _mask(annotation, height, width) if name in order else None
+            if name is not None and mask is not None:
+                by_cue[name] = by_cue[name] | mask if name in by_cue else mask
+        return sorted(by_cue.items(), key=lambda item: order[item[0]])
+
+    return masks
+
+
+def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImages]) -> Masks:
+    """Masks of cues in label maps; an image without a file name or a map has none."""
+    listed = [place / "classes.txt" for place in (folder, folder.parent)]
+    known = class_list(next(filter(Path.is_file, listed), listed[0]))
+    values = {name: value for value, name in known.items()}
+
+    def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
+        name = images[split].file_names[row]
+        file = folder / Path(name or "").with_suffix(".png")
+        if name is None or not file.is_file():
+            return []
+        try:
+            with opened_image(file, LABEL_MAPS) as image:
+                pixels = np.asarray(image)
+        except UNREADABLE as error:
+            raise InputError(f"cannot be read as an image: {error}", where=file) from error
+        found = [(cue, pixels == values[cue]) for cue in cues if cue in values]
+        return [(cue, mask) for cue, mask in found if mask.any()]
+
+    return masks
+
+
+def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
+    """Where an annotation lies, or its box; None where its shape cannot be decoded."""
+    from pycocotools import mask as coco
+
+    shape = annotation.segmentation
+    if not shape and annotation.bbox is not None:
+        x, y, w, h = annotation.bbox
+        shape = [[x, y, x + w, y, x + w, y + h, x, y + h]]
+    if not shape:
+        return None
+    try:
+        # refuses what would not fit the image before anything of its size is made
+        mask_area(shape, height, width)
+        if isinstance(shape, dict) and isinstance(shape["counts"], str):
+            encoded = {**shape, "counts": shape["counts"].encode()}
+        else:
+            encoded = coco.frPyObjects(shape, height, width)
+        runs = coco.merge(encoded) if isinstance(encoded, list) else encoded
+        with warnings.catch_warnings():
+            # pycocotools builds its arrays in a way that NumPy 2 gives up
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = np.asarray(coco.decode(runs), dtype=bool)
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found if found.shape == (height, width) else None
+
+
+def inner(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """A mask without its outline, bool (height, width)."""
+    padded = np.pad(mask, 1)
+    across = padded[1:-1, :-2] & padded[1:-1, 2:]
+    return mask & padded[:-2, 1:-1] & padded[2:, 1:-1] & across

@@ -1,0 +1,311 @@
+"""Image sheets of challenge sets: which images a sheet shows, and the numbers below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of
+from nooch.base.files import Place, check_output_file, replace_file
+from nooch.base.shared_types import options_from
+from nooch.data import Dataset, as_dataset
+from nooch.data.readers.image_files import ImageIndex
+from nooch.report.figures.style import SHEET_FORMATS, encoded
+from nooch.report.images.cue_masks import Masks, cue_masks
+from nooch.report.images.example_choice import Chosen, chosen_examples
+from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
+from nooch.report.images.sources import Sources
+from nooch.report.images.split_images import SplitImages
+from nooch.report.images.task_views import TaskView, task_view
+from nooch.report.images.thumbnails import Wanted
+from nooch.suites import Suite, as_suite
+
+__all__ = [
+    "ContactSheetOptions", "Gallery", "PanelImages", "SheetSource", "contact_sheet", "save_gallery",
+]  # fmt: skip
+
+NOT_SHADED = (
+    "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PanelImages:
+    """Images of one panel: a task, the chosen images, and the methods whose NLL is shown."""
+
+    view: TaskView
+    chosen: Chosen
+    methods: Sequence[str] = ()
+
+    def losses(self, row: int) -> dict[str, float]:
+        """Method -> NLL of an image, of the methods that have one."""
+        known = self.view.losses.get(self.chosen.criterion, {})
+        losses = {method: float(known[method][row]) for method in self.methods if method in known}
+        return {method: loss for method, loss in losses.items() if not np.isnan(loss)}
+
+    def support(self, row: int) -> float | None:
+        """Context support of an image, or None."""
+        values = self.view.support.get(self.chosen.criterion)
+        return None if values is None or np.isnan(values[row]) else float(values[row])
+
+
+class SheetSource:
+    """The suite's images of one split, their files, losses (of runs or predictions) and masks.
+
+    Raises:
+        ParameterError: no suite or dataset, another dataset than the suite's, an unknown split.
+        InputError: no folder of images.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        if sources.suite is None or sources.data is None:
+            raise ParameterError(
+                "an image sheet needs a suite and its dataset", where="image sheet"
+            )
+        suite, data = sources.suite, sources.data
+        suite.require_dataset(data)
+        self.suite: Suite = suite
+        self.data: Dataset = data
+        self.sources = sources
+        self.split = check_one_of("split", sources.split, suite.splits, owner="the suite")
+        self.images = SplitImages.of(suite, self.split, data)
+        self._views: dict[str, TaskView] = {}
+
+    @cached_property
+    def index(self) -> ImageIndex:
+        """The image files that may be opened."""
+        return ImageIndex.of(self.data, self.sources.images, "images")
+
+    def view(self, task: str) -> TaskView:
+        """What is known of a task's images."""
+        check_one_of("task", task, self.suite.tasks, owner="the suite")
+        if task not in self._views:
+            self._views[task] = task_view(self.suite, task, self.images, self.sources.image_losses)
+        return self._views[task]
+
+    def groups(self, task: str, criterion: str, n: int) -> list[Chosen]:
+        """Everything that could be shown of a task, the pair of methods as the sources name it."""
+        baseline, rival = self.sources.pair(criterion)
+        criteria = [criterion, *(c for c in self.suite.criteria if c != criterion)]
+        rivals = {} if rival is None else dict.fromkeys(criteria, rival)
+        return chosen_examples(self.view(task), criteria, baseline, rivals, n)
+
+    def table(self, groups: Sequence[PanelImages]) -> pl.DataFrame:
+        """A row for each image of the sheet and method; without losses the method is null."""
+        rows = []
+        ids, names = self.images.ids, self.images.file_names
+        for panel, group in enumerate(groups, 1):
+            chosen = group.chosen
+            about = (panel, chosen.title, chosen.criterion, group.view.task, self.split)
+            for rank, row in enumerate(map(int, chosen.rows), 1):
+                image = (chosen.subset, rank, ids[row], names[row], group.support(row))
+                for method, nll in group.losses(row).items() or [(None, None)]:
+                    rows.append((*about, *image, method, nll))
+        schema: dict[str, Any] = dict.fromkeys(_COLUMNS, pl.String)
+        schema |= {"panel": pl.Int64, "rank": pl.Int64, "image_id": ids.dtype}
+        schema |= {"support": pl.Float64, "nll": pl.Float64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def panels(self, groups: Sequence[PanelImages]) -> list[SheetPanel]:
+        """Panels to draw; image files are looked up, not opened. Raises InputError: an image
+        without a file below the folder, annotations of another dataset.
+        """
+        rows = sorted({int(row) for group in groups for row in group.chosen.rows})
+        paths: dict[int, Path] = {}
+        masks: Masks = _no_masks
+        if rows:
+            ids, names = self.images.ids, self.images.file_names
+            files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
+            paths = dict(zip(rows, files, strict=True))
+        if rows and self.annotations:
+            wanted = [Wanted(self.split, row, path) for row, path in paths.items()]
+            of_split = {self.split: self.images}
+            masks = cue_masks(self.suite, self.data, of_split, self.annotations, wanted)
+        return [self._panel(group, paths, masks) for group in groups]
+
+    @cached_property
+    def annotations(self) -> list[Path]:
+        """Files to shade cues from: those named, else recorded ones that are near the images."""
+        if self.sources.annotations:
+            return [Path(p) for p in self.sources.annotations]
+        root = self.index.root
+        folders = (root / ".." / "annotations", root / "..", root)
+        files = []
+        for source in self.data.provenance.get("sources", []):
+            if source.get("role") in {"things", "stuff", "instances"}:
+                # a name from a file never leads out of these folders
+                name = Path(str(source.get("file"))).name
+                files.append(next((f / name for f in folders if (f / name).is_file()), None))
+        return [file for file in files if file is not None]
+
+    def _panel(self, group: PanelImages, paths: Mapping[int, Path], masks: Masks) -> SheetPanel:
+        chosen, task = group.chosen, group.view.task
+        criteria = self.suite.header.criteria
+        listed = [record.cues.get(task, []) for record in criteria.values()]
+        cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
+        tiles = []
+        for row in map(int, chosen.rows):
+            support, losses = group.support(row), group.losses(row)
+            numbers = ", ".join(f"{method} {value:.2f}" for method, value in losses.items())
+            if not losses and support is not None:
+                numbers = f"support {support:.3g}"
+            shaded = [(name, mask) for name, mask in masks(self.split, row) if name in cues]
+            tiles.append(Tile(paths[row], [f"image {self.images.ids[row]}", numbers], shaded))
+        words = task.replace("_", " ")
+        by_cue = criteria[chosen.criterion].kind == "ce"
+        note = chosen.empty or _around(words, chosen.subset, cues if by_cue else ())
+        return SheetPanel(f"{words}: {chosen.title}", tiles, note)
+
+
+_COLUMNS = (
+    "panel", "shows", "criterion", "task", "split", "subset", "rank", "image_id", "file_name",
+    "support", "method", "nll",
+)  # fmt: skip
+
+
+def _no_masks(_split: str, _row: int) -> Sequence[tuple[str, NDArray[np.bool_]]]:
+    return ()
+
+
+def _around(task: str, subset: str, cues: Sequence[str]) -> str:
+    """What a side shows, in words."""
+    around = " or ".join(cue.replace("_", " ").removesuffix("-other") for cue in cues)
+    if subset == "hard_positive" and around:
+        return f"{task} without {around}"
+    return f"{around} without {task}" if subset == "hard_negative" and around else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """A written sheet: its file, its images (see ``SheetSource.table``), and notes."""
+
+    path: Path
+    table: pl.DataFrame
+    notes: Sequence[str] = ()
+
+
+def save_gallery(
+    tasks: Sequence[str],
+    sources: Sources,
+    out: str | Path,
+    *,
+    criterion: str | None = None,
+    per_side: int = 4,
+    layout: Callable[[int], SheetLayout] = lambda per_row: SheetLayout(2, per_row),
+    dpi: int = 200,
+    overwrite: bool = False,
+) -> Gallery:
+    """Write one picture: of each task hard positives on the left, hard negatives on the right.
+
+    They are ordered by the loss of the baseline where there are runs or predictions, else by
+    support. Context cues are shaded where annotations are available.
+
+    Args:
+        tasks: which to show, from the top down.
+        sources: the suite, the dataset, images, annotations, and runs or predictions.
+        out: file to write, ending in .png, .pdf, .svg or .jpg.
+        criterion: whose sets; the suite's first by default.
+        per_side: images of each side.
+        layout: images of the fullest panel, ``per_side`` at most -> the sheet's layout.
+        dpi: pixels for an inch.
+        overwrite: replace a file that exists.
+
+    Raises:
+        ParameterError: no such set, no task, another ending, numbers out of range, too many pixels.
+        InputError: image files that are missing or cannot be read.
+        UndefinedError: no task has a hard image.
+        OutputError: the file exists or cannot be written.
+    """
+    path = check_output_file(out, overwrite=overwrite)
+    ending = path.suffix.lower().removeprefix(".")
+    check_one_of("ending of an image sheet", ending, SHEET_FORMATS)
+    if not tasks or per_side < 1:
+        raise ParameterError(
+            "an image sheet of nothing",
+            where="image sheet",
+            allowed="at least one task and one image",
+        )
+    source = SheetSource(sources)
+    suite = source.suite
+    name = suite.criteria[0] if criterion is None else criterion
+    check_one_of("criterion", name, suite.criteria, owner="the suite")
+    groups = []
+    for task in tasks:
+        suite.record(name, check_one_of("task", task, suite.tasks, owner="the suite"), source.split)
+        methods = [method for method in sources.pair(name) if method is not None]
+        groups += [
+            PanelImages(source.view(task), chosen, methods)
+            for chosen in source.groups(task, name, per_side)
+            if chosen.kind == "hardest" and chosen.criterion == name
+        ]
+    if not any(len(group.chosen.rows) for group in groups):
+        raise UndefinedError(
+            f"none of these tasks has a hard image under {name} on {source.split}:"
+            f" {', '.join(tasks)}"
+        )
+    panels = source.panels(groups)
+    sheet = draw_sheet(panels, layout(max(len(panel.tiles) for panel in panels)), dpi=dpi)
+    replace_file(path, encoded(sheet, ending, dpi=dpi))
+    return Gallery(path, source.table(groups), [] if source.annotations else [NOT_SHADED])
+
+
+@dataclass(frozen=True)
+class ContactSheetOptions:
+    """What a contact sheet shows, and its size.
+
+    Attributes:
+        images: folder of images, where it is not the one that the dataset records.
+        criterion: whose sets.
+        split: whose images.
+        per_row: images in a row, half of them positives.
+        rows: rows of each task.
+        cell: longest side of an image in pixels.
+    """
+
+    images: str | Path | None = None
+    criterion: str = "ce"
+    split: str = "test"
+    per_row: int = 8
+    rows: int = 1
+    cell: int = 112
+
+
+def contact_sheet(
+    suite: Suite | str | Path,
+    data: Dataset | Place | str,
+    tasks: Sequence[str],
+    out: str | Path,
+    *,
+    options: ContactSheetOptions | None = None,
+    overwrite: bool = False,
+    **named: Any,
+) -> Path:
+    """``save_gallery`` in pixels; fields of ``ContactSheetOptions`` can be given by name."""
+    suite = as_suite(suite)
+    data = as_dataset(data)
+    options = options_from(ContactSheetOptions, options, named)
+    if options.per_row < 2 or options.rows < 1:
+        raise ParameterError(
+            "an image sheet of nothing",
+            where="image sheet",
+            allowed="2 images in a row and 1 row at least",
+        )
+    dpi, half = 100, options.per_row // 2
+    gallery = save_gallery(
+        tasks,
+        Sources(suite=suite, data=data, images=options.images, split=options.split),
+        out,
+        criterion=options.criterion,
+        per_side=half * options.rows,
+        layout=lambda _n: SheetLayout(2, half, options.cell / dpi),
+        dpi=dpi,
+        overwrite=overwrite,
+    )
+    return gallery.path

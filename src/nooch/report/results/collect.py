@@ -1,0 +1,230 @@
+"""Runs and a suite -> scores of all jobs, and the settings that a rule chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import InputError, ParameterError, UndefinedError, some_of
+from nooch.base.shared_types import Progress, no_progress
+from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
+from nooch.report.results.cells import sight, with_setting
+from nooch.report.tables.score_tables import average_label, mean_sd
+from nooch.suites import Suite
+from nooch.training.bench.plan import identity_of
+from nooch.training.jobs import Job
+from nooch.training.methods import METHODS
+from nooch.training.records import JobRecord, RunsFolder
+from nooch.training.setting_choice import RULES, select
+
+__all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
+
+_WORSE = "worse_than_constant"
+_TOGETHER = 512
+"""Jobs whose outputs are in memory at once, where settings are chosen."""
+_SETTING = dict.fromkeys(("run", "task", "method", "setting"), pl.String) | {
+    "seed": pl.Int64, "sees": pl.String, "environment": pl.Float64, _WORSE: pl.Boolean
+}  # fmt: skip
+
+
+def collect(
+    runs: RunsFolder,
+    suite: Suite,
+    *,
+    rules: Sequence[str] = ("worst-hard",),
+    bootstrap: int = 0,
+    chosen_on: str | None = None,
+    progress: Progress = no_progress,
+) -> tuple[Scores, pl.DataFrame, list[str]]:
+    """Scores of all jobs that are done, on valid and test, and the settings that the rules choose.
+
+    Args:
+        runs: the folder.
+        suite: that was trained for.
+        rules: out of ``nooch.training.setting_choice.RULES``.
+        bootstrap: resamples for intervals of the scores.
+        chosen_on: a split: the scores are those of the chosen jobs alone, on this split; of the
+            others no more is computed than the rules need.
+        progress: called with what is being done, and how much of how much is done.
+
+    Returns:
+        The scores, with ``worse_than_constant`` of the run on the task: whether the best
+        constant answer is better by the method's own objective on the validation images (null where
+        that is not recorded); the table of
+        ``nooch.training.setting_choice.select``, with the number of seeds of which that is so; and notes: jobs
+        that are missing, have diverged, or are worse than a constant.
+
+    Raises:
+        ParameterError: another suite than the one that was trained for.
+        InputError: no job is done.
+        UndefinedError: no rule can choose, because no job has environments.
+    """
+    if runs.header.data["suite"] != identity_of(suite):
+        raise ParameterError("the suite is not the one that was trained for", where=runs.path)
+    done, total = runs.done(), len(runs.header.jobs)
+    if not done:
+        remedy = "run nooch bench again; it resumes"
+        raise InputError("no job is done", where=runs.path, remedy=remedy)
+    records = [runs.read_job(name) for name in done]
+    trained = [record for record in records if not record.diverged]
+    notes = [f"{total - len(done)} of {total} jobs are not done"] if len(done) < total else []
+    notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
+    notes += worse_note((r.job.method, r.job.setting, r.worse_than_constant) for r in trained)
+    settings = pl.DataFrame([_setting(record) for record in trained], schema=_SETTING)
+    usable = _usable(rules, settings, runs)
+    notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
+    # differences from whatever run comes first say nothing here
+    score = partial(evaluate, suite, differences=False, ignore_unknown=True)
+    splits: list[str] = [split for split in ("valid", "test") if split in suite.splits]
+    if chosen_on is not None:
+        needed = {RULES[rule][0] for rule in usable}.intersection(splits) or splits
+        tables = _rule_scores(runs, score, trained, sorted(needed), progress)
+        chosen = select(tables, settings, usable)
+        places = set(chosen.select("task", "method", "setting").rows())
+        mine = [r for r in trained if (r.job.task, r.job.method, r.job.setting) in places]
+        # one has scores even where no setting was chosen
+        trained = mine or trained[:1]
+        splits = [chosen_on]
+    predictions = runs_predictions(runs, trained, progress=progress)
+    scores = score(predictions, split=splits, bootstrap=bootstrap, progress=progress)
+    if chosen_on is None:
+        chosen = select(scores.table, settings, usable)
+    key = ["task", "method", "setting"]
+    known = pl.col(_WORSE).null_count() == 0
+    counts = settings.group_by(key).agg(pl.when(known).then(pl.col(_WORSE).sum().cast(pl.Int64)))
+    chosen = chosen.join(counts, on=key, how="left", maintain_order="left")
+    worse = settings.select("run", "task", _WORSE)
+    table = scores.table.join(worse, on=["run", "task"], how="left", maintain_order="left")
+    return replace(scores, table=table), chosen, notes
+
+
+def _rule_scores(
+    runs: RunsFolder,
+    score: Callable[..., Scores],
+    records: Sequence[JobRecord],
+    splits: Sequence[str],
+    progress: Progress,
+) -> pl.DataFrame:
+    """Scores that rules need, of some hundred jobs at a time, in the order of their runs."""
+    numbers = {run: n for n, run in enumerate(dict.fromkeys(r.job.run for r in records))}
+    ordered, tables = sorted(records, key=lambda record: numbers[record.job.run]), []
+    for start in range(0, max(1, len(ordered)), _TOGETHER):
+        predictions = runs_predictions(runs, ordered[start : start + _TOGETHER])
+        tables.append(score(predictions, split=splits, metrics=("auc", "nll")).table)
+        progress("choosing settings", min(start + _TOGETHER, len(ordered)), len(ordered))
+    return pl.concat(tables)
+
+
+def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> list[str]:
+    """The rules that can choose among these jobs."""
+    blind = settings["environment"].null_count() == settings.height
+    usable = [rule for rule in rules if rule != "worst-environment" or not blind]
+    if not usable:
+        raise UndefinedError(
+            "rule worst-environment: no job has environments",
+            where=runs.path,
+            allowed="tasks with a context cue",
+            remedy="choose by another rule",
+        )
+    return usable
+
+
+def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
+    """A note on the runs that are worse than a constant answer, by method and setting, if any are.
+
+    Runs are (method, setting, whether it is worse or None where that is not recorded).
+    """
+    of_setting: dict[str, list[bool]] = {}
+    unknown = 0
+    for method, setting, worse in runs:
+        unknown += worse is None
+        if worse is not None:
+            of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
+    listed = [f"{name} {sum(w)} of {len(w)}" for name, w in of_setting.items() if any(w)]
+    n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
+    text = (
+        f"{n} of {known} jobs are worse than a constant: by the method's own objective, one answer"
+        f" for all validation images would do better ({some_of(listed, 8)})"
+    )
+    if unknown:
+        text += f"; of {unknown} jobs, trained by an earlier version, it is not recorded"
+    return [text] if n else []
+
+
+def _setting(record: JobRecord) -> dict[str, Any]:
+    job = record.job
+    known = [value for value in record.environments if value is not None]
+    values = (job.run, job.task, job.method, job.setting, job.seed, sight(record.sees))
+    losses = (max(known, default=None), record.worse_than_constant)
+    return dict(zip(_SETTING, values + losses, strict=True))
+
+
+def runs_predictions(
+    runs: RunsFolder,
+    records: Sequence[JobRecord],
+    name: Callable[[Job], str] = lambda job: job.run,
+    progress: Progress = no_progress,
+) -> list[Predictions]:
+    """Jobs of one method and seed as one run over their tasks: those with the same ``name``, by
+    default method, setting and seed. Raises InputError where they have different images.
+    """
+    of_run: dict[str, list[JobRecord]] = {}
+    for record in records:
+        of_run.setdefault(name(record.job), []).append(record)
+    predictions = []
+    for number, (run, members) in enumerate(of_run.items(), 1):
+        ids, values = runs.outputs([record.id for record in members])
+        tasks = tuple(record.job.task for record in members)
+        job = members[0].job
+        predictions.append(Predictions(run, ids, tasks, values, "logit", job.method, job.seed))
+        progress("reading predictions", number, len(of_run))
+    return predictions
+
+
+def chosen_scores(
+    scores: Scores, selected: pl.DataFrame
+) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """For each rule and criterion a table: AUC on hard and easy test images of the chosen settings,
+    mean (sd) over seeds by task and method.
+
+    Returns:
+        (title, columns, rows); the last row is the mean over those tasks in which every method has
+        both values, the same ones for both tables.
+    """
+    tables = []
+    plain = with_setting(scores.table).filter(metric="auc", split="test")
+    for (rule, criterion), chosen in selected.group_by("rule", "criterion", maintain_order=True):
+        on = ["criterion", "task", "method", "setting"]
+        runs = plain.join(chosen, on=on, how="semi").filter(
+            pl.col("subset").is_in(["hard", "easy"])
+        )
+        # a custom method comes last
+        methods = list(dict.fromkeys([*METHODS, *runs["method"]]))
+        methods = [method for method in methods if method in set(runs["method"])]
+        means = runs.group_by("subset", "task", "method", maintain_order=True).agg(
+            pl.col("value").mean(),
+            sd=pl.col("value").std(ddof=1),
+            known=pl.col("value").null_count() == 0,
+        )
+        counts = means.filter("known").group_by("task", maintain_order=True).len()
+        averaged = counts.filter(len=2 * len(methods))["task"].to_list()
+        own = plain.filter(pl.col("task") != AVERAGE, criterion=criterion)
+        label = average_label([len(averaged)], own["task"].n_unique())
+        for subset in ("hard", "easy"):
+            part = means.filter(subset=subset)
+            of_cells = part.select("task", "method", "value", "sd").rows()
+            cells = {(task, method): (value, sd) for task, method, value, sd in of_cells}
+            rows: list[list[Any]] = [
+                [task, *(mean_sd(*cells.get((task, method), (None, None))) for method in methods)]
+                for task in part["task"].unique(maintain_order=True)
+            ]
+            values = [[cells[task, method][0] for task in averaged] for method in methods]
+            rows.append([label, *(mean_sd(float(np.mean(v)) if v else None) for v in values)])
+            title = f"AUC on {subset} {criterion} images (test), settings chosen by {rule}"
+            tables.append((title, ["task", *methods], rows))
+    return tables

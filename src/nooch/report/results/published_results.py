@@ -1,0 +1,124 @@
+"""The paper's results: what each of its tables shows, and the numbers in it.
+
+Tables are numbered as in the text with appendices. In the text without them the three main ones are
+numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``nooch_results.csv``
+(Tables 9 to 18) and ``waterbirds_results.csv`` (Table 5).
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from importlib import resources
+
+import polars as pl
+
+from nooch.evaluation import AVERAGE
+from nooch.evaluation.score_summaries import WORST_HARD
+
+__all__ = ["PAPER_NAMES", "PAPER_TABLES", "PaperPanel", "PaperTable", "paper_results"]
+
+
+@dataclass(frozen=True)
+class PaperPanel:
+    """A block of a table: one metric of ``nooch.evaluation.metrics.METRICS`` on one subset of
+    ``nooch.evaluation.SCORED``, or ``worst_hard``, of the sets of one kind of criterion: ``ce``,
+    ``gist`` or ``attribute``.
+    """
+
+    criterion: str
+    metric: str
+    subset: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper, numbered as in the text with appendices; its blocks in order,
+    ``stacked`` as rows of one table, as in Table 5, or tables of their own.
+    """
+
+    number: int
+    shows: str
+    panels: tuple[PaperPanel, ...]
+    stacked: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which ``nooch results`` knows it."""
+        return f"table{self.number}"
+
+
+def _both(metric: str, subset: str) -> tuple[PaperPanel, ...]:
+    return PaperPanel("ce", metric, subset), PaperPanel("gist", metric, subset)
+
+
+_BIRDS = "Waterbirds: worst group of the two hard ones, and AUC on hard images"
+_OF_BIRDS = (("error", WORST_HARD), ("nll", WORST_HARD), ("auc", "hard"))
+_LISTED = (
+    PaperTable(3, "AUC on hard images", (PaperPanel("ce", "auc", "hard"),)),
+    PaperTable(4, "AUC on hard images", (PaperPanel("gist", "auc", "hard"),)),
+    PaperTable(5, _BIRDS, tuple(PaperPanel("attribute", *of) for of in _OF_BIRDS), stacked=True),
+    PaperTable(9, "AUC on hard images", _both("auc", "hard")),
+    PaperTable(10, "AUC on easy images", _both("auc", "easy")),
+    PaperTable(11, "Error on hard positives", _both("error", "hard_positive")),
+    PaperTable(12, "Error on hard negatives", _both("error", "hard_negative")),
+    PaperTable(13, "Error on easy images", _both("error", "easy")),
+    PaperTable(14, "NLL on hard positives", _both("nll", "hard_positive")),
+    PaperTable(15, "NLL on hard negatives", _both("nll", "hard_negative")),
+    PaperTable(16, "NLL on easy images", _both("nll", "easy")),
+    PaperTable(17, "the paper's ECE (ece_paper) on hard images", _both("ece_paper", "hard")),
+    PaperTable(18, "the paper's ECE (ece_paper) on easy images", _both("ece_paper", "easy")),
+)
+PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in _LISTED}
+"""Name -> table, in the paper's order."""
+
+PAPER_NAMES: dict[str, str] = {
+    "erm": "erm",
+    "cvar": "cvar",
+    "focal": "focal",
+    "reweight": "label-reweight",
+    "undersample": "label-undersample",
+    "reweight_envs": "environment-reweight",
+    "undersample_envs": "environment-undersample",
+    "gdro": "gdro",
+    "irm": "irm",
+}
+"""A method's name in the paper's files -> its name here, in the order of the paper's columns."""
+
+_COLUMNS = ("table", "criterion", "metric", "subset", "task", "method", "mean", "std")
+
+
+def paper_results() -> pl.DataFrame:
+    """Tables 5 and 9 to 18 as one long frame; Tables 3 and 4 are the means of Table 9.
+
+    Returns:
+        ``table`` (number), ``criterion``, ``metric``, ``subset``, ``task`` (``average``: the mean
+        over tasks), ``method`` (as in ``METHODS``), ``mean``, ``std`` over three seeds; std is null
+        in Table 5, which has none, and 0 where it was below 0.0005.
+    """
+    # what the paper calls ECE (docs/results.md has the evidence)
+    metric = pl.col("metric").replace({"ece": "ece_paper"})
+    long = _read("nooch_results.csv").with_columns(metric, pl.col("mean", "std").cast(pl.Float64))
+    names = dict(zip(("worst_group_error", "worst_group_nll", "auc_hard"), _OF_BIRDS, strict=True))
+    metrics, subsets = ({name: of[place] for name, of in names.items()} for place in (0, 1))
+    birds = _read("waterbirds_results.csv").select(
+        pl.lit(5, pl.Int64).alias("table"),
+        pl.lit("attribute").alias("criterion"),
+        pl.col("metric").replace_strict(metrics),
+        pl.col("metric").replace_strict(subsets).alias("subset"),
+        "method",
+        mean="value",
+        std=pl.lit(None, pl.Float64),
+    )
+    # one task: it is its own average
+    both = [
+        birds.with_columns(task=pl.lit(task)).select(_COLUMNS) for task in ("waterbirds", AVERAGE)
+    ]
+    frame = pl.concat([*both, long.select(_COLUMNS)])
+    return frame.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
+
+
+def _read(name: str) -> pl.DataFrame:
+    return pl.read_csv(
+        io.BytesIO(resources.files("nooch.report.results").joinpath(name).read_bytes())
+    )

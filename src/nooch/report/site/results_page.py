@@ -1,0 +1,188 @@
+"""Results -> what the page of results shows: tables, intervals, differences, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.base.display import DisplayTable
+from nooch.base.errors import UndefinedError
+from nooch.base.shared_types import Progress, no_progress
+from nooch.evaluation import AVERAGE, Scores
+from nooch.report.figures.level_figures import LEVELS
+from nooch.report.results.cells import in_order
+from nooch.report.results.pairs import baseline_of, paired_results
+from nooch.report.results.paper_statements import finding_facts, judge_statements
+from nooch.report.results.published_results import PAPER_TABLES
+from nooch.report.results.run_results import Results, paper_cells, roles_of
+from nooch.report.results.table_contents import legend, like
+from nooch.report.tables.method_tables import shown
+from nooch.report.tables.score_tables import average_label, tables_of
+from nooch.suites import Suite
+from nooch.training.records import RUNS_MARKER
+
+__all__ = ["BEST", "FIGURES", "ResultsView", "chart_rows", "results_view"]
+
+BEST = "\ue000"
+"""What a best cell's text begins with on its way to the page."""
+
+FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
+"""Metric -> subsets that Figs. 4 to 7 set against one another."""
+_CHARTS = FIGURES | {
+    "fpr": ("hard_negative", "easy_negative"),
+    "recall": ("hard_positive", "easy_positive"),
+    **dict.fromkeys(("dprime", "response_criterion"), ("hard", "easy")),
+}
+
+
+_OLD_SCORES = (
+    "These scores were collected without easy positives and easy negatives: there is no easy side"
+    " to compare errors and NLL with. Run nooch collect again, or give the folder of runs."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ResultsView:
+    """What the page of results shows.
+
+    Attributes:
+        about: what the numbers are of.
+        notes: what a reader should know.
+        tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the
+            paper's numbers.
+        differences: paired differences; empty without runs to resample.
+        access: method -> what it may see.
+        statements: as ``finding_facts`` gives them.
+        points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
+            over, n_worse, low, high``; ``over`` is the number of tasks of an average in words, else
+            it is null.
+        intervals: what ``low`` and ``high`` are, in words.
+        scored: tables of ``nooch evaluate``, of predictions that were given.
+    """
+
+    about: str
+    notes: Sequence[str]
+    tables: Sequence[DisplayTable] = ()
+    compared: Sequence[DisplayTable] = ()
+    differences: Sequence[DisplayTable] = ()
+    access: Sequence[tuple[str, str]] = ()
+    statements: Sequence[dict[str, Any]] = ()
+    points: pl.DataFrame = field(default_factory=pl.DataFrame)
+    intervals: str = ""
+    scored: Sequence[DisplayTable] = ()
+
+
+def results_view(
+    results: Results,
+    suite: Suite,
+    sources: Sequence[Path],
+    *,
+    split: str,
+    bootstrap: int,
+    progress: Progress = no_progress,
+) -> ResultsView:
+    """Everything of the page of results of runs or collected scores; no resamples (``bootstrap``
+    0), no paired differences.
+    """
+    tables, compared, notes = _tables(results)
+    if not set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
+        notes.append(_OLD_SCORES)
+    pairs: list[Scores] = []
+    why = _no_pairs(results, sources, bootstrap)
+    if not why:
+        methods = in_order(results.cells["method"])
+        pairs = paired_results(
+            list(sources),
+            [suite],
+            results,
+            results.cells["criterion"].unique(maintain_order=True).to_list(),
+            baseline=baseline_of(methods) or "all",
+            metrics=list(FIGURES),
+            split=split,
+            bootstrap=bootstrap,
+            seed=0,
+            progress=progress,
+        )
+    sees = dict(results.cells.select("method", "sees").unique().rows())
+    shown_pairs = [table for scores in pairs for table in tables_of(scores, list(FIGURES))]
+    return ResultsView(
+        results.about,
+        [legend(by_sight=False), *notes],
+        tables,
+        compared,
+        [table for table in shown_pairs if table.title.startswith("Differences")],
+        [(method, str(sees[method])) for method in in_order(sees)],
+        finding_facts(judge_statements(results), judge_statements(paper_cells())),
+        _points(results, suite, pairs),
+        f"one standard deviation over seeds ({why})"
+        if why
+        else f"95 % intervals of {bootstrap:,} resamples of images",
+    )
+
+
+def _tables(results: Results) -> tuple[list[DisplayTable], list[DisplayTable], list[str]]:
+    """The paper's tables, those with the paper's numbers, and notes."""
+    criteria = set(results.cells["criterion"])
+    names = [
+        name
+        for name, table in PAPER_TABLES.items()
+        if criteria & {panel.criterion for panel in table.panels}
+    ]
+    try:
+        plain, notes = like(results, names)
+    except UndefinedError as error:
+        return [], [], [*results.notes, str(error)]
+    compared, more = like(results, names, compare=True)
+    known = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
+    plain_shown, known_shown = (
+        [shown(table, lambda text: BEST + text) for table in of_kind] for of_kind in (plain, known)
+    )
+    return plain_shown, known_shown, list(dict.fromkeys([*notes, *more]))
+
+
+def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
+    """Why methods are not compared by resampling; empty where they are."""
+    if not bootstrap:
+        return "no resamples were asked for"
+    if not sources or not all((source / RUNS_MARKER).is_file() for source in sources):
+        return "collected scores have no predictions to resample"
+    return "one method alone cannot be compared" if results.cells["method"].n_unique() < 2 else ""
+
+
+def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:
+    """The rows that the charts show, and ``over``: for an average the tasks that it is over."""
+    shown = [(metric, subset) for metric, subsets in _CHARTS.items() for subset in subsets]
+    wanted = pl.DataFrame(shown, {"metric": pl.String, "subset": pl.String}, orient="row")
+    of_tasks = cells.filter(pl.col("task") != AVERAGE).group_by("criterion")
+    tasks = dict(of_tasks.agg(pl.col("task").n_unique()).rows())
+    rows = cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
+    over = [
+        None if n is None else average_label([n], tasks[criterion])
+        for criterion, n in rows.select("criterion", "n_tasks").rows()
+    ]
+    return rows.with_columns(over=pl.Series(over, dtype=pl.String))
+
+
+def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataFrame:
+    keys = ["criterion", "metric", "subset", "task", "method"]
+    # the interval of an average is one over the same tasks
+    on = [*keys, "averaged_tasks"]
+    cells = chart_rows(results.cells).select(
+        *on[:-1], "mean", "std", "n", "over", on[-1], "n_worse"
+    )
+    if not pairs:
+        mean, std = pl.col("mean"), pl.col("std")
+        return cells.with_columns(low=mean - std, high=mean + std).drop("averaged_tasks")
+    # results call a criterion by its kind where it is the only one of that kind; scores call it by
+    # its name
+    listed = [key[0] for key in suite.keys]
+    role = pl.col("criterion").replace(roles_of(listed, [suite], {}))
+    bounds = pl.concat(scores.table.select(role, *on[1:], "low", "high") for scores in pairs)
+    bounded = cells.join(
+        bounds.unique(on), on=on, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return bounded.drop("averaged_tasks")

@@ -1,0 +1,1 @@
+"""Scores as tables: for the terminal, for papers and as files."""

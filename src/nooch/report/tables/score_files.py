@@ -1,0 +1,122 @@
+"""Scores as files: everything in Parquet, CSV and JSON, tables of a paper in Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from nooch.base.errors import check_one_of
+from nooch.base.files import check_output_file, replacing, writing
+from nooch.data import csv_bytes, parquet_bytes
+from nooch.evaluation.scores import ComparedRuns, Scores
+from nooch.report.tables.score_tables import latex, markdown, tables_of
+
+__all__ = [
+    "SCORE_FILES",
+    "TABLE_FILES",
+    "as_json",
+    "differences_file",
+    "save_scores",
+    "write_files",
+]
+
+TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
+    ".parquet": parquet_bytes,
+    ".csv": csv_bytes,
+}
+"""Ending -> how a frame is written with it."""
+RESULT_ENDINGS = (*TABLE_FILES, ".json")
+"""Endings that results with one table can be written with."""
+_WHOLE: dict[str, Callable[[Any, Sequence[str]], str]] = {
+    ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
+    ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
+    ".tex": lambda scores, metrics: latex(tables_of(scores, metrics)),
+}
+SCORE_FILES = (*TABLE_FILES, *_WHOLE)
+"""Endings that scores can be written with."""
+
+
+def as_json(scores: ComparedRuns) -> dict[str, Any]:
+    """Everything as JSON-like values. Of answers also ``headlines``, and ``answers``: rates of yes
+    by run, criterion and subset, the share of unknown answers and the bounds that they leave.
+    """
+    of_answers: dict[str, Any] = {}
+    if isinstance(scores, Scores) and scores.contexts:
+        rates = scores.contexts.items()
+        of_answers["headlines"] = scores.headlines
+        of_answers["answers"] = [
+            {"run": run, "criterion": criterion, **row}
+            for (run, criterion), of in rates
+            for row in of.bounded()
+        ]
+    return {
+        **of_answers,
+        "settings": dict(scores.settings),
+        "notes": list(scores.notes),
+        "scores": scores.table.to_dicts(),
+        "differences": scores.differences.to_dicts(),
+    }
+
+
+def save_scores(
+    scores: ComparedRuns, path: str | Path, *, metrics: Sequence[str] = (), overwrite: bool = False
+) -> list[Path]:
+    """Write scores to a file whose ending names the format; return the files that were written.
+
+    Differences between runs, where there are any, go to a second file ``NAME-differences`` in
+    Parquet and CSV.
+
+    Args:
+        scores: of ``nooch.evaluate`` or ``nooch.score_captions``; the latter have no tables.
+        path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
+        metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others hold
+            all.
+        overwrite: replace files that exist.
+
+    Raises:
+        ParameterError: another ending.
+        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    path = Path(path)
+    check_one_of("ending of a scores file", path.suffix, SCORE_FILES)
+    if path.suffix in _WHOLE:
+        contents = {path: _WHOLE[path.suffix](scores, metrics).encode()}
+    else:
+        write = TABLE_FILES[path.suffix]
+        contents = {path: write(scores.table)}
+        if scores.differences.height:
+            contents[differences_file(path)] = write(scores.differences)
+    for file in contents:
+        check_output_file(file, overwrite=overwrite)
+    write_files(contents)
+    return list(contents)
+
+
+def result_bytes(table: pl.DataFrame, ending: str, content: Mapping[str, Any]) -> bytes:
+    """A result of one table as ``.parquet`` or ``.csv``; as ``.json`` all of its content."""
+    if ending in TABLE_FILES:
+        return TABLE_FILES[ending](table)
+    return msgspec.json.format(msgspec.json.encode(content))
+
+
+def differences_file(file: Path) -> Path:
+    """The second file, ``NAME-differences``, next to a file of tables."""
+    return file.with_name(f"{file.stem}-differences{file.suffix}")
+
+
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files atomically, all of them or none, and the folders that lead to them.
+
+    Raises:
+        OutputError: one cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        for file, content in contents.items():
+            stack.enter_context(writing(file))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(replacing(file)).write_bytes(content)

@@ -1,0 +1,233 @@
+"""Scores as tables for people: one for each criterion and split, a row for each task and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from nooch.base.display import DisplayTable
+from nooch.base.words import printable
+from nooch.evaluation import AVERAGE, Scores
+from nooch.evaluation.task_averages import named_tasks
+
+__all__ = [
+    "average_label", "is_average", "latex", "markdown", "mean_sd", "printable_table", "tables_of",
+]  # fmt: skip
+
+_RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
+# the loss on each side, hard against easy of the same label
+_LOSSES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
+_COLUMNS = {
+    "auc": ("AUC", _RANKED),
+    "auprc": ("AUPRC", _RANKED),
+    "nll": ("NLL", _LOSSES),
+    "error": ("error", _LOSSES),
+    "ece": ("ECE", _SIDED),
+    "ece_top": ("ECE top", _SIDED),
+    "ece_paper": ("paper's ECE", _SIDED),
+    "accuracy": ("accuracy", _LOSSES),
+    "balanced_accuracy": ("balanced accuracy", _RANKED),
+    "precision": ("precision", _RANKED),
+    "recall": ("recall", ("hard_positive", "easy_positive")),
+    "fpr": ("FPR", ("hard_negative", "easy_negative")),
+    "f1": ("F1", _RANKED),
+    "brier": ("Brier", _LOSSES),
+    "yes_rate": ("yes rate", _LOSSES),
+    "dprime": ("d'", _RANKED),
+    "response_criterion": ("response criterion", _RANKED),
+}
+"""Metric -> its name in tables, and the subsets that are shown."""
+_OF_OUTPUTS, _OF_ANSWERS = ("auc", "nll"), ("recall", "fpr", "dprime", "response_criterion")
+_WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()
+_COUNTED = ("hard_positive", "hard_negative")
+_SHORT = {
+    "hard_positive": "hard pos", "easy_positive": "easy pos",
+    "hard_negative": "hard neg", "easy_negative": "easy neg",
+}  # fmt: skip
+_AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
+
+Row = dict[str, Any]
+
+
+def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]:
+    """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
+    as far as there are any.
+
+    Args:
+        scores: the scores.
+        metrics: which to show; by default AUC and NLL, or of answers in words recall, FPR, d' and
+            the response criterion.
+    """
+    known = scores.table["metric"].unique().to_list()
+    usual = _OF_OUTPUTS if "auc" in known else _OF_ANSWERS
+    metrics = [metric for metric in metrics or usual if metric in known]
+    wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
+    of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
+    tables: list[DisplayTable] = []
+    for (criterion, split), part in scores.table.group_by(
+        "criterion", "split", maintain_order=True
+    ):
+        rows, place = part.filter(_WHOLE), f"{criterion} ({split})"
+        extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
+        columns = [(m, subset) for m in metrics for subset in (*_COLUMNS[m][1], *extra)]
+        keys = ["task", "run"] if rows["run"].n_unique() > 1 else ["task"]
+        tables += _table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
+        by_cue, by_group = part.drop_nulls("cue"), part.drop_nulls("group")
+        tables += _table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
+        tables += _table(f"By group: {place}", by_group, ["task", "run", "group"], wanted)
+    rows = scores.differences.filter(_WHOLE).rename({"difference": "value"})
+    groups = rows.group_by("criterion", "split", "baseline", maintain_order=True)
+    for (criterion, split, baseline), part in groups:
+        title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
+        tables += _table(title, part, ["task", "run"], wanted, differences=True)
+    return [printable_table(table) for table in tables]
+
+
+def printable_table(table: DisplayTable) -> DisplayTable:
+    """The table with each of its texts on one line."""
+    columns = list(map(printable, table.columns))
+    rows = [list(map(printable, row)) for row in table.rows]
+    return DisplayTable(printable(table.title), columns, rows, table.left)
+
+
+def _table(
+    title: str,
+    rows: pl.DataFrame,
+    keys: list[str],
+    wanted: Sequence[tuple[str, str]],
+    *,
+    differences: bool = False,
+) -> list[DisplayTable]:
+    """A line for each value of the keys: the counts of hard images, unless these are differences,
+    and the values wanted.
+    """
+    of_tasks = rows.filter(pl.col("task") != AVERAGE)
+    tasks = of_tasks["task"].n_unique()
+    listed = []
+    for names, group in rows.group_by(keys, maintain_order=True):
+        cells = {(r["metric"], r["subset"]): r for r in group.iter_rows(named=True)}
+        first, *others = map(str, names)
+        average = first == AVERAGE
+        if average:
+            like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
+            cells, counted = _alike(cells, wanted, of_tasks.filter(*like))
+            first = average_label(counted, tasks)
+        n = {subset: row["n"] for (_, subset), row in cells.items()}
+        counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
+        values = [_cell(cells.get(key), signed=differences) for key in wanted]
+        listed.append((average, [first, *others, *counts, *values]))
+    # all runs of a task together, the average last
+    listed.sort(key=lambda row: row[0])
+    counts = [] if differences else [_SHORT[side] for side in _COUNTED]
+    heads = (f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in wanted)
+    columns = [*keys, *counts, *heads]
+    return [DisplayTable(title, columns, [row for _, row in listed], len(keys))] if listed else []
+
+
+def _alike(
+    cells: dict[tuple[str, str], Row], wanted: Sequence[tuple[str, str]], of_tasks: pl.DataFrame
+) -> tuple[dict[tuple[str, str], Row], list[int]]:
+    """Averages of one line, over the same tasks, and how many these are.
+
+    Where they are over others, their values and counts are taken over the tasks that all of them
+    have, without intervals. An average that is null, as a strict one is, stays so.
+    """
+    known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
+    tasks = of_tasks["task"].unique().to_list()
+    lists = {row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in known}
+    if len(lists) < 2:
+        return cells, [row["n_tasks"] for row in known]
+    common = set.intersection(*lists.values())
+    means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset")
+    taken = {
+        (metric, subset): {"value": value, "n": n, "low": None}
+        for metric, subset, value, n in means.agg(pl.col("value").mean(), pl.col("n").sum()).rows()
+    }
+    lacking = {"value": None, "n": 0, "low": None}
+    return {key: {**row, **taken.get(key, lacking)} for key, row in cells.items()}, [len(common)]
+
+
+def average_label(counts: Sequence[int], tasks: int) -> str:
+    """``average of 7``, ``average of 6 of 7``, or ``average of 3 to 6 of 7`` for several counts."""
+    few, many = (choose(counts, default=tasks) for choose in (min, max))
+    over = f"{few}" if few == many else f"{few} to {many}"
+    return f"{AVERAGE} of {over}" + (f" of {tasks}" if few < tasks else "")
+
+
+def is_average(cell: str) -> bool:
+    """Whether the first cell of a line is that of an average."""
+    return _AVERAGE.fullmatch(cell) is not None
+
+
+def mean_sd(mean: float | None, sd: float | None = None) -> str:
+    """``0.911 (0.003)``, the deviation where it is known; a dash where the mean is unknown."""
+    if mean is None:
+        return "–"
+    return f"{mean:.3f}" if sd is None else f"{mean:.3f} ({sd:.3f})"
+
+
+def _cell(row: Row | None, *, signed: bool = False) -> str:
+    """The value with three decimals, or a dash, and its interval."""
+    sign = "+" if signed else ""
+    text = "–" if row is None or row["value"] is None else f"{row['value']:{sign}.3f}"
+    if row is None or row["low"] is None:
+        return text
+    bounds = (f"{row[bound]:{sign}.3f}" for bound in ("low", "high"))
+    low, high = (re.sub(r"^([+-]?)0\.", r"\1.", bound) for bound in bounds)
+    return f"{text} [{low}, {high}]"
+
+
+def markdown(tables: Sequence[DisplayTable]) -> str:
+    """Tables as GitHub-flavored Markdown."""
+    return "\n".join(_markdown(table) for table in tables)
+
+
+_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def _markdown(table: DisplayTable) -> str:
+    def escaped(name: str) -> str:
+        return _MARKDOWN.sub(r"\\\g<0>", name)
+
+    def line(cells: Sequence[str], names: int) -> str:
+        # numbers with their intervals need nothing
+        return "| " + " | ".join([*map(escaped, cells[:names]), *cells[names:]]) + " |"
+
+    n = len(table.columns)
+    rule = line(["---" if column < table.left else "---:" for column in range(n)], 0)
+    body = [line(row, table.left) for row in table.rows]
+    title = f"**{escaped(table.title)}**"
+    return "\n".join([title, "", line(table.columns, n), rule, *body, ""])
+
+
+_TEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"–": "--"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+
+
+def latex(tables: Sequence[DisplayTable]) -> str:
+    """Tables as LaTeX with the package booktabs."""
+    return "\n".join(_latex(table) for table in tables)
+
+
+def _latex(table: DisplayTable) -> str:
+    def escaped(text: str) -> str:
+        return "".join(_TEX.get(c, c) for c in text)
+
+    def line(cells: Sequence[str]) -> str:
+        text = " & ".join(escaped(cell) for cell in cells) + r" \\"
+        # after the end of a row or a rule, a bracket or star would be an argument of it
+        return f"{{}}{text}" if text[0] in "[*" else text
+
+    spec = "l" * table.left + "r" * (len(table.columns) - table.left)
+    body = [line(row) for row in table.rows]
+    at = next((i for i, row in enumerate(table.rows) if is_average(row[0])), 0)
+    body[at:at] = [r"\midrule"] if at else []
+    caption, tabular = rf"\caption{{{escaped(table.title)}}}", rf"\begin{{tabular}}{{{spec}}}"
+    head = [r"\begin{table}", r"\centering", caption, tabular]
+    tail = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join([*head, r"\toprule", line(table.columns), r"\midrule", *body, *tail])

@@ -1,1 +1,0 @@
-"""Results: training runs -> scores, chosen settings, the paper's tables and statements."""

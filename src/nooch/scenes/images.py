@@ -1,0 +1,205 @@
+"""One image of a world: sampled, then painted, from a random stream of (seed, image) alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.scenes.canvas import Canvas, Item
+from nooch.scenes.noise_fields import noise
+from nooch.scenes.sprite_pen import Sprite
+from nooch.scenes.sprites import CROWDS, POSES, THINGS
+from nooch.scenes.stuff_textures import STUFF, Ground, edge_of
+from nooch.scenes.world import Scene, World
+
+__all__ = ["Picture", "draw_image", "draw_presence"]
+
+Random = np.random.Generator
+Box = tuple[float, float, float, float]
+
+_GROUND = {
+    "road",
+    "pavement",
+    "grass",
+    "playingfield",
+    "sand",
+    "snow",
+    "sea",
+    "floor-wood",
+    "table",
+}
+_FLOATING = {"sea"}
+# (pose of the front, class) -> where the class is on it: middle, top, size, in heights of the front
+_WORN = {("bust", "tie"): (0.5, 0.505, 0.40), ("back", "backpack"): (0.5, 0.2, 0.28)}
+_TRIES = 10
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished image of a type of scene: uint8 (size, size, 3), and of each pixel the position in
+    ``items`` of what it shows, int16 (size, size). Some items may be hidden.
+    """
+
+    scene: str
+    pixels: NDArray[np.uint8]
+    owner: NDArray[np.int16]
+    items: list[Item]
+
+
+def draw_presence(
+    world: World, context_strength: float, random: Random
+) -> tuple[str, dict[str, bool]]:
+    """The scene, and presence of each task: independent draws with P = s e + (1 - s) stray."""
+    names = list(world.scenes)
+    scene = names[int(random.choice(len(names), p=world.weights()))]
+    chances = [world.probability(scene, task, context_strength) for task in world.tasks]
+    lots = random.random(len(world.tasks)) < np.array(chances)
+    return scene, dict(zip(world.tasks, lots.tolist(), strict=True))
+
+
+def draw_image(world: World, size: int, context_strength: float, seed: int, image: int) -> Picture:
+    """Draw and paint one image, number ``image`` of a collection, of ``size`` pixels a side."""
+    random = np.random.default_rng([seed, image])
+    name, wanted = draw_presence(world, context_strength, random)
+    scene = world.scenes[name]
+    others = [thing for thing in scene.things if thing not in wanted]
+    present = [task for task, there in wanted.items() if there]
+    present += [thing for thing in others if random.random() < scene.things[thing]]
+    painter = _Painter(world, scene, size, random)
+    painter.bands()
+    painter.front(present)
+    painter.objects(present)
+    return Picture(name, painter.developed(), painter.canvas.owner, painter.canvas.items)
+
+
+class _Painter:
+    """Lays one image's layers, the farthest first."""
+
+    def __init__(self, world: World, scene: Scene, size: int, random: Random) -> None:
+        self.world, self.scene, self.size, self.random = world, scene, size, random
+        self.canvas = Canvas(size)
+        self.horizon = 0.45
+        self.floor = ""
+        self.taken: list[Box] = []
+
+    def bands(self) -> None:
+        """Stuff from the top down."""
+        random = self.random
+        bands = self.scene.bands
+        shown = [band for band in bands if band.chance >= 1 or random.random() < band.chance]
+        shares = np.array([random.uniform(*band.share) for band in shown])
+        tops = np.concatenate([[0.0], np.cumsum(shares / shares.sum())[:-1]])
+        chosen = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
+        for name, top in zip(chosen, tops.tolist(), strict=True):
+            if name in _GROUND:
+                self.horizon, self.floor = max(top, 0.03), name
+                break
+        for name, top in zip(chosen, tops.tolist(), strict=True):
+            self._band(name, top)
+
+    def _band(self, name: str, top: float) -> None:
+        size, fields = self.size, noise(self.size)
+        ground = Ground(size, 0, top * size, fields, self.random)
+        edge = np.full(size, -1, dtype=np.float32)
+        if top > 0:
+            edge = (np.float32(top) + edge_of(name, ground)) * size
+        first = max(0, int(edge.min()))
+        vanishing = (min(self.horizon, top) - 0.12) * size
+        texture = STUFF[name](Ground(size, first, vanishing, fields, self.random))
+        self.canvas.band(name, texture, edge, first)
+
+    def front(self, present: list[str]) -> None:
+        """The scene's own large object, and tasks worn on it, which leave ``present``."""
+        front = self.scene.front
+        if front is None:
+            return
+        share = self.random.uniform(*front.size) * self.size
+        if front.pose == "top":
+            sprite, color = POSES["top"](round(1.3 * self.size), self.random)
+            # the part below the picture is cut off
+            middle = (self.size - sprite.width) // 2
+            self.canvas.put(Item(front.thing, color), sprite, middle, round(self.size - share))
+            self.horizon, self.floor = 1 - share / self.size, "table"
+            return
+        sprite, color = POSES[front.pose](round(share), self.random)
+        x = self.size * self.random.uniform(0.4, 0.6)
+        top = max(self.size - sprite.height * self.random.uniform(0.93, 1.0), 0.03 * self.size)
+        self.canvas.put(Item(front.thing, color), sprite, round(x - sprite.width / 2), round(top))
+        self.horizon = max(self.horizon, 0.5)
+        for task in list(present):
+            if (front.pose, task) in _WORN:
+                across, down, part = _WORN[front.pose, task]
+                longest = round(part * share * self.random.uniform(0.9, 1.1))
+                worn, color = THINGS[task](longest, self.random)
+                left = x + (across - 0.5) * sprite.width - worn.width / 2
+                upper = top + down * sprite.height
+                self.canvas.put(Item(task, color), worn, round(left), round(upper))
+                self.taken.append((left, upper, left + worn.width, upper + worn.height))
+                present.remove(task)
+
+    def objects(self, present: list[str]) -> None:
+        """All other things, those that stand nearer over those that stand farther away."""
+        placed: list[tuple[float, Item, Sprite, float, float, bool]] = []
+        for name in present:
+            more = int(self.random.binomial(self.world.objects[name].most - 1, 0.3))
+            placed += [self._placed(name) for _ in range(1 + more)]
+        for name, chance in self.scene.crowds.items():
+            if self.random.random() < chance:
+                placed.append(self._placed(name, crowd=True))
+        for _, item, sprite, left, top, standing in sorted(placed, key=lambda p: p[0]):
+            if standing and self.floor not in _FLOATING:
+                x, y = left + sprite.width / 2, top + sprite.height
+                self.canvas.shade(x, y, 0.5 * sprite.width, 0.07 * sprite.height + 1)
+            self.canvas.put(item, sprite, round(left), round(top))
+
+    def _placed(
+        self, name: str, *, crowd: bool = False
+    ) -> tuple[float, Item, Sprite, float, float, bool]:
+        """(depth, item, sprite, left, top, whether it stands), where it hides others least."""
+        spec, random, size = self.world.objects[name], self.random, self.size
+        aloft = spec.place == "sky" and self.horizon >= 0.4
+        best = (np.inf, 0.0, 0.0, 0.0)
+        longest = random.uniform(*spec.size) * size * (1.3 if crowd else 1)
+        nearness = random.uniform(0.1, 1.0)
+        base = (self.horizon + (1 - self.horizon) * (0.25 + 0.75 * nearness)) * size
+        draw = (CROWDS if crowd else THINGS)[name]
+        sprite, color = draw(round(longest * (0.8 + 0.25 * nearness)), random)
+        for _ in range(_TRIES):
+            x = random.uniform(0.05, 0.95) * size
+            left = min(max(x - sprite.width / 2, -0.15 * sprite.width), size - 0.85 * sprite.width)
+            low = base
+            if aloft:
+                room = max(self.horizon * size - sprite.height, 1)
+                low = random.uniform(0, 1) * room + sprite.height
+            top = max(min(low, size + 0.06 * sprite.height) - sprite.height, 0)
+            cost = self._overlap((left, top, left + sprite.width, top + sprite.height))
+            if cost < best[0]:
+                best = (cost, left, top, low)
+            if cost == 0:
+                break
+        _, left, top, low = best
+        self.taken.append((left, top, left + sprite.width, top + sprite.height))
+        return low, Item(name, color, crowd), sprite, left, top, not aloft
+
+    def _overlap(self, box: Box) -> float:
+        """The largest overlap of a box with one of those taken, as a share of the smaller."""
+        worst = 0.0
+        for other in self.taken:
+            wide = min(box[2], other[2]) - max(box[0], other[0])
+            tall = min(box[3], other[3]) - max(box[1], other[1])
+            if wide > 0 and tall > 0:
+                smaller = min((b[2] - b[0]) * (b[3] - b[1]) for b in (box, other))
+                worst = max(worst, wide * tall / smaller)
+        return worst
+
+    def developed(self) -> NDArray[np.uint8]:
+        """The picture under its own light, with the grain of a sensor."""
+        random, paint = self.random, self.canvas.paint
+        gain = random.uniform(0.88, 1.1) * (1 + random.normal(0, 0.03, 3))
+        middle, contrast = np.float32(124), np.float32(random.uniform(0.88, 1.1))
+        fine = noise(self.size).crop("fine", random)[:, :, None]
+        grain = fine * np.float32(random.uniform(1.0, 3.5))
+        shown = (paint * gain.astype(np.float32) - middle) * contrast + middle + grain
+        return np.clip(shown + 0.5, 0, 255).astype(np.uint8)

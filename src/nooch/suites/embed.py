@@ -1,0 +1,386 @@
+"""Captions, or a file of vectors -> an embedding of the dataset, each part a job.
+
+Finished parts are stored in the dataset folder under a temporary name until all are done; then
+``dataset.json`` is rewritten. Interrupted work resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.disk import make_folder, sync
+from nooch.base.errors import InputError, OutputError, ParameterError
+from nooch.base.files import RESUME, Place, replacing, writing
+from nooch.base.folder_contents import remove_ours
+from nooch.base.resources import limited_threads
+from nooch.base.shared_types import Map, StepProgress, no_progress
+from nooch.base.work_folder import held, remove_folder
+from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
+from nooch.data.array_files import check_embedding_name, read_array, write_array
+from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
+from nooch.models.encoders import (
+    Encoder,
+    caption_means,
+    distinct_captions,
+    embed_captions,
+    encode_texts,
+    encoder,
+    load_embedding,
+    open_embedding,
+)
+
+__all__ = ["asked_embedding", "embed"]
+
+_DOING = "embedding these captions"
+
+
+def embed(
+    data: Dataset | Place | str,
+    encoder: str | None,
+    *,
+    precision: str | None = None,
+    map: Map = builtins.map,
+    threads: int | None = None,
+    progress: StepProgress = no_progress,
+    note: Callable[[str], None] | None = None,
+) -> tuple[Dataset, str]:
+    """The dataset with an embedding to take the gist from, and that embedding's name.
+
+    The embedding of a dataset of ``open_dataset`` is stored in its folder. Each part is a job that
+    has the captions and vectors of one part in memory; one part is one job in this process. An
+    encoder that is fitted on all sentences (``lexical``) runs on all parts in this process: its
+    vectors do not depend on how the dataset is divided. Others encode captions in batches, which
+    depend on the division: the last bits may change.
+
+    Args:
+        data: with captions, unless the embedding exists or comes from a file.
+        encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``),
+            which is divided like the images; or an encoder's name or folder. None takes the
+            dataset's only embedding.
+        precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an
+            embedding that the dataset has must be of this precision.
+        map: where parts are embedded, such as an engine's; all workers must see the folder.
+        threads: of a job, for concurrent jobs; by default as the libraries choose.
+        progress: called with how many of how many parts are done (of one part, sentences).
+        note: called with the reason where the folder cannot be written, and the embedding is in
+            memory alone; None makes that an error. With it, vectors of a file are not copied into
+            the folder of a dataset of one part.
+
+    Raises:
+        ParameterError: as ``asked_embedding``.
+        InputError: no captions; vectors that are not finite; a file that names none of the images.
+        OutputError: the folder cannot be written and there is no ``note``, or another process is
+            embedding there.
+    """
+    data = as_dataset(data)
+    source = asked_embedding(encoder, data.embedding_names, precision)
+    if isinstance(source, str):
+        if isinstance(data.folder, Path):
+            _remove_leftovers(_EmbeddingFiles(data, data.folder, source).keep)
+        return data, source
+    if not isinstance(source, Path) and not data.has_captions:
+        raise InputError(
+            "the dataset has no captions to take a gist from",
+            remedy="import with `captions`, or give embeddings of images (`encoder` FILE.npz)",
+        )
+    if data.folder is None or (note is not None and isinstance(source, Path) and data.n_parts == 1):
+        return _in_memory(data, source, progress)
+    if isinstance(source, Path):
+        fill = partial(_divide, source, progress)
+    else:
+        here = builtins.map if data.n_parts == 1 else map
+        fill = partial(_encode, source, encoder or "", here, threads, progress)
+    try:
+        return _in_folder(data, _label(source), fill, resumable=note is None)
+    except OutputError as error:
+        if note is None:
+            raise
+        note(f"the embedding is not kept: {error.problem}")
+    return _in_memory(data, source, progress)
+
+
+def asked_embedding(
+    name: str | None, embeddings: Collection[str], precision: str | None = None
+) -> str | Path | Encoder:
+    """The embedding, the file or the encoder that an encoder's name means for a dataset.
+
+    Args:
+        name: ``encoder`` of ``embed``; ``precision`` likewise.
+        embeddings: names of those that the dataset has.
+        precision: see ``embed``.
+
+    Raises:
+        ParameterError: no name where there is not one embedding, no such encoder, an embedding of
+            another precision, or a precision of a file or of an encoder that has none.
+    """
+    if name is None:
+        if len(embeddings) == 1:
+            return _checked(next(iter(embeddings)), precision)
+        raise ParameterError(
+            "the gist criterion needs an encoder of captions",
+            allowed="an encoder, a folder, or one of the dataset's embeddings:"
+            f" {', '.join(embeddings) or 'none'}",
+            remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
+        )
+    if name in embeddings:
+        return _checked(name, precision)
+    path = Path(name)
+    if path.suffix in (".npz", ".parquet") and path.exists():
+        if precision is not None:
+            raise ParameterError(
+                f"precision is {precision}, but a file's embeddings are taken as they are",
+                where=path,
+                remedy="leave the precision out",
+            )
+        return path
+    chosen = encoder(name, **({} if precision is None else {"precision": str(precision)}))
+    return chosen.identity if chosen.identity in embeddings else chosen
+
+
+def _checked(name: str, precision: str | None) -> str:
+    """The name of an embedding of the dataset; ParameterError where it has another precision."""
+    own = embedding_precision(name)
+    if precision not in (None, own):
+        raise ParameterError(
+            f"precision is {precision}, but the dataset's embedding {name} has precision {own}",
+            remedy="name the encoder, so that the captions are embedded in that precision, or leave"
+            " the precision out",
+        )
+    return name
+
+
+def _remove_leftovers(keep: Path) -> None:
+    """Remove what a process left that was killed after it had listed the embedding."""
+    if keep.is_dir():
+        with contextlib.suppress(OutputError), held(keep, _DOING):
+            remove_folder(keep)
+
+
+def _label(source: Path | Encoder) -> str:
+    """Name of the embedding that a file or an encoder gives."""
+    return f"file-{source.stem}" if isinstance(source, Path) else source.identity
+
+
+def _in_memory(
+    data: Dataset, source: Path | Encoder, progress: StepProgress
+) -> tuple[Dataset, str]:
+    data, label = data.in_memory(), _label(source)
+    values = (
+        load_embedding(source, data)
+        if isinstance(source, Path)
+        else embed_captions(data, source, progress)
+    )
+    return data.with_embedding(label, values), label
+
+
+def _in_folder(
+    data: Dataset, label: str, fill: Callable[[_EmbeddingFiles], None], *, resumable: bool
+) -> tuple[Dataset, str]:
+    """The dataset, opened again, with an embedding in its folder, whose parts ``fill`` writes.
+
+    If something cannot be written, finished parts stay there only if they are ``resumable``.
+    """
+    check_embedding_name(label)
+    if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
+        raise OutputError(
+            "embeddings are stored with the parts, and nothing can be written there",
+            where=data.folder,
+            remedy="embed a copy of the dataset in a folder of this machine",
+        )
+    files = _EmbeddingFiles(data, data.folder, label)
+    with held(files.keep, _DOING, clear_if_refused=True):
+        try:
+            with writing(data.folder, RESUME):
+                files.take_back()
+                fill(files)
+                files.finish()
+        except OutputError:
+            if not resumable:
+                remove_folder(files.keep)
+            raise
+    return open_dataset(data.folder), label
+
+
+@dataclass(frozen=True)
+class _EmbeddingFiles:
+    """The files of an embedding while it is computed.
+
+    Attributes:
+        data: the dataset.
+        folder: its folder.
+        label: name of the embedding.
+    """
+
+    data: Dataset
+    folder: Path
+    label: str
+
+    @property
+    def keep(self) -> Path:
+        """The folder of all that is not finished."""
+        return self.folder / f".embedding-{self.label}"
+
+    @cached_property
+    def rows(self) -> dict[Path, int]:
+        """File of each part, relative to the dataset folder -> its number of images."""
+        return {
+            Path("embeddings", f"{self.label}/{part}.npy" if part else f"{self.label}.npy"): rows
+            for part, rows in rows_of_parts(self.folder).items()
+        }
+
+    def done(self, file: Path) -> Path:
+        """Where a finished part is stored until all are done."""
+        return self.keep / "parts" / file.name
+
+    def missing(self) -> list[int]:
+        """Parts that are not done."""
+        return [number for number, file in enumerate(self.rows) if not self.done(file).is_file()]
+
+    def take_back(self) -> None:
+        """Collect parts that a killed process had put in their place, but not listed yet."""
+        (self.keep / "parts").mkdir(exist_ok=True)
+        for file in () if self.label in self.data.embedding_names else self.rows:
+            if (self.folder / file).is_file() and not self.done(file).is_file():
+                (self.folder / file).replace(self.done(file))
+
+    def write(self, number: int, values: NDArray[Any]) -> None:
+        """Store a part: a file that exists is complete."""
+        file = self.done(list(self.rows)[number])
+        with replacing(file) as partial:
+            write_array(partial, values)
+
+    def finish(self) -> None:
+        """Put the parts in their place and list them, if they fit the images and each other."""
+        widths = set()
+        for file, rows in self.rows.items():
+            shape = read_array(self.done(file), mapped=True).shape
+            widths.add(shape[1:])
+            if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
+                raise InputError(
+                    f"part {file.stem} of embedding {self.label} has shape {shape} for {rows}"
+                    " images, unlike other parts",
+                    remedy="embed again: what was kept is removed",
+                )
+        if self.label in self.data.embedding_names:
+            # unlisted for a moment, so that it is never listed with the files of another one
+            add_embedding_files(self.folder, self.label, {})
+        for file in self.rows:
+            make_folder((self.folder / file).parent)
+            self.done(file).replace(self.folder / file)
+        # where they are, before they are listed there
+        sync((self.folder / file).parent)
+        records = {file.as_posix(): file_record(self.folder / file) for file in self.rows}
+        add_embedding_files(self.folder, self.label, records)
+        remove_ours(self.keep)
+
+
+def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:
+    """Write the vectors of a file, for each part those of its images."""
+    file, known = open_embedding(path), 0
+    for number in range(files.data.n_parts):
+        part = files.data.part(number, reads=())
+        rows = file.rows_of(part)
+        known += int((rows >= 0).sum())
+        files.write(number, file.placed(rows, len(part)))
+        progress(number + 1, files.data.n_parts)
+    if not known:
+        raise file.stranger(part)
+
+
+def _encode(
+    chosen: Encoder,
+    name: str,
+    map: Map,
+    threads: int | None,
+    progress: StepProgress,
+    files: _EmbeddingFiles,
+) -> None:
+    """Write the vectors of every part's captions."""
+    n_parts, wanted = files.data.n_parts, files.missing()
+    together = n_parts > 1 and not getattr(chosen, "in_parts", False)
+    texts = _encoded_together(files, chosen) if together else None
+    # the device that this machine chooses: what other machines have must not change the vectors
+    options = tuple(getattr(chosen, "chosen", {}).items())
+    remote = map is not builtins.map
+    load = partial(_loaded_encoder, name, options) if remote else (lambda: chosen)
+    of_parts, of_sentences = (no_progress, progress) if n_parts == 1 else (progress, None)
+    embed_part = partial(_embed_part, files, load, texts, threads, of_sentences)
+    of_parts(n_parts - len(wanted), n_parts)
+    for done, _ in enumerate(map(embed_part, wanted), n_parts - len(wanted) + 1):
+        of_parts(done, n_parts)
+    empty = files.missing()
+    if len(empty) == n_parts:
+        # an error, since there is none
+        _captions(files.data)
+    for number in empty:
+        # only now the length of vectors is known
+        width = read_array(next((files.keep / "parts").glob("*.npy")), mapped=True).shape[1]
+        files.write(number, np.full((list(files.rows.values())[number], width), np.nan, np.float32))
+
+
+def _embed_part(
+    files: _EmbeddingFiles,
+    load: Callable[[], Encoder],
+    texts: Path | None,
+    threads: int | None,
+    progress: StepProgress | None,
+    number: int,
+) -> None:
+    """Embed one part and store it, unless it has no caption."""
+    part = files.data.part(number, reads=("captions",))
+    if part.captions is None or not part.captions.height:
+        return
+    with limited_threads(threads):
+        blocks = files.keep / f"blocks-{number:07d}"
+        if texts is None:
+            chosen = load()
+            if (own := chosen.identity) != files.label:
+                raise InputError(
+                    f"the encoder is {own} here, and {files.label} where the work began",
+                    allowed="the same model on all machines",
+                )
+            values = embed_captions(part, chosen, progress, blocks)
+        else:
+            captions = pl.read_parquet(texts, glob=False)["caption"]
+            vectors = read_array(texts.with_suffix(".npy"), mapped=True)
+            values = caption_means(part, captions, vectors)
+        files.write(number, values)
+        shutil.rmtree(blocks, ignore_errors=True)
+
+
+@lru_cache(maxsize=1)
+def _loaded_encoder(name: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
+    """The encoder of a name: a worker loads a model once, not for every part."""
+    return encoder(name, **dict(options))
+
+
+def _encoded_together(files: _EmbeddingFiles, chosen: Encoder) -> Path:
+    """A table of all captions; a file of the same stem has their vectors."""
+    table = files.keep / "captions.parquet"
+    file = table.with_suffix(".npy")
+    if not file.is_file():
+        texts = _captions(files.data)
+        texts.to_frame("caption").write_parquet(table)
+        sync(table)
+        with replacing(file) as partial:
+            write_array(partial, encode_texts(chosen, texts.to_list()))
+    return table
+
+
+def _captions(data: Dataset) -> pl.Series:
+    """The different captions of all parts. Raises UndefinedError without any."""
+    return distinct_captions(
+        data.part(number, reads=("captions",)) for number in range(data.n_parts)
+    )

@@ -1,0 +1,427 @@
+"""What is searched for; measures of images -> marks of every criterion -> sets of one task."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import polars as pl
+from blake3 import blake3
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.files import Place, place
+from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
+from nooch.criteria.fitted_criterion import TaskThresholds
+from nooch.data import Dataset, replaced_columns
+from nooch.suites import (
+    HARD,
+    ChallengeSet,
+    CriterionRecord,
+    DatasetRecord,
+    Mark,
+    Skipped,
+    load_suite,
+    mark_by_matching,
+    mark_by_phi,
+    mark_by_threshold,
+)
+from nooch.suites.label_overlay import LabelOverlay, OverlaySource
+from nooch.suites.suite import SetRecord, SuiteHeader
+
+__all__ = [
+    "FindOptions", "Marked", "Measures", "Search", "check_thresholds", "code_of", "recorded_path",
+    "resolve_tasks", "splits_to_search", "suite_counts",
+]  # fmt: skip
+
+_FROM = "from:"
+
+
+@dataclass(frozen=True)
+class FindOptions:
+    """What ``nooch.find`` looks for, and where.
+
+    Attributes:
+        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
+        match: criterion whose counts of hard images, for each split and side, are matched by those
+            criteria that measure support and have no thresholds of their own; by default the only
+            one that needs no match. ``from:SUITE[:CRITERION]``: of that suite's sets.
+        splits: where to find; by default valid and test as far as there are any, or ``all``.
+        path: where the dataset lies, recorded so that images can be explained later.
+        allow_unannotated: also where that leaves out more than half of a task's training positives
+            or of a split's images.
+        stability: resamples of the training images that say how sure each context cue is; 0: none.
+        overlay: files of corrected labels, see ``nooch.suites.label_overlay.read_label_overlay``: they take the
+            place of labels in the sets, which leave out ambiguous images; criteria are fitted on
+            the dataset's own labels.
+    """
+
+    tasks: str | Sequence[str] = "all"
+    match: str | None = None
+    splits: Sequence[str] | None = None
+    path: str | None = None
+    allow_unannotated: bool = False
+    stability: int = 0
+    overlay: OverlaySource = ()
+
+
+def recorded_path(dataset: Place | str, out: Path | None) -> str:
+    """How a suite in ``out`` names its dataset: a relative path, or the address; in memory, the
+    absolute path.
+    """
+    dataset = place(dataset)
+    if not isinstance(dataset, Path):
+        return str(dataset)
+    path = dataset.resolve()
+    return str(path) if out is None else os.path.relpath(path, out.resolve())
+
+
+class Marked(msgspec.Struct):
+    """The outcome of one task or several: records of the sets, and criteria without a set."""
+
+    records: list[SetRecord] = []
+    skipped: list[Skipped] = []
+
+    def add(self, outcome: ChallengeSet | Skipped) -> None:
+        """Record a set, or why there is none."""
+        if isinstance(outcome, Skipped):
+            self.skipped.append(outcome)
+        else:
+            self.records.append(SetRecord.of(outcome))
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What criteria measure in some images, for one task.
+
+    Attributes:
+        labels: bool (n_images,), False where unknown.
+        unknown: images of unknown label, bool (n_images,); None where there is none.
+        support: criterion that measures support -> float64 (n_images,), NaN = no notion of context.
+        by_cue: those of them with thresholds and cues -> uint64 (n_images,), see ``Mark``.
+        between: those of them with two thresholds a cue -> images between, bool (n_images,).
+        phi: criterion that marks directly -> bool (n_images,).
+
+    Criteria under which the task is not defined are in none of them.
+    """
+
+    labels: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, bool))
+    unknown: NDArray[np.bool_] | None = None
+    support: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    by_cue: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
+    between: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        images: Dataset,
+        task: str,
+        fitted: Mapping[str, Any],
+        supports: Mapping[str, NDArray[np.float64]],
+        overlay: LabelOverlay | None,
+    ) -> Self:
+        """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
+        labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
+        if overlay is not None:
+            before, ids = labels, images.images["image_id"]
+            labels, judged, left_out = overlay.applied(task, ids, before)
+            left_out |= False if unknown is None else unknown & ~judged
+            unknown = left_out if left_out.any() else None
+            if (labels != before).any():
+                # a support may depend on the label: cues can have a beta for each side
+                images = _relabeled(images, task, labels)
+                supports = {name: fitted[name].support(images, task) for name in supports}
+        by_cue: dict[str, NDArray[np.uint64]] = {}
+        between: dict[str, NDArray[np.bool_]] = {}
+        phi: dict[str, NDArray[np.bool_]] = {}
+        for name, one in fitted.items():
+            if isinstance(one, MarkFitted):
+                phi[name] = one.phi(images, task)
+            elif isinstance(one, SupportFitted) and one.thresholds is not None:
+                bits = one.hard_by_cue(images, task, labels)
+                by_cue |= {} if bits is None else {name: bits}
+                neither = one.between(images, task, labels)
+                between |= {} if neither is None else {name: neither}
+        # columns of a matrix become contiguous one task at a time
+        support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
+        return cls(labels, unknown, support, by_cue, between, phi)
+
+
+def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
+    """The images with other labels of a task; what is present now has the area 0."""
+    present = csr_array(labels[:, None].astype(np.float64))
+    present.data[:] = 0
+    areas = replaced_columns(images.areas, present, np.array([images.column(task)]))
+    return replace(images, areas=areas)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for, and where.
+
+    Attributes:
+        fitted: base criteria by name.
+        criteria: all criteria by name, combinations among them.
+        tasks: names.
+        splits: names.
+        match: criterion whose counts of hard images are matched, or ``from:SUITE[:CRITERION]``;
+            None: the only one that needs no match, where others do.
+        overlay: corrected labels, or None.
+
+    Raises:
+        ParameterError: ``match`` cannot be matched, is missing or has no effect; a combination of
+            a criterion that is not there.
+    """
+
+    fitted: Mapping[str, Fitted]
+    criteria: Mapping[str, Criterion | Fitted | Combination]
+    tasks: Sequence[str]
+    splits: Sequence[str]
+    match: str | None
+    overlay: LabelOverlay | None = None
+    counts: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if self.match is not None and self.match.startswith(_FROM):
+            object.__setattr__(self, "counts", suite_counts(self.match.removeprefix(_FROM)))
+        elif self.match is not None:
+            check_one_of("criterion", self.match, self.fitted, owner="`match`")
+        unbounded = [name for name in self.fitted if self.is_matched(name)]
+        others = [name for name in self.fitted if name not in unbounded]
+        if self.match is None and unbounded and len(others) == 1:
+            object.__setattr__(self, "match", others[0])
+        for name in unbounded:
+            if self.match in (None, name):
+                raise ParameterError(
+                    f"{name} has no thresholds of its own",
+                    remedy="match another criterion's counts (`match` ce), or give `tau`",
+                )
+        if self.match is not None and not unbounded:
+            raise ParameterError(
+                f"`match` {self.match} has no effect: no criterion measures support without"
+                " thresholds",
+                allowed="a criterion without thresholds, such as gist without `tau`",
+                remedy="leave out `match`",
+            )
+        for name, criterion in self.criteria.items():
+            if isinstance(criterion, Combination):
+                for part in criterion.names:
+                    check_one_of("criterion", part, self.fitted, owner=f"the combination {name}")
+
+    def is_matched(self, name: str) -> bool:
+        """Whether a base criterion takes the counts of another, since it has no thresholds."""
+        fitted = self.fitted[name]
+        return isinstance(fitted, SupportFitted) and fitted.thresholds is None
+
+    def content(self) -> dict[str, Any]:
+        """All that its results depend on besides the dataset, JSON-like."""
+        fitted = {n: [*code_of(one), one.kind, one.to_json()] for n, one in self.fitted.items()}
+        criteria = [[name, getattr(c, "expression", None)] for name, c in self.criteria.items()]
+        counts = [[*key, *pair] for key, pair in self.counts.items()]
+        asked = [list(self.tasks), list(self.splits), self.match, *counts]
+        files = [] if self.overlay is None else self.overlay.record.files
+        return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
+
+    def header(
+        self, dataset: DatasetRecord, marked: Marked, stability: Mapping[str, Any]
+    ) -> SuiteHeader:
+        """All of the suite but its rows; sets by criterion, then by task.
+
+        Args:
+            dataset: where it was searched.
+            marked: the outcome of all tasks.
+            stability: criterion -> stability of its cues, where asked for.
+        """
+        order = list(self.criteria)
+        records = {name: self._record(name) for name in order}
+        for name, stable in stability.items():
+            records[name] = msgspec.structs.replace(records[name], stability=stable)
+        return SuiteHeader(
+            dataset,
+            list(self.tasks),
+            list(self.splits),
+            records,
+            sorted(marked.records, key=lambda record: order.index(record.criterion)),
+            sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
+            overlay=None if self.overlay is None else self.overlay.record,
+        )
+
+    def sets(
+        self, task: str, image_ids: Mapping[str, pl.Series], measures: Mapping[str, Measures]
+    ) -> Iterator[ChallengeSet | Skipped]:
+        """The sets of a task under every criterion, or why there are none.
+
+        Args:
+            task: its name.
+            image_ids: split -> images, ascending.
+            measures: split -> what criteria measure in them.
+        """
+        marks = {split: _Marks(self, task, split, measures[split]) for split in self.splits}
+        for name in self.criteria:
+            try:
+                by_split = {split: of_split.of(name) for split, of_split in marks.items()}
+            except UndefinedError as error:
+                yield Skipped(name, task, error.problem)
+                continue
+            for split, mark in by_split.items():
+                of_split = measures[split]
+                yield ChallengeSet.from_mark(
+                    name, task, split, mark, image_ids[split], of_split.labels, of_split.unknown
+                )
+
+    def _record(self, name: str) -> CriterionRecord:
+        """What a suite keeps of a criterion."""
+        criterion = self.criteria[name]
+        if isinstance(criterion, Combination):
+            return CriterionRecord("combination", {}, expression=criterion.expression)
+        fitted, cues = self.fitted[name], {}
+        if isinstance(fitted, SupportFitted):
+            for task in self.tasks:
+                strengths = [(cue, fitted.strength(cue, task)) for cue in fitted.cues(task)]
+                if not strengths and not isinstance(fitted, FittedCE):
+                    continue
+                cues[task] = [(cue, a if np.isfinite(a) else None) for cue, a in strengths]
+        match = self.match if self.is_matched(name) else None
+        return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, match)
+
+
+class _Marks:
+    """Marks of the images of one split for one task; each criterion's is computed once."""
+
+    def __init__(self, search: Search, task: str, split: str, measures: Measures) -> None:
+        self.search, self.task, self.split, self.measures = search, task, split, measures
+        self._marks: dict[str, Mark] = {}
+
+    def of(self, name: str) -> Mark:
+        """The mark of a criterion. Raises UndefinedError where the task has no set under it."""
+        if name not in self._marks:
+            criterion = self.search.criteria[name]
+            self._marks[name] = (
+                criterion.evaluate({part: self.of(part) for part in criterion.names})
+                if isinstance(criterion, Combination)
+                else self._base(name)
+            )
+        return self._marks[name]
+
+    def _base(self, name: str) -> Mark:
+        fitted, measures = self.search.fitted[name], self.measures
+        if reason := fitted.undefined(self.task):
+            raise UndefinedError(reason)
+        if not isinstance(fitted, SupportFitted):
+            return mark_by_phi(measures.phi[name], measures.unknown)
+        support, labels = measures.support[name], measures.labels
+        if measures.unknown is not None:
+            # neither positive nor negative: counted on no side, matched with nothing
+            support = np.where(measures.unknown, np.nan, support)
+        if (limits := fitted.thresholds_for(self.task)) is not None:
+            by_cue = measures.by_cue.get(name)
+            own = by_cue, measures.between.get(name)
+            return mark_by_threshold(support, labels, limits.positive, limits.negative, *own)
+        return mark_by_matching(support, labels, *self._counts_to_match())
+
+    def _counts_to_match(self) -> tuple[int, int]:
+        """Hard positives and hard negatives of the criterion, or of the suite, that is matched."""
+        match, key = self.search.match, (self.task, self.split)
+        if self.search.counts:
+            if key not in self.search.counts:
+                problem = f"{match} has no set of it in {self.split}, whose counts it would match"
+                raise UndefinedError(problem)
+            return self.search.counts[key]
+        assert match is not None  # noqa: S101 - checked before anything was computed
+        try:
+            hard = self.of(match).codes == HARD
+        except UndefinedError as error:
+            raise UndefinedError(
+                f"its counts are those of {match}, and there: {error.problem}"
+            ) from error
+        labels = self.measures.labels
+        return int((hard & labels).sum()), int((hard & ~labels).sum())
+
+
+def suite_counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """(Task, split) -> hard positives and negatives in ``SUITE[:CRITERION]``; the first by default.
+
+    Raises:
+        ParameterError: the suite has no such criterion.
+        FormatError: not a suite.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        place, name = text, ""
+    suite = load_suite(place)
+    name = check_one_of("criterion", name or suite.criteria[0], suite.criteria, owner="`match`")
+    return {
+        (one.task, one.split): (one.hard_positives, one.hard_negatives)
+        for one in suite.header.sets
+        if one.criterion == name
+    }
+
+
+def check_thresholds(
+    tables: Mapping[str, TaskThresholds], tasks: Sequence[str], classes: Sequence[str]
+) -> None:
+    """Raise ParameterError for thresholds by task of an unknown class, or without some task."""
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            continue
+        for task in table:
+            check_one_of(
+                "class", task, classes, owner=f"the dataset, but {name} has a threshold for it"
+            )
+        if missing := [task for task in tasks if task not in table]:
+            raise ParameterError(
+                f"{name} has no threshold for {some_of(missing, 12)}",
+                allowed=f"tasks with thresholds: {some_of(table, 12)}",
+                remedy="give thresholds for them, or name in tasks only those that have some",
+            )
+
+
+def resolve_tasks(classes: Sequence[str], tasks: str | Sequence[str]) -> list[str]:
+    """Classes named by ``all``, ``nooch``, a comma-separated text or a sequence."""
+    if tasks == "all":
+        return list(classes)
+    if tasks == "nooch":
+        from nooch.suites.published_counts import NOOCH_TASKS
+
+        tasks = NOOCH_TASKS
+    names = [t.strip() for t in tasks.split(",")] if isinstance(tasks, str) else list(tasks)
+    for name in names:
+        check_one_of("class", name, classes, owner="the dataset")
+    if not names or len(set(names)) != len(names):
+        raise ParameterError(
+            "tasks are missing or named twice", allowed="all, nooch, or names separated by commas"
+        )
+    return names
+
+
+def splits_to_search(splits: Collection[str], asked: Sequence[str] | None) -> list[str]:
+    """The splits asked for, else those of valid and test that the dataset has, or all."""
+    if asked is None:
+        asked = [split for split in ("valid", "test", "all") if split in splits]
+    for split in asked:
+        check_one_of("split", split, splits, owner="the dataset")
+    if not asked:
+        raise InputError(
+            "the dataset has neither a valid nor a test split to find in",
+            allowed=", ".join(splits) or "images in some split",
+            remedy="name a split with `splits`, or import with `split`",
+        )
+    return list(asked)
+
+
+def code_of(criterion: object) -> list[str]:
+    """A criterion's class and, for a custom one, the hash of its source file, which may change."""
+    kind = type(criterion)
+    named = [kind.__module__, kind.__qualname__]
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None or kind.__module__.startswith("nooch."):
+        return named
+    return [*named, blake3(Path(file).read_bytes()).hexdigest()]

@@ -1,0 +1,430 @@
+"""A Suite: challenge sets, how they were made, and the fitted criteria that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from msgspec import UNSET, UnsetType
+
+from nooch.base.display import Displayed, DisplayTable, parameters_text
+from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
+from nooch.base.files import SUITE_MARKER, Place
+from nooch.base.words import counted
+from nooch.criteria import FITTED, Fitted
+from nooch.criteria.cue_stability import CueStability
+from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
+from nooch.suites.challenge_set import ChallengeSet, Counts
+from nooch.suites.hard_easy import Side
+
+__all__ = [
+    "CriterionRecord", "DatasetRecord", "OverlayRecord", "SetRecord", "Skipped", "Suite",
+    "SuiteHeader",
+]  # fmt: skip
+
+
+class DatasetRecord(msgspec.Struct, frozen=True):
+    """The dataset that a suite was found in.
+
+    ``licenses`` are those of its annotation files, each with ``name`` and ``url`` where given.
+    """
+
+    fingerprint: str
+    n_images: int
+    splits: dict[str, int]
+    area: str | None = None
+    path: str | None = None
+    licenses: list[dict[str, Any]] = []
+
+
+class CriterionRecord(msgspec.Struct, frozen=True):
+    """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.
+
+    ``cues`` lists the context cues of each task with A(C, Y). ``match`` names the criterion whose
+    counts were matched, ``expression`` is that of a combination, ``stability`` says how sure the
+    cues are (CE, where resamples were asked for).
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any] | None = None
+    cues: dict[str, list[tuple[str, float | None]]] = {}
+    match: str | None = None
+    expression: str | None = None
+    stability: dict[str, list[CueStability]] | UnsetType = UNSET
+
+    def restored(self) -> Fitted | None:
+        """The criterion with its statistics; None without them, and where it is a custom one.
+
+        Raises FormatError for statistics that are none of this kind.
+        """
+        if self.fitted is None or self.kind not in FITTED:
+            return None
+        try:
+            return FITTED[self.kind].from_json(self.fitted)
+        except NoochError as error:
+            problem = f"{SUITE_MARKER} has no valid statistics of {self.kind}: {error}"
+            raise FormatError(problem, remedy="find the suite again") from error
+
+
+class SetRecord(Counts, frozen=True, kw_only=True):
+    """Counts and thresholds of one challenge set."""
+
+    criterion: str
+    task: str
+    split: str
+    threshold_positive: float | None
+    threshold_negative: float | None
+    tied_positive: bool
+    tied_negative: bool
+    missing_positives: int
+    missing_negatives: int
+
+    @classmethod
+    def of(cls, challenge: ChallengeSet) -> SetRecord:
+        """The record of a set."""
+        positive, negative = challenge.positive, challenge.negative
+        return cls(
+            *msgspec.structs.astuple(challenge.counts),
+            criterion=challenge.criterion,
+            task=challenge.task,
+            split=challenge.split,
+            threshold_positive=positive.threshold,
+            threshold_negative=negative.threshold,
+            tied_positive=positive.tied,
+            tied_negative=negative.tied,
+            missing_positives=positive.missing,
+            missing_negatives=negative.missing,
+        )
+
+    def of_table(self, rows: pl.DataFrame) -> ChallengeSet:
+        """The set whose ``rows`` these are, with thresholds and counts of the record."""
+        undecided = rows["subset"].is_null()
+        between = rows.filter(undecided).select("image_id", "label", "support")
+        rows = rows.filter(~undecided)
+        # suites of earlier versions have no column by_cue
+        support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+        return ChallengeSet(
+            self.criterion,
+            self.task,
+            self.split,
+            rows["image_id"],
+            rows["label"].to_numpy().astype(bool),
+            rows["subset"].to_physical().to_numpy().astype(np.uint8),
+            None if support.null_count() else support.to_numpy(),
+            Side(self.threshold_positive, self.tied_positive, self.missing_positives),
+            Side(self.threshold_negative, self.tied_negative, self.missing_negatives),
+            (self.excluded_positives, self.excluded_negatives, self.excluded_unknown),
+            None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+            between=between if len(between) else None,
+        )
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A task without a challenge set under a criterion, and why."""
+
+    criterion: str
+    task: str
+    reason: str
+
+
+class OverlayRecord(msgspec.Struct, frozen=True):
+    """Corrected labels: SHA-256 of their files, and what a reader should know of them."""
+
+    files: list[str]
+    notes: list[str]
+
+
+class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image;
+    ``overlay``: the corrected labels that took the place of the dataset's; ``image_names``: see
+    ``Suite.name_rule``.
+    """
+
+    dataset: DatasetRecord
+    tasks: list[str]
+    splits: list[str]
+    criteria: dict[str, CriterionRecord]
+    sets: list[SetRecord]
+    skipped: list[Skipped]
+    hard_only: bool = False
+    overlay: OverlayRecord | None = None
+    image_names: str = ""
+
+
+def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None:
+    """The dataset itself or that of a folder; None if it is not there or has changed."""
+    if isinstance(source, str):
+        try:
+            source = open_dataset(source)
+            _ = source.images
+        except NoochError:
+            return None
+    return source if source is not None and source.fingerprint == fingerprint else None
+
+
+class Suite(Displayed):
+    """Several challenge sets and how they were made.
+
+    Args:
+        header: records of criteria, sets and what was skipped.
+        source: gives the set of (criterion, task, split), from memory or from disk.
+        dataset: the dataset that it was found in or its folder, where that is known.
+        names: gives ``image_id, file_name`` of the dataset's images, where the header says that
+            there is such a table.
+    """
+
+    def __init__(
+        self,
+        header: SuiteHeader,
+        source: Callable[[str, str, str], ChallengeSet],
+        dataset: Dataset | str | None = None,
+        names: Callable[[], pl.DataFrame] | None = None,
+    ) -> None:
+        self.header, self._source, self.dataset = header, source, dataset
+        self.named_images = names
+        self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
+
+    @classmethod
+    def of(
+        cls,
+        sets: Mapping[tuple[str, str, str], ChallengeSet],
+        *,
+        dataset: DatasetRecord,
+        criteria: Mapping[str, CriterionRecord],
+        skipped: list[Skipped],
+        tasks: list[str],
+        splits: list[str],
+        hard_only: bool = False,
+    ) -> Suite:
+        """A suite in memory."""
+        records = [SetRecord.of(challenge) for challenge in sets.values()]
+        header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped, hard_only)
+        return cls(header, lambda *key: sets[key])
+
+    @property
+    def display(self) -> DisplayTable:
+        """Counts and thresholds of each set, and parameters of the criteria."""
+        h = self.header
+        columns = [
+            "task", "criterion", "split", "hard positives", "of", "hard negatives", "of",
+            "positives below", "negatives above", "no verdict",
+        ]  # fmt: skip
+        rows = [
+            [
+                r.task, r.criterion, r.split,
+                r.hard_positives, None if h.hard_only else r.positives,
+                r.hard_negatives, None if h.hard_only else r.negatives,
+                r.threshold_positive, r.threshold_negative,
+                r.excluded_positives + r.excluded_negatives + r.excluded_unknown,
+            ]
+            for r in h.sets
+        ]  # fmt: skip
+        notes = [
+            f"{name}: {record.expression or record.kind} {parameters_text(record.parameters)}"
+            + (f", counts matched to {record.match}" if record.match else "")
+            for name, record in h.criteria.items()
+        ]
+        notes += [] if h.overlay is None else h.overlay.notes
+        if h.skipped:
+            notes.append(f"{len(h.skipped):,} tasks and criteria without a set")
+        title = (
+            f"Suite({', '.join(h.criteria)}; {counted(len(h.tasks), 'task')};"
+            f" {', '.join(h.splits)}; {counted(len(h.sets), 'set')})"
+        )
+        return DisplayTable(title, columns, rows, left=3, notes=notes)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names of the criteria."""
+        return tuple(self.header.criteria)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Requested tasks, with or without sets."""
+        return tuple(self.header.tasks)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits that were searched."""
+        return tuple(self.header.splits)
+
+    @property
+    def keys(self) -> KeysView[tuple[str, str, str]]:
+        """(criterion, task, split) of every set, in the order in which they were found."""
+        return self._records.keys()
+
+    def set(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        """One challenge set.
+
+        Raises:
+            ParameterError: no such set; for a skipped task, the message gives the reason.
+        """
+        self.record(criterion, task, split)
+        found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
+        return replace(self._source(criterion, task, split), dataset=found_in)
+
+    def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
+        """Ids of the images of several sets, by default of all, ascending, each once."""
+        columns: list[pl.Series] = []
+        for key in self.keys if keys is None else keys:
+            ids = self.set(*key).image_ids
+            # most sets of a split have the same images
+            if not any(ids.equals(column) for column in columns):
+                columns.append(ids)
+        if len(columns) == 1:
+            return columns[0]
+        return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
+
+    def found_in(self) -> Dataset | None:
+        """The dataset that it was found in, or None if that is not known, was moved or changed."""
+        return dataset_of(self.dataset, self.header.dataset.fingerprint)
+
+    @property
+    def name_rule(self) -> str:
+        """How names of images are matched without the dataset, see ``ImageNames.rule``; empty where
+        nothing is recorded. The authors' sets are of COCO, whose file names end in ids.
+        """
+        is_coco = self.header.dataset.fingerprint.startswith("published-")
+        return self.header.image_names or ("digits" if is_coco else "")
+
+    def image_names(self) -> ImageNames:
+        """What names of images can mean: by its own record; by its dataset, where that is there and
+        an earlier version, which recorded nothing, found the suite; else by id alone.
+        """
+        rule = self.name_rule
+        if rule == "digits":
+            return ImageNames(self.image_ids(), digits=True)
+        if rule == "table" and self.named_images is not None:
+            return ImageNames.of(self.named_images())
+        found = None if rule else self.found_in()
+        return ImageNames(self.image_ids()) if found is None else ImageNames.of(found.images)
+
+    def match_names(self, names: pl.Series, where: object, *, strict: bool = True) -> MatchedNames:
+        """The images of the suite that names mean, null for others; see ``ImageNames.match``."""
+        matched = self.image_names().match(names, where, strict=strict)
+        inside = matched.ids.is_in(self.image_ids().implode()).fill_null(value=False)
+        return replace(matched, ids=matched.ids.set(~inside, None))
+
+    def record(self, criterion: str, task: str, split: str) -> SetRecord:
+        """Counts and thresholds of a set, without reading its rows."""
+        record = self._records.get((criterion, task, split))
+        if record is not None:
+            return record
+        check_one_of("criterion", criterion, self.criteria, owner="the suite")
+        check_one_of("task", task, self.tasks, owner="the suite")
+        check_one_of("split", split, self.splits, owner="the suite")
+        skipped = (s for s in self.header.skipped if (s.criterion, s.task) == (criterion, task))
+        reasons = "; ".join(s.reason for s in skipped)
+        raise ParameterError(f"task {task} has no {criterion} set: {reasons or 'it was not found'}")
+
+    def only(self, tasks: Sequence[str]) -> Suite:
+        """The suite of some of its tasks, in the order given.
+
+        Raises:
+            ParameterError: no task, one twice, or one that the suite does not have.
+        """
+        for task in tasks:
+            check_one_of("task", task, self.tasks, owner="the suite")
+        if not tasks or len(set(tasks)) != len(tasks):
+            raise ParameterError(
+                f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least"
+            )
+        h, names, criteria = self.header, list(self.header.criteria), {}
+        sets = [r for r in h.sets if r.task in tasks]
+        sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
+        for name, record in h.criteria.items():
+            cues, stable = (
+                {task: listed for task, listed in (of or {}).items() if task in tasks}
+                for of in (record.cues, record.stability)
+            )
+            criteria[name] = msgspec.structs.replace(record, cues=cues, stability=stable or UNSET)
+        skipped = [s for s in h.skipped if s.task in tasks]
+        header = msgspec.structs.replace(
+            h, tasks=list(tasks), criteria=criteria, sets=sets, skipped=skipped
+        )
+        return self.with_header(header)
+
+    def with_header(
+        self,
+        header: SuiteHeader,
+        source: Callable[[str, str, str], ChallengeSet] | None = None,
+    ) -> Suite:
+        """The suite with another header, and other sets where these are given."""
+        return Suite(header, source or self._source, self.dataset, self.named_images)
+
+    def select_keys(
+        self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()
+    ) -> tuple[tuple[str, str, str], ...]:
+        """The (criterion, task, split) of sets with these names; all where none are given.
+
+        Raises:
+            ParameterError: a name that the suite does not have, or no set.
+        """
+        wanted, known = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
+        for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
+            for name in names:
+                check_one_of(kind, name, options, owner="the suite")
+        chosen = tuple(
+            key
+            for key in self.keys
+            if all(not names or part in names for part, names in zip(key, wanted, strict=True))
+        )
+        if not chosen:
+            reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
+            raise ParameterError(
+                "there is no such challenge set in the suite"
+                + (f" ({reasons[0]})" if reasons else ""),
+                remedy="nooch show SUITE lists the sets",
+            )
+        return chosen
+
+    def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
+        """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).
+
+        The suite must have been found with the training split among its splits.
+        """
+        self.require_easy("training on images in their usual context")
+        return self.set(criterion, task, split).ids("easy")
+
+    def splits_to_score(self, split: str | Sequence[str] | None = None) -> list[str]:
+        """The given splits, else test, or the only one. Raises ParameterError for others."""
+        if split is None and len(self.splits) != 1 and "test" not in self.splits:
+            raise ParameterError(
+                "which split is to be scored?",
+                allowed=", ".join(self.splits),
+                remedy="`split` NAME",
+            )
+        if split is None:
+            split = "test" if "test" in self.splits else self.splits
+        names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
+        for name in names:
+            check_one_of("split", name, self.splits, owner="the suite")
+        return names
+
+    def require_dataset(self, data: Dataset | Place | str | None) -> Dataset:
+        """The dataset, opened; None: where it was found. Raises ParameterError where it is not
+        there, or another one than the suite was found in.
+        """
+        found = self.found_in() if data is None else as_dataset(data)
+        if found is None:
+            problem = "the dataset of the suite is needed, which is not where it was"
+            raise ParameterError(problem, remedy="give `dataset`")
+        if found.fingerprint != self.header.dataset.fingerprint:
+            raise ParameterError(
+                "the dataset is not the one that the suite was found in: their fingerprints differ",
+                remedy="give that one, or find the suite again",
+            )
+        return found
+
+    def require_easy(self, purpose: str) -> None:
+        """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""
+        if self.header.hard_only:
+            problem = f"{purpose} needs the easy images, and the suite holds hard images alone"
+            remedy = "make the suite with the labels of all images"
+            raise InputError(problem, remedy=f"{remedy} (labels of nooch import-suite published)")

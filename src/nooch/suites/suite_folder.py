@@ -1,0 +1,266 @@
+"""The suite folder: ``suite.json`` and ``challenge_sets.parquet``, enough to score a model with.
+
+``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group
+for each (criterion, task), so that one set is read without the others. Where no
+rule leads from file names to ids, ``image_names.parquet`` has the names of the dataset's images.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import partial
+from importlib import resources
+from itertools import chain, groupby
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nooch.base.errors import FormatError, reason_of, wrong_type
+from nooch.base.files import SUITE_MARKER, atomic_folder, sha256_of
+from nooch.base.version import __version__
+from nooch.data import ALL, SPLITS, load_header, sealed_header
+from nooch.data.data_files import BROKEN_TABLE, parquet_rows
+from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
+from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet
+from nooch.suites.packed_suites import unpack_suite
+from nooch.suites.suite import SetRecord, Suite, SuiteHeader
+
+__all__ = [
+    "FORMAT_VERSION", "SHIPPED", "as_suite", "check_file", "is_shipped", "load_suite", "save_suite",
+    "suite_files",
+]  # fmt: skip
+
+SHIPPED = ("nooch-coco",)
+"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
+
+FORMAT_VERSION = 1
+TABLE = "challenge_sets.parquet"
+IMAGE_NAMES = "image_names.parquet"
+
+_AGAIN = "find the suite again"
+_SETS: Schema = {
+    "criterion": Column(NAMES, "the suite's criteria"),
+    "task": Column(NAMES, "the suite's tasks"),
+    "split": Column(NAMES, ", ".join([*SPLITS, ALL]), among=(*SPLITS, ALL)),
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
+    "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
+    "subset": Column(
+        NAMES, f"{', '.join(SUBSETS)}, null for neither hard nor easy", nulls=True, among=SUBSETS
+    ),
+    # suites of earlier versions have no such column
+    "by_cue": Column(
+        (pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True
+    ),
+}
+_NAMES: Schema = {
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "file_name": Column((pl.String,), "String, null where unknown", nulls=True),
+}
+
+
+class _SuiteFile(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    nooch: str
+    header: SuiteHeader
+    files: dict[str, str]
+
+
+def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a suite folder atomically, and return its path.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
+        _write_table(suite, target / TABLE)
+        if suite.header.image_names == "table" and suite.named_images is not None:
+            suite.named_images().write_parquet(target / IMAGE_NAMES, compression="zstd")
+        files = {file.name: sha256_of(file) for file in sorted(target.glob("*.parquet"))}
+        file = _SuiteFile("nooch-suite", FORMAT_VERSION, __version__, suite.header, files)
+        (target / SUITE_MARKER).write_bytes(sealed_header(file))
+    return Path(folder)
+
+
+def load_suite(folder: str | Path) -> Suite:
+    """Read a suite folder and check the hash of its table; rows are read when a set is used.
+
+    Args:
+        folder: a suite folder, or ``nooch-coco`` for the authors' 24 challenge sets with COCO's
+            labels, which come with the package. A folder of that name takes precedence.
+
+    Raises:
+        FormatError: no suite, a newer version, or a table that is missing or altered.
+    """
+    if is_shipped(folder):
+        shipped = resources.files("nooch.suites").joinpath("shipped", f"{folder}.suite")
+        return unpack_suite(shipped.read_bytes(), str(folder))
+    folder = Path(folder)
+    file = _load_file(folder)
+    for name in _tables_of(file):
+        check_file(folder, name, file.files.get(name))
+    path = file.header.dataset.path
+    dataset = None if path is None else os.path.normpath(folder / path)
+    reader = _SetReader(folder / TABLE, file.header)
+    return Suite(file.header, reader, dataset, partial(_read_names, folder / IMAGE_NAMES))
+
+
+def suite_files(folder: Path) -> dict[str, str | None]:
+    """The tables of a suite folder and their recorded SHA-256. Raises as ``load_suite``."""
+    file = _load_file(folder)
+    return {name: file.files.get(name) for name in _tables_of(file)}
+
+
+def check_file(folder: Path, name: str, recorded: str | None) -> None:
+    """Raise FormatError for a table that is missing or has another SHA-256."""
+    if not (folder / name).is_file():
+        raise FormatError(f"{name} is missing", where=folder, remedy=_AGAIN)
+    if sha256_of(folder / name) != recorded:
+        problem = f"{name} was altered: its SHA-256 is not the one in {SUITE_MARKER}"
+        raise FormatError(problem, where=folder, remedy=_AGAIN)
+
+
+def _load_file(folder: Path) -> _SuiteFile:
+    return load_header(
+        folder / SUITE_MARKER,
+        _SuiteFile,
+        name="suite",
+        version=FORMAT_VERSION,
+        make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
+        again=_AGAIN,
+    )
+
+
+def _tables_of(file: _SuiteFile) -> list[str]:
+    return [TABLE] + ([IMAGE_NAMES] if file.header.image_names == "table" else [])
+
+
+def _read_names(path: Path) -> pl.DataFrame:
+    with _readable(path):
+        frame = parquet_rows([path], path)
+    check_columns(frame, _NAMES, path, _AGAIN)
+    return frame
+
+
+def is_shipped(folder: str | Path) -> bool:
+    """Whether this names a suite of the package; a folder of that name takes precedence."""
+    return str(folder) in SHIPPED and not Path(folder).is_dir()
+
+
+def as_suite(suite: Suite | str | Path) -> Suite:
+    """A suite as it is, or the one of a folder.
+
+    Raises:
+        WrongTypeError: neither; see also ``load_suite``.
+    """
+    if isinstance(suite, str | Path):
+        return load_suite(suite)
+    if not isinstance(suite, Suite):
+        allowed = "a Suite, or the path of its folder"
+        raise wrong_type("suite", suite, allowed, 'suite=nooch.load_suite("my-suite")')
+    return suite
+
+
+def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:
+    """(criterion, task) in the order of row groups, each with its sets."""
+    groups = groupby(header.sets, key=lambda r: (r.criterion, r.task))
+    return [(key, list(sets)) for key, sets in groups]
+
+
+def _write_table(suite: Suite, path: Path) -> None:
+    enums = {
+        "criterion": pl.Enum(list(suite.criteria)),
+        "task": pl.Enum(list(suite.tasks)),
+        "split": pl.Enum([*SPLITS, ALL]),
+    }
+    tables = _tables(suite, enums)
+    first = next(tables, None)
+    if first is None:
+        _frame_of([], enums, pl.Int64).write_parquet(path)
+        return
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def _tables(suite: Suite, enums: dict[str, pl.Enum]) -> Iterator[pa.Table]:
+    for (criterion, task), records in _groups(suite.header):
+        sets = [suite.set(criterion, task, record.split) for record in records]
+        yield _frame_of(sets, enums, sets[0].image_ids.dtype).to_arrow()
+
+
+def _frame_of(
+    sets: list[ChallengeSet], enums: dict[str, pl.Enum], id_type: pl.DataType | type
+) -> pl.DataFrame:
+    frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
+    for challenge in sets:
+        names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
+        frames.append(challenge.rows.select(*names, "image_id", *ROWS))
+    return pl.concat(frames)
+
+
+class _SetReader:
+    """Reads one set at a time and keeps the last row group, which holds all splits of a task."""
+
+    def __init__(self, path: Path, header: SuiteHeader) -> None:
+        self._path = path
+        with _readable(path):
+            self._file = pq.ParquetFile(path)
+        groups = _groups(header)
+        if groups and self._file.num_row_groups != len(groups):
+            n_groups = self._file.num_row_groups
+            problem = f"has {n_groups} row groups, {SUITE_MARKER} says {len(groups)}"
+            raise FormatError(problem, where=path, remedy=_AGAIN)
+        self._number = {key: number for number, (key, _) in enumerate(groups)}
+        self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
+        self._last: tuple[int, pl.DataFrame] | None = None
+
+    def __call__(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        number = self._number[criterion, task]
+        if self._last is None or self._last[0] != number:
+            self._last = number, self._group(number, criterion, task)
+        rows = self._last[1].filter(pl.col("split") == split)
+        record = self._records[criterion, task, split]
+        challenge = record.of_table(rows)
+        if SetRecord.of(challenge) != record or not is_ascending(rows["image_id"]):
+            counts = f"{record.positives} positives and {record.negatives} negatives"
+            raise FormatError(
+                f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",
+                where=self._path,
+                allowed=f"{counts}, sorted by image id",
+                remedy=_AGAIN,
+            )
+        return challenge
+
+    def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
+        """The sets of one criterion and task, their columns checked."""
+        with _readable(self._path):
+            table = self._file.read_row_group(number)
+            table.validate(full=True)
+            frame = pl.from_arrow(table)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - tells the type checker that a table gives a frame
+        check_columns(frame, _SETS, self._path, _AGAIN)
+        for column, name in (("criterion", criterion), ("task", task)):
+            if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
+                problem = f"column {column} of row group {number} does not hold {name} alone"
+                raise FormatError(problem, where=self._path, remedy=_AGAIN)
+        return frame.with_columns(
+            pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(ROWS["subset"])
+        )
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise errors of pyarrow and polars while a file is read as a FormatError."""
+    try:
+        yield
+    except (pa.ArrowException, *BROKEN_TABLE) as error:
+        raise FormatError(
+            f"cannot be read: {reason_of(error)}", where=path, remedy=_AGAIN
+        ) from error

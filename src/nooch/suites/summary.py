@@ -1,0 +1,404 @@
+"""A suite summarized: counts, cues, thresholds, overlap of criteria, and one image in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from scipy.special import expit
+
+from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.files import DATASET_MARKER, Place
+from nooch.base.import_string import is_named
+from nooch.base.words import counted
+from nooch.criteria import Fitted, FittedContext, FittedGist
+from nooch.criteria.by_name import custom_criterion, custom_fitted
+from nooch.criteria.cue_stability import CueStability
+from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
+from nooch.evaluation.metrics.pointwise import probabilities, said_positive
+from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
+from nooch.suites.coverage import left_out
+
+if TYPE_CHECKING:
+    from nooch.evaluation import Predictions
+    from nooch.evaluation.prediction_files import PredictionSource
+
+__all__ = [
+    "annotation_facts", "explain", "fit_left_out", "fit_notes", "overlaps",
+    "suite_or_dataset", "suite_with_dataset", "summary", "threshold_facts",
+]  # fmt: skip
+
+
+def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
+    """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
+    suite = as_suite(suite)
+    header = suite.header
+    criteria = {
+        name: {
+            "kind": record.kind,
+            "parameters": record.parameters,
+            "match": record.match,
+            "expression": record.expression,
+            "cues": {t: [{"cue": c, "A": a} for c, a in cues] for t, cues in record.cues.items()},
+            **({"stability": _stability(record.stability)} if record.stability else {}),
+            "notes": fit_notes(suite, name),
+            "left_out": {
+                task: {"positives": missing, "of": positives}
+                for task, (missing, positives) in fit_left_out(suite, name).items()
+            },
+        }
+        for name, record in header.criteria.items()
+    }
+    facts = ("dataset", "tasks", "splits", "hard_only")
+    return {
+        **{name: msgspec.to_builtins(getattr(header, name)) for name in facts},
+        "criteria": criteria,
+        "sets": msgspec.to_builtins(header.sets),
+        "skipped": msgspec.to_builtins(header.skipped),
+        "thresholds": threshold_facts(suite),
+        "overlap": overlaps(suite) if with_overlap else [],
+    }
+
+
+def threshold_facts(suite: Suite) -> list[dict[str, Any]]:
+    """Thresholds of each set by side: on support, and the images with exactly this support where
+    counts were matched between them; of a context criterion also as a probability and how many
+    times the base rate that is.
+    """
+    fitted = {name: record.restored() for name, record in suite.header.criteria.items()}
+    rows: list[dict[str, Any]] = []
+    for record in suite.header.sets:
+        key, criterion = (record.criterion, record.task, record.split), fitted[record.criterion]
+        row: dict[str, Any] = dict(zip(("criterion", "task", "split"), key, strict=True))
+        for label, name in enumerate(("negative", "positive")):
+            threshold = getattr(record, f"threshold_{name}")
+            if threshold is None:
+                continue
+            row[name] = {"threshold": threshold}
+            if getattr(record, f"tied_{name}"):
+                one = suite.set(*key)
+                row[name]["tied"] = int(((one.labels == label) & (one.support == threshold)).sum())
+            if isinstance(criterion, FittedContext):
+                p = float(expit(threshold))
+                times = p / criterion.regressions[record.task].rate
+                row[name] |= {"probability": p, "times_base_rate": times}
+        rows += [row] if len(row) > 3 else []
+    return rows
+
+
+def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        task: [{**asdict(one), "near_alpha": one.near_alpha} for one in listed]
+        for task, listed in of_tasks.items()
+    }
+
+
+def fit_notes(suite: Suite, criterion: str) -> list[str]:
+    """What a reader should know of a criterion's fit, and of its hard negatives' labels."""
+    fitted = suite.header.criteria[criterion].restored()
+    if fitted is None:
+        return []
+    notes = fitted.notes(suite.tasks)
+    if isinstance(fitted, FittedContext):
+        sets = [suite.set(*key) for key in suite.keys if key[0] == criterion]
+        counts = np.sum([_among_expected(one) for one in sets], axis=0) if sets else [0, 0]
+        if counts[0]:
+            notes.append(
+                f"{counts[0]:,} of {counts[1]:,} hard negatives are in the sixth of negatives where"
+                " the class is expected most, and where missing labels are most frequent:"
+                f" `audit` with `criterion` {criterion} lists them"
+            )
+    return notes
+
+
+def _among_expected(challenge: ChallengeSet) -> tuple[int, int]:
+    """Hard negatives in the sixth of negatives with the largest support, and all of them."""
+    assert challenge.support is not None  # noqa: S101 - of a criterion that has it
+    negative = np.flatnonzero(~challenge.labels)
+    order = negative[np.argsort(-challenge.support[negative], kind="stable")]
+    hard = challenge.subset == SUBSETS.index("hard_negative")
+    return int(hard[order[: math.ceil(len(order) / 6)]].sum()), int(hard.sum())
+
+
+def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
+    """Task -> (training positives left out of the fit as unannotated, of how many), where any."""
+    fitted = suite.header.criteria[criterion].restored()
+    return {} if fitted is None else left_out({criterion: fitted}, suite.tasks)[criterion]
+
+
+def annotation_facts(data: Dataset) -> dict[str, Any]:
+    """What was annotated, JSON-like: images by kind, if recorded, and pairs stated one by one."""
+    stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
+    return {
+        "images": {
+            name.removeprefix("annotated_"): int(data.images[name].sum())
+            for name in ANNOTATED
+            if name in data.images.columns
+        },
+        "unknown_pairs": int((stated < 0).sum()),
+        "verified_pairs": int((stated > 0).sum()),
+    }
+
+
+def overlaps(suite: Suite | str | Path) -> list[dict[str, Any]]:
+    """Shared hard images and Jaccard index of each task, split, side and pair of criteria."""
+    suite = as_suite(suite)
+    rows = []
+    for task in suite.tasks:
+        for split in suite.splits:
+            present = [c for c in suite.criteria if (c, task, split) in suite.keys]
+            for a, b in combinations(present, 2):
+                pair = suite.set(a, task, split), suite.set(b, task, split)
+                rows += [_overlap(*pair, side) for side in ("hard_positive", "hard_negative")]
+    return rows
+
+
+def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
+    first, second = set(a.ids(side)), set(b.ids(side))
+    both, union = len(first & second), len(first | second)
+    return {
+        "task": a.task,
+        "split": a.split,
+        "side": side,
+        "criteria": [a.criterion, b.criterion],
+        "both": both,
+        "only": [len(first) - both, len(second) - both],
+        "jaccard": both / union if union else None,
+    }
+
+
+def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
+    """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
+    suite = load_suite(folder)
+    return suite, suite.found_in() if place is None else load_dataset(place)
+
+
+def suite_or_dataset(
+    folder: str | Path, place: Place | None
+) -> tuple[Suite | None, Dataset | None]:
+    """A suite and its dataset, as ``suite_with_dataset``; or no suite where it is a dataset."""
+    if not (Path(folder) / DATASET_MARKER).is_file():
+        return suite_with_dataset(folder, place)
+    if place is not None:
+        raise ParameterError(
+            f"two datasets are given: {folder} is one", remedy="leave out `dataset`"
+        )
+    return None, load_dataset(folder)
+
+
+def explain(
+    suite: Suite | str | Path,
+    task: str,
+    image_id: ImageId,
+    data: Dataset | Place | str | None = None,
+    criteria: Sequence[str] = (),
+    predictions: PredictionSource = (),
+) -> dict[str, Any]:
+    """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
+
+    Args:
+        suite: the suite.
+        task: one of its tasks.
+        image_id: id of an image in one of its splits.
+        data: the dataset, for cue areas and captions; without it, only the support is given.
+        criteria: names; all of the suite's by default. A custom criterion explains itself only
+            where it is named here as ``package.module:Name``, which is imported.
+        predictions: as for ``nooch.evaluate``; none by default.
+
+    Returns:
+        ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
+        and, with predictions, ``answers`` (run, probability, answer, error), null where unknown.
+
+    Raises:
+        ParameterError: the suite has no such task, image or criterion, or the dataset is another
+            one; or a custom criterion cannot be imported or does not name its ``fitted``.
+        InputError: predictions that cannot be read.
+    """
+    suite = as_suite(suite)
+    data = None if data is None else suite.require_dataset(data)
+    verdicts, place = [], None
+    for name in criteria or suite.criteria:
+        criterion, fitted = _fitted(suite, name, imports=bool(criteria))
+        located = _locate(suite, criterion, task, image_id)
+        if located is not None:
+            challenge, row = located
+            place = (challenge.split, bool(challenge.labels[row]), challenge.image_ids[row])
+        verdicts.append(_verdict(suite, criterion, fitted, task, located, data, image_id))
+    known = data is not None and data.images["split"][data.row(image_id)] in suite.splits
+    if place is None and not known:
+        problem = f"image {image_id} is in none of the suite's {task} sets"
+        if reasons := [s.reason for s in suite.header.skipped if s.task == task]:
+            problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
+        raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
+    split, label, known_id = place or (None, _label(data, task, image_id), image_id)
+    # only here: find and show print summaries, and start without the readers of predictions
+    from nooch.evaluation import load_predictions
+
+    runs = load_predictions(predictions, suite, data) if predictions else []
+    answers = [_answer(run, task, image_id, label) for run in runs]
+    return {
+        "image_id": known_id,
+        "task": task,
+        "split": split,
+        "label": label,
+        "verdicts": verdicts,
+        **({"answers": answers} if answers else {}),
+    }
+
+
+def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
+    """Whether the image has the task's class, as far as that is known."""
+    if data is None:
+        return None
+    image = data.select(rows=np.array([data.row(image_id)]))
+    return None if image.unknown_labels(task) is not None else bool(image.labels(task)[0])
+
+
+def _answer(run: Predictions, task: str, image_id: ImageId, label: bool | None) -> dict[str, Any]:
+    """What a run answered, and whether that is an error."""
+    column = position_of(image_id, run.image_ids)
+    nothing = dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
+    if column is None or task not in run.tasks:
+        return nothing
+    value = run.values[[run.tasks.index(task)], column]
+    if np.isnan(value[0]):
+        return nothing
+    answer = bool(said_positive(value, run.scale)[0])
+    return {
+        "run": run.run,
+        "probability": float(probabilities(value, run.scale)[0]),
+        "answer": answer,
+        "error": None if label is None else answer != label,
+    }
+
+
+def _locate(
+    suite: Suite, criterion: str, task: str, image_id: ImageId
+) -> tuple[ChallengeSet, int] | None:
+    """The set that has the image, and its row there."""
+    check_one_of("criterion", criterion, suite.criteria, owner="the suite")
+    check_one_of("task", task, suite.tasks, owner="the suite")
+    for split in suite.splits:
+        if (criterion, task, split) in suite.keys:
+            challenge = suite.set(criterion, task, split)
+            position = position_of(image_id, challenge.image_ids)
+            if position is not None:
+                return challenge, position
+    return None
+
+
+def _fitted(suite: Suite, name: str, *, imports: bool) -> tuple[str, Fitted | None]:
+    """The suite's name of a criterion, and the criterion where it is known or may be imported."""
+    criteria = suite.header.criteria
+    custom = imports and is_named(name)
+    if custom and name not in criteria:
+        kind = getattr(custom_criterion(name), "kind", None)
+        called = next((own for own, record in criteria.items() if record.kind == kind), name)
+    else:
+        called = name
+    check_one_of("criterion", called, criteria, owner="the suite")
+    record = criteria[called]
+    return called, custom_fitted(name, record.fitted) if custom else record.restored()
+
+
+def _verdict(
+    suite: Suite,
+    criterion: str,
+    fitted: Fitted | None,
+    task: str,
+    located: tuple[ChallengeSet, int] | None,
+    data: Dataset | None,
+    image_id: ImageId,
+) -> dict[str, Any]:
+    subset, support, threshold = None, None, None
+    if located is None:
+        support = _support_between(suite, criterion, task, image_id)
+        text = _no_verdict(suite, criterion, task, data, image_id)
+        if support is not None:
+            text = f"neither hard nor easy: context support {support:.3g} is between two betas"
+    else:
+        challenge, row = located
+        label, subset = bool(challenge.labels[row]), SUBSETS[challenge.subset[row]]
+        support = None if challenge.support is None else float(challenge.support[row])
+        threshold = (challenge.positive if label else challenge.negative).threshold
+        text = _rule(task, label, subset, support, threshold)
+        combined = suite.header.criteria[criterion].expression is not None
+        if support is None and fitted is None and not combined:
+            text += f"; {_set_alone(suite, challenge, label)}"
+        embedding = fitted.criterion.embedding if isinstance(fitted, FittedGist) else None
+        if data is not None and fitted is not None and embedding in (None, *data.embeddings):
+            image = data.select(rows=np.array([data.row(image_id)]))
+            text += f"; {fitted.explain(image, task)}"
+    return {
+        "criterion": criterion,
+        "subset": subset,
+        "support": support,
+        "threshold": threshold,
+        "text": text,
+    }
+
+
+def _support_between(suite: Suite, criterion: str, task: str, image_id: ImageId) -> float | None:
+    """The support of an image that is neither hard nor easy; None where it is not that."""
+    for key in suite.keys:
+        between = suite.set(*key).between if key[:2] == (criterion, task) else None
+        row = None if between is None else position_of(image_id, between["image_id"])
+        if between is not None and row is not None:
+            return float(between["support"][row])
+    return None
+
+
+def _set_alone(suite: Suite, challenge: ChallengeSet, label: bool) -> str:
+    """What a set says of an image whose criterion is not known here."""
+    if suite.header.criteria[challenge.criterion].fitted is not None:
+        return "name the custom criterion (package.module:Name) for its own explanation"
+    side = "hard positive" if label else "hard negative"
+    count = len(challenge.ids(side.replace(" ", "_")))
+    return (
+        f"{challenge.split} lists {counted(count, side)} of {challenge.task}, without support or"
+        " cues: this suite was imported"
+    )
+
+
+def _no_verdict(
+    suite: Suite, criterion: str, task: str, data: Dataset | None, image_id: ImageId
+) -> str:
+    """Why a criterion has no verdict on an image, such as what of it was not annotated."""
+    for skipped in suite.header.skipped:
+        if (skipped.criterion, skipped.task) == (criterion, task):
+            return skipped.reason
+    if data is not None:
+        image = data.select(rows=np.array([data.row(image_id)]))
+        if image.unknown_labels(task) is not None:
+            return f"no verdict: it was not annotated whether there is {task}"
+        cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
+        if missing := [cue for cue in cues if image.unknown(cue) is not None]:
+            return f"no verdict: it was not annotated how much {some_of(missing)} there is"
+    if suite.header.hard_only:
+        return "no verdict: the image is not hard, and the suite holds hard images alone"
+    return "no verdict: the criterion has no notion of this image's context"
+
+
+def _rule(
+    task: str, label: bool, subset: str, support: float | None, threshold: float | None
+) -> str:
+    """The rule and its outcome, in one clause."""
+    name = (
+        subset.replace("_", " ")
+        if subset != "easy"
+        else f"easy {'positive' if label else 'negative'}"
+    )
+    if support is None or threshold is None:
+        return f"{name}: {task} is {'present' if label else 'absent'}"
+    sign = "<" if support < threshold else ">" if support > threshold else "="
+    usual = "hard positives lie below" if label else "hard negatives lie above"
+    return (
+        f"{name}: {task} is {'present' if label else 'absent'} and context support {support:.3g}"
+        f" {sign} {threshold:.3g} ({usual})"
+    )

@@ -1,0 +1,1 @@
+"""The bench: its configuration, its plan and its run."""

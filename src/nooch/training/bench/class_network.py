@@ -1,0 +1,184 @@
+"""One network with an output for each class (paper, section 3.3), trained by the mean loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, check_one_of
+from nooch.base.files import atomic_folder, check_output, replace_file
+from nooch.base.shared_types import Progress, no_progress, options_from
+from nooch.base.words import counted
+from nooch.data import Dataset, read_arrays
+from nooch.models.networks import backbones
+from nooch.models.pixel_batches import Pixels
+from nooch.models.saved_networks import save_network
+from nooch.training.bench.plan import rows_of_splits
+from nooch.training.network_pass import NetworkPass
+from nooch.training.network_settings import TuneSettings
+from nooch.training.network_state import arrays_as_bytes
+from nooch.training.objectives import OBJECTIVES, TrainingCounts
+from nooch.training.targets import Target
+
+__all__ = ["ALL_CLASSES", "CLASSES_MARKER", "ClassNetworkOptions", "train_classes"]
+
+CLASSES_MARKER = "classes.json"
+
+ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
+"""The paper's values for one network of all classes (section C.2)."""
+
+
+@dataclass(frozen=True)
+class ClassNetworkOptions:
+    """How a network of many classes is trained.
+
+    Attributes:
+        tasks: classes; all by default. Classes that no training image has, or all have, or that
+            were not annotated in all images of train and valid are left out and listed.
+        settings: the paper's by default (Adam, 1e-3, batch 16).
+        seed: of initialization and order.
+        device: where it is computed.
+    """
+
+    tasks: Sequence[str] | None = None
+    settings: TuneSettings = ALL_CLASSES
+    seed: int = 0
+    device: str = "cpu"
+
+
+def train_classes(
+    data: Dataset,
+    pixels: Pixels,
+    backbone: str | Path,
+    out: str | Path,
+    *,
+    options: ClassNetworkOptions | None = None,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Path:
+    """Train one network for many classes and write a folder.
+
+    The folder has ``predictions.parquet`` (``image_id, task, split, logit`` of valid and test),
+    ``metrics.jsonl``, ``network`` (see ``load_network``) and ``classes.json``, which names the
+    classes that are left out. Interrupted or killed, the training resumes after the last epoch.
+
+    Args:
+        data: with the splits train, valid and test.
+        pixels: the dataset's pixel cache.
+        backbone: as ``load_backbone`` takes it.
+        out: folder to write.
+        options: classes, settings, seed and device.
+        overwrite: replace a folder of this kind.
+        progress: called with (what, epochs done, epochs at most).
+        named: single fields of ``ClassNetworkOptions``, over ``options``.
+
+    Raises:
+        InputError: an empty split, no class to learn, pixels of other images.
+        OutputError: the folder exists, or cannot be written.
+    """
+    options = options_from(ClassNetworkOptions, options, named)
+    path = check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
+    rows, settings = rows_of_splits(data), options.settings
+    asked = list(data.classes if options.tasks is None else options.tasks)
+    labels = _labels(data, asked, rows)
+    table = np.stack(list(labels.values()), axis=1).astype(np.float32)
+    source = backbones(backbone, settings.network, size=pixels.size, device=options.device)
+    target = _target(table, rows["train"], options)
+    trained = NetworkPass(source, pixels, rows, [target], settings)
+    facts = {
+        "dataset": data.fingerprint,
+        "pixels": getattr(pixels, "identity", "array"),
+        "backbone": trained.trainers[0].network.backbone.describe(),
+        "settings": asdict(settings),
+        "seed": options.seed,
+        "classes": list(labels),
+        "left_out": [task for task in asked if task not in labels],
+    }
+    state = path.with_name(f".{path.name}.training.npz")
+    _train(trained, state, json.dumps(facts, sort_keys=True, default=list), progress)
+    with atomic_folder(path, overwrite=overwrite, marker=CLASSES_MARKER) as partial:
+        _write(partial, data, trained, facts)
+    state.unlink(missing_ok=True)
+    return path
+
+
+def _labels(
+    data: Dataset, asked: Sequence[str], rows: Mapping[str, NDArray[np.intp]]
+) -> dict[str, NDArray[np.bool_]]:
+    """Labels of the classes that can be learned, (n_images,) each."""
+    for task in asked:
+        check_one_of("class", task, data.classes, owner="the dataset")
+    train = rows["train"]
+    seen = data.select(rows=np.sort(np.concatenate([train, rows["valid"]])))
+    known = [task for task in asked if seen.unknown_labels(task) is None]
+    labels = {task: data.labels(task, unknown=False) for task in known}
+    learned = {task: y for task, y in labels.items() if 0 < y[train].sum() < len(train)}
+    if not learned:
+        problem = "no class is annotated in all images of train and valid, and in some images of"
+        problem += " train but not in all"
+        unknown = (
+            f"labels are unknown for {len(asked) - len(known)} of {counted(len(asked), 'class')}"
+        )
+        raise InputError(f"{problem}; {unknown}", allowed="one such class at least")
+    return learned
+
+
+def _write(folder: Path, data: Dataset, trained: NetworkPass, facts: dict[str, Any]) -> None:
+    classes = facts["classes"]
+    predictions = _predictions(data, trained, classes)
+    predictions.write_parquet(folder / "predictions.parquet", compression="zstd")
+    lines = [
+        json.dumps({"epoch": n, **{k: float(v[0]) for k, v in r.items()}}) + "\n"
+        for n, r in enumerate(trained.history, 1)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
+    save_network(trained.network(0), folder / "network", classes)
+    best = {"best_epoch": int(trained.best["epoch"][0]), "epochs": trained.epoch}
+    text = json.dumps(facts | best, indent=2, default=list)
+    (folder / CLASSES_MARKER).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _target(
+    labels: NDArray[np.float32], train: NDArray[np.intp], options: ClassNetworkOptions
+) -> Target:
+    import torch
+
+    positives = labels[train].sum(axis=0)
+    table = np.stack([len(train) - positives, positives])
+    counts = torch.tensor(table, dtype=torch.float32, device=options.device)
+    sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=options.device))
+    return Target("all classes", labels, OBJECTIVES["erm"](sizes), options.seed)
+
+
+def _train(trained: NetworkPass, state: Path, plan: str, progress: Progress) -> None:
+    """Epochs until it has stopped, from the saved state where that is of the same plan."""
+    if state.is_file():
+        saved = read_arrays(state, "the state of a training")
+        if str(saved.pop("plan", None)) == plan:
+            trained.load_state_dict(saved)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    what = "epochs of the all-classes network"
+    while not trained.finished:
+        progress(what, trained.epoch, trained.settings.epochs)
+        trained.step()
+        replace_file(state, arrays_as_bytes({**trained.state_dict(), "plan": np.array(plan)}))
+    progress(what, trained.settings.epochs, trained.settings.epochs)
+
+
+def _predictions(data: Dataset, trained: NetworkPass, classes: Sequence[str]) -> pl.DataFrame:
+    frames = []
+    for split in ("valid", "test"):
+        ids = data.images["image_id"].gather(trained.rows[split])
+        logits = trained.logits(split)[0]
+        for number, name in enumerate(classes):
+            facts = {"image_id": ids, "task": name, "split": split, "logit": logits[:, number]}
+            frames.append(pl.DataFrame(facts))
+    return pl.concat(frames)

@@ -1,0 +1,345 @@
+"""Inputs by name -> a plan, in any process -> trained jobs; an interrupted bench resumes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.engines import engine as engine_of
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import Place
+from nooch.base.resources import limited_threads
+from nooch.base.shared_types import Map, Progress, no_progress
+from nooch.data import load_dataset
+from nooch.evaluation.metrics import constant_nll, nll
+from nooch.models.caches.features import load_features
+from nooch.models.caches.pixels import PixelCache
+from nooch.models.devices import choose_device, require_packages
+from nooch.models.model_sources import DEFAULT, is_custom
+from nooch.suites import is_shipped, load_suite
+from nooch.training.bench.config import BenchConfig
+from nooch.training.bench.plan import Plan, Training, plan_bench, plan_finetune
+from nooch.training.jobs import ProbeSettings
+from nooch.training.methods import add_method
+from nooch.training.network_settings import TuneSettings
+from nooch.training.own_values import own_values
+from nooch.training.records import JobRecord, RunsFolder
+from nooch.training.training_data import TrainingData
+
+__all__ = ["PlanSource", "bench", "planned_for", "status", "train_pass", "training_device"]
+
+
+@dataclass(frozen=True)
+class PlanSource:
+    """What is trained on what: exactly one of ``features``, ``embedding`` and ``pixels``.
+
+    Attributes:
+        dataset: folder or address.
+        suite: folder, or the name of a suite that comes with the package.
+        config: methods, settings, seeds.
+        methods: the user's own, ``package.module:Name``.
+        features: folder of features; heads are trained on them.
+        embedding: an embedding of the dataset, likewise.
+        pixels: folder of pixels; whole networks are fine-tuned.
+        backbone: of fine-tuning: as ``load_backbone`` takes it.
+    """
+
+    dataset: Place
+    suite: Path
+    config: BenchConfig
+    methods: Sequence[str] = ()
+    features: Path | None = None
+    embedding: str | None = None
+    pixels: Path | None = None
+    backbone: str | None = None
+
+    def plan(self, device: str) -> Plan:
+        """The plan for a device. Raises as ``plan_bench`` and ``plan_finetune``."""
+        data, suite = load_dataset(self.dataset), load_suite(self.suite)
+        if self.pixels is not None:
+            pixels, backbone = PixelCache.load(self.pixels, data), self.backbone or DEFAULT
+            return plan_finetune(data, suite, pixels, backbone, self.config, device=device)
+        if self.features is not None:
+            features = load_features(self.features, data)
+            return plan_bench(data, suite, features, self.config, device=device)
+        name = check_one_of("embedding", str(self.embedding), data.embeddings, owner="the dataset")
+        about = f"embedding {name}"
+        return plan_bench(
+            data, suite, data.embeddings[name], self.config, features_name=about, device=device
+        )
+
+    def plan_in_worker(self, device: str) -> Plan:
+        """The plan in a worker, which does not know the user's methods and must have the device."""
+        for name in self.methods:
+            add_method(name)
+        choose_device(device)
+        return self.plan(device)
+
+    def absolute(self) -> Self:
+        """The same for a process in another folder; names of shipped suites and hub ids stay."""
+        backbone = self.backbone
+        if backbone is not None and not is_custom(backbone):
+            kind, sign, name = backbone.rpartition(":")
+            backbone = f"{kind}{sign}{Path(name).absolute() if Path(name).exists() else name}"
+        return replace(
+            self,
+            dataset=self.dataset.absolute(),
+            suite=self.suite if is_shipped(self.suite) else self.suite.absolute(),
+            features=self.features and self.features.absolute(),
+            pixels=self.pixels and self.pixels.absolute(),
+            backbone=backbone,
+        )
+
+
+def bench(
+    plan: Plan,
+    out: str | Path,
+    *,
+    map: Map | None = None,
+    again: Callable[[], Plan] | None = None,
+    threads: int | None = None,
+    progress: Progress = no_progress,
+) -> RunsFolder:
+    """Train all jobs of a plan that are not done, and keep their predictions.
+
+    A pass is saved after every epoch: an interrupted bench resumes and ends with the same bytes.
+
+    Args:
+        plan: what to train.
+        out: folder of runs, which workers must see.
+        map: where passes are trained, such as an engine's; by default here, one after another.
+        again: with ``map``, gives the plan in a worker, so that data are read there and not sent.
+        threads: with ``map``, CPUs of each job; they decide last bits. Libraries choose by default.
+        progress: called with what is being done, and how much of how much is done.
+
+    Raises:
+        OutputError: the folder holds something else or other runs, or is being trained.
+        ParameterError: ``map`` without ``again``.
+    """
+    if map is not None and again is None:
+        problem = "workers need to know how to make the plan"
+        raise ParameterError(problem, allowed="map together with again")
+    runs = RunsFolder.begin(out, plan.header)
+    with runs.held():
+        waiting = [n for n, names in enumerate(runs.header.passes) if not _all_done(runs, names)]
+        if map is None:
+            for number in waiting:
+                train_pass(lambda: plan, runs, number, lambda text: progress(text, 0, 1), progress)
+        elif again is not None:
+            progress("passes", 0, len(waiting))
+            results = map(partial(_pass_elsewhere, again, Path(out).absolute(), threads), waiting)
+            for done, _ in enumerate(results, 1):
+                progress("passes", done, len(waiting))
+        runs.tidy()
+    progress("jobs", len(plan.jobs), len(plan.jobs))
+    return runs
+
+
+def training_device(device: str, engine: str | None) -> str:
+    """Where jobs are trained: a device here or, with an engine, the kind each job has.
+
+    Args:
+        device: ``auto``, ``cpu``, ``cuda`` or, without an engine, ``cuda:N``.
+        engine: as for ``nooch.engine``; None trains in this process.
+
+    Raises:
+        ParameterError: a device that is not here, or that no job of an engine can have.
+    """
+    if engine is None:
+        return choose_device(device)
+    if device not in {"cpu", "cuda", "auto"}:
+        raise ParameterError(
+            f"`device` {device} with `engine`",
+            allowed="auto, cpu, or cuda: each job has a GPU to itself",
+        )
+    require_packages()
+    if device == "auto":
+        # workers have the same packages; the kind of device is in the records of all jobs
+        device = "cuda" if engine_of(engine).gpus_there() and _has_cuda() else "cpu"
+    engine_of(engine, gpus=int(device == "cuda"))
+    return device
+
+
+def _has_cuda() -> bool:
+    # imported where there are GPUs alone: it takes seconds, and only workers train
+    import torch
+
+    built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+    return built
+
+
+def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str) -> Plan:
+    """The plan for another kind of device, which this machine need not have.
+
+    What networks are fine-tuned on is in their record, and so in the identity of each job.
+
+    Args:
+        plan: what workers will train.
+        settings: of its configuration.
+        device: ``cpu`` or ``cuda``.
+    """
+    known = plan.header.data
+    if "backbone" not in known or known["backbone"]["device"] == device:
+        return plan
+    data = {**known, "backbone": {**known["backbone"], "device": device}}
+    renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
+    jobs = {renamed[old]: job for old, job in plan.jobs.items()}
+    passes = [[renamed[old] for old in names] for names in plan.header.passes]
+    header = msgspec.structs.replace(plan.header, data=data, jobs=jobs, passes=passes)
+    return replace(plan, header=header)
+
+
+def _all_done(runs: RunsFolder, names: Sequence[str]) -> bool:
+    return all(runs.is_done(name) for name in names)
+
+
+def _pass_elsewhere(again: Callable[[], Plan], out: Path, threads: int | None, number: int) -> None:
+    """Train a pass in a worker, from its last checkpoint if it has one."""
+    with limited_threads(threads):
+        # what it prints is in the log of the job
+        train_pass(again, RunsFolder.open(out), number, print, no_progress)
+
+
+def train_pass(
+    make: Callable[[], Plan],
+    runs: RunsFolder,
+    number: int,
+    tell: Callable[[str], None],
+    progress: Progress,
+) -> None:
+    """Train a pass of a folder of runs, unless another process does or has done so.
+
+    Args:
+        make: gives the plan, if it is needed.
+        runs: the folder.
+        number: of the pass in the header.
+        tell: called with a message if another process trains it.
+        progress: as in ``bench``.
+    """
+    names = runs.header.passes[number]
+    with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
+        # one that was lost may have finished all but its answer
+        if not _all_done(runs, names):
+            _train(make(), runs, number, names, progress)
+        runs.drop_checkpoint(names)
+
+
+def _train(
+    plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress
+) -> None:
+    jobs = {runs.header.jobs[name]: name for name in names}
+    trained = plan.begin(list(jobs), runs.path)
+    saved = runs.checkpoint(names)
+    if saved is not None:
+        trained.load_state_dict(saved)
+    while not trained.finished:
+        started = time.perf_counter()
+        trained.step()
+        runs.save_checkpoint(names, trained.state_dict())
+        seconds, going = time.perf_counter() - started, len(jobs) - trained.n_stopped
+        runs.note_time("epoch", seconds, of_pass=number, epoch=trained.epoch, going=going)
+        where = f"pass {number + 1} of {len(runs.header.passes)}, epoch {trained.epoch}"
+        progress(f"{where}, jobs that have stopped", trained.n_stopped, len(jobs))
+    trained.refit(progress)
+    outputs = {split: trained.logits(split) for split in ("valid", "test")}
+    for place, job in enumerate(trained.jobs):
+        if not runs.is_done(jobs[job]):
+            mine = {split: values[place] for split, values in outputs.items()}
+            _write(plan, runs, trained, place, jobs[job], mine)
+
+
+def _write(
+    plan: Plan,
+    runs: RunsFolder,
+    trained: Training,
+    place: int,
+    name: str,
+    outputs: Mapping[str, NDArray[np.float32]],
+) -> None:
+    job, best = trained.jobs[place], int(trained.best_epochs[place])
+    history = [
+        {"epoch": epoch, **{key: float(values[place]) for key, values in record.items()}}
+        for epoch, record in enumerate(trained.history, 1)
+        if np.isfinite(record["valid"][place]) or np.isfinite(record["train"][place])
+    ]
+    predictions, environments = None, []
+    losses: tuple[float | None, float | None] = (None, None)
+    own: tuple[float | None, float | None] = (None, None)
+    if best:
+        losses = _validation_losses(plan.training, job.task, outputs["valid"])
+        variant, first = trained.settings.variant, trained.first_outputs(job)
+        own = own_values(plan.training, job, outputs["valid"], variant, first)
+        environments = _environment_losses(plan.training, job.task, outputs["valid"])
+        frames = []
+        for split, logits in outputs.items():
+            ids = plan.data.images["image_id"].gather(plan.training.rows[split])
+            frames.append(pl.DataFrame({"image_id": ids, "logit": logits, "split": split}))
+        facts = {"task": job.task, "run": job.run, "method": job.method, "seed": job.seed}
+        named = {key: pl.lit(value) for key, value in facts.items()}
+        predictions = pl.concat(frames).with_columns(**named)
+    data, settings, sees = runs.header.data, runs.header.settings, list(job.kind.sees)
+    epochs = len(history)
+    record = JobRecord(
+        name, job, settings, data, sees, best, epochs, not best, environments, *losses, *own
+    )
+    # JSON has no NaN
+    lines = [
+        {key: value if np.isfinite(value) else None for key, value in line.items()}
+        for line in history
+    ]
+
+    def weights(folder: Path) -> None:
+        if plan.keep_weights and best:
+            trained.save(place, folder)
+
+    runs.write_job(record, lines, predictions, weights)
+
+
+def _validation_losses(
+    data: TrainingData, task: str, logits: NDArray[np.float32]
+) -> tuple[float, float]:
+    """Mean validation loss, and that of the best constant: the entropy of the labels."""
+    labels = data.groups(task, "labels", "valid") > 0
+    return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
+
+
+def _environment_losses(
+    data: TrainingData, task: str, logits: NDArray[np.float32]
+) -> list[float | None]:
+    """Mean loss of the validation images of each environment."""
+    if task not in data.environments:
+        return []
+    groups = data.groups(task, "environments", "valid")
+    labels, values = data.groups(task, "labels", "valid") > 0, logits.astype(np.float64)
+    present = [groups == number for number in range(data.n_environments)]
+    return [nll(labels[rows], values[rows]) if rows.any() else None for rows in present]
+
+
+def status(runs: RunsFolder) -> dict[str, Any]:
+    """How far a bench is: jobs done and all, by method, and passes with their epochs."""
+    done = set(runs.done())
+    methods: dict[str, list[int]] = {}
+    for name, job in runs.header.jobs.items():
+        count = methods.setdefault(job.method, [0, 0])
+        count[0] += name in done
+        count[1] += 1
+    passes = []
+    for names in runs.header.passes:
+        saved, finished = runs.progress_of(names), sum(name in done for name in names)
+        epochs, stopped = saved if saved is not None else (None, finished)
+        passes.append({"jobs": len(names), "done": finished, "epochs": epochs, "stopped": stopped})
+    return {
+        "done": len(done),
+        "jobs": len(runs.header.jobs),
+        "methods": {m: {"done": d, "jobs": n} for m, (d, n) in methods.items()},
+        "passes": passes,
+    }
