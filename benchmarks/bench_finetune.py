@@ -36,8 +36,8 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset
 from nooch.models.caches.pixels import PixelCache, build_pixels
 from nooch.models.devices import choose_device
+from nooch.models.images import IMAGENET
 from nooch.models.networks import Backbones, backbones
-from nooch.models.preprocessing import IMAGENET
 from nooch.training.epoch_batches import BatchHooks
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings

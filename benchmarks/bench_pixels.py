@@ -29,7 +29,7 @@ from scipy.sparse import csr_array
 
 from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.models.caches.pixels import SIZE, PixelCache
-from nooch.models.image_decoding import decode_images
+from nooch.models.images import decode_images
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "coco-real"
 CHUNK = 54

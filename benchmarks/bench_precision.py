@@ -26,8 +26,8 @@ from nooch.data import Dataset, apply_split
 from nooch.models.encoders import embed_captions, encoder
 from nooch.models.encoders.sbert import PRECISIONS
 from nooch.suites import HARD, load_suite, mark_by_matching
+from nooch.suites.published import read_labels
 from nooch.suites.published_counts import NOOCH_TASKS
-from nooch.suites.sets_as_suite import read_labels
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

@@ -23,7 +23,7 @@ import nooch
 from nooch.evaluation.context_rates import POOLED, task_rates
 from nooch.evaluation.differences import paired
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
-from nooch.suites.question_draw import QuestionOptions, draw_questions
+from nooch.suites.questions import QuestionOptions, draw_questions
 
 Floats = NDArray[np.float64]
 RESAMPLES = 300

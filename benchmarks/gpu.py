@@ -40,8 +40,8 @@ from measuring import Spread, machine, parser, write_json
 from random_models import SIZES, save_random
 
 import nooch
-from nooch.base.engines.visible_gpus import visible_gpus
-from nooch.inference.model_answers import model_replies, settled
+from nooch.base.engines.local import visible_gpus
+from nooch.inference.ask import model_replies, settled
 from nooch.inference.requests import AskOptions, Request
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.caches.features import FeatureOptions, extract_features

@@ -22,27 +22,25 @@ from PIL import Image
 from scored import logits, small_data, small_suite, wide
 
 import nooch
-from nooch.analysis.calibration_file import Calibration, read_calibration
+from nooch.analysis.calibrate import Calibration, read_calibration
 from nooch.base.download.zips import unpack
 from nooch.base.files import sha256_of
 from nooch.base.split_plan import SplitPlan
 from nooch.base.yaml_files import yaml_value
-from nooch.criteria.support_thresholds import read_thresholds
+from nooch.criteria.contract import read_thresholds
 from nooch.data import apply_split
-from nooch.data.array_files import read_array
+from nooch.data.arrays import read_array
 from nooch.data.importing.recognition import recognize
 from nooch.data.part_files import file_record
 from nooch.data.readers.contract import read
-from nooch.data.readers.image_opening import opened_image
-from nooch.evaluation.answer_table import read_answers
-from nooch.evaluation.caption_files import read_captions
+from nooch.data.readers.image_files import opened_image
+from nooch.evaluation.answers import read_answers
+from nooch.evaluation.captions import load_vocabulary, read_captions
 from nooch.evaluation.conditions import parse_condition
-from nooch.evaluation.mention_vocabulary import load_vocabulary
 from nooch.models.task_maps import read_task_map
-from nooch.suites.asked_questions import asked_questions
 from nooch.suites.label_overlay import read_label_overlay
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import read_labels
+from nooch.suites.published import read_labels, read_published
+from nooch.suites.questions import asked_questions
 from nooch.training.bench.config import read_config
 from nooch.training.records import RunsFolder
 

@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 
 from nooch.suites import Suite, pack_suite
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import published_suite, read_labels
+from nooch.suites.published import published_suite, read_labels, read_published
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"
 LABELS = "derived_coco_thing_labels_123287x80.npz"

@@ -15,7 +15,7 @@ from oracles import dataset_of
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset
 from nooch.suites import Suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 N = 60
 TASKS = ("car", "fire_hydrant")

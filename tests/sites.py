@@ -16,7 +16,7 @@ from PIL import Image
 from nooch.criteria import CE, Combination, Context, Gist
 from nooch.data import Dataset
 from nooch.report.site.site import write_report
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028"
 HOSTILE += "\u202eright-to-left \u05d0\u05d1"

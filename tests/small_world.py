@@ -8,7 +8,7 @@ from oracles import dataset_of
 from nooch.criteria import CE
 from nooch.data import save_dataset
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CLASSES = ["car", "bowl", "road", "table"]
 GRID = """

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from refusals import fails
 
+from nooch.base.calls import options_from
 from nooch.base.errors import ParameterError, WrongTypeError
-from nooch.base.shared_types import options_from
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any
 from nooch.base.version import __version__
 
 if TYPE_CHECKING:
-    from nooch.analysis.calibration_file import Calibration, read_calibration
-    from nooch.analysis.calibration_run import CalibrateOptions, calibrate
+    from nooch.analysis.audit import Audit, AuditOptions, audit
+    from nooch.analysis.calibrate import CalibrateOptions, Calibration, calibrate, read_calibration
     from nooch.analysis.check import Checked, CheckOptions, check
     from nooch.analysis.collect_next import CollectOptions, NextImages, collect_next
-    from nooch.analysis.cue_findings import cue_findings
-    from nooch.analysis.findings import Findings
-    from nooch.analysis.intervention import InterveneOptions, Intervention, intervene
-    from nooch.analysis.label_audit import Audit, AuditOptions, audit
-    from nooch.analysis.repair import RepairOptions, repair
-    from nooch.analysis.repair_verdicts import Repaired
+    from nooch.analysis.findings import Findings, cue_findings
+    from nooch.analysis.intervene import InterveneOptions, Intervention, intervene
+    from nooch.analysis.repair import Repaired, RepairOptions, repair
     from nooch.analysis.slices import SliceOptions, Slices, find_slices
     from nooch.analysis.validity import Validity, validity
     from nooch.analysis.verify import verify
@@ -48,8 +45,12 @@ if TYPE_CHECKING:
     from nooch.data.readers.coco.reader import CocoReading, read_coco
     from nooch.data.readers.label_maps import MapReading, read_label_maps
     from nooch.data.readers.table_layouts import LongTable, TableOfImages
-    from nooch.data.readers.table_reader import Columns, read_long_table, read_table_of_images
-    from nooch.data.readers.table_reading import TableReading
+    from nooch.data.readers.tables import (
+        Columns,
+        TableReading,
+        read_long_table,
+        read_table_of_images,
+    )
     from nooch.data.readers.waterbirds import read_waterbirds, score_waterbirds, waterbirds_table
     from nooch.evaluation import (
         EvaluateOptions,
@@ -59,40 +60,39 @@ if TYPE_CHECKING:
         evaluate,
         load_predictions,
     )
-    from nooch.evaluation.caption_scores import CaptionOptions, CaptionScores, score_captions
-    from nooch.evaluation.loss_sweep import sweep_losses
-    from nooch.inference.annotation_reading import AnnotationReading
+    from nooch.evaluation.captions import CaptionOptions, CaptionScores, score_captions
+    from nooch.evaluation.losses import sweep_losses
+    from nooch.inference.annotate import AnnotationReading
     from nooch.inference.ask import ask
     from nooch.inference.endpoint import EndpointOptions
     from nooch.inference.predict import find_images, predict, save_predictions
     from nooch.inference.requests import AskOptions
     from nooch.integrity import FolderCheck, fsck
-    from nooch.models.annotators import PredictedClasses
     from nooch.models.backbones import load_backbone
     from nooch.models.caches.features import FeatureOptions, extract_features, load_features
     from nooch.models.caches.pixels import PixelCache, build_pixels
-    from nooch.models.model_kinds import load_task_model
-    from nooch.models.preprocessing import Preprocessing
+    from nooch.models.images import Preprocessing
+    from nooch.models.segmenters import PredictedClasses
     from nooch.models.task_maps import read_task_map
+    from nooch.models.task_models import load_task_model
     from nooch.report import save_scores
     from nooch.report.exports.export import export
     from nooch.report.exports.torch_dataset import torch_dataset
-    from nooch.report.figures.sweep_files import save_sweep
+    from nooch.report.figures.sweeps import save_sweep
     from nooch.report.images.galleries import contact_sheet, save_gallery
     from nooch.report.images.paper_figures import figure_data, save_figures
     from nooch.report.images.sources import Sources
     from nooch.report.results.collect import collect
-    from nooch.report.results.paper_statements import judge_statements
-    from nooch.report.results.published_results import paper_results
+    from nooch.report.results.paper_numbers import paper_results
     from nooch.report.results.run_results import read_results
+    from nooch.report.results.statements import judge_statements
     from nooch.report.site.site import write_report
     from nooch.scenes.truth_scores import find_score
     from nooch.suites import ChallengeSet, Suite, Sweep, load_suite, save_suite, suite_thresholds
     from nooch.suites.embed import embed
-    from nooch.suites.published_sets import read_published
+    from nooch.suites.find import find
+    from nooch.suites.published import published_suite, read_labels, read_published
     from nooch.suites.search import FindOptions
-    from nooch.suites.sets_as_suite import published_suite, read_labels
-    from nooch.suites.suite_builder import find
     from nooch.suites.summary import explain, overlaps, summary
     from nooch.suites.sweep import SweepOptions, sweep_thresholds
     from nooch.training.bench.config import read_config
@@ -102,24 +102,22 @@ if TYPE_CHECKING:
     from nooch.training.weights import EnvironmentSampler, environments, sample_weights
 
 _NAMES = {
-    "nooch.inference.annotation_reading": "AnnotationReading",
+    "nooch.inference.annotate": "AnnotationReading",
     "nooch.inference.ask": "ask",
     "nooch.inference.requests": "AskOptions",
     "nooch.inference.endpoint": "EndpointOptions",
-    "nooch.analysis.label_audit": "Audit AuditOptions audit",
+    "nooch.analysis.audit": "Audit AuditOptions audit",
     "nooch.training.bench.config": "read_config",
     "nooch.training.bench.plan": "plan_bench plan_finetune",
     "nooch.training.bench.run": "bench",
     "nooch.models.caches.features": "FeatureOptions extract_features load_features",
     "nooch.models.caches.pixels": "PixelCache build_pixels",
-    "nooch.analysis.calibration_file": "Calibration read_calibration",
-    "nooch.analysis.calibration_run": "CalibrateOptions calibrate",
+    "nooch.analysis.calibrate": "Calibration read_calibration CalibrateOptions calibrate",
     "nooch.analysis.verify": "verify",
-    "nooch.evaluation.caption_scores": "CaptionOptions CaptionScores score_captions",
+    "nooch.evaluation.captions": "CaptionOptions CaptionScores score_captions",
     "nooch.suites": "ChallengeSet Suite Sweep load_suite save_suite suite_thresholds",
     "nooch.analysis.check": "CheckOptions Checked check",
-    "nooch.analysis.cue_findings": "cue_findings",
-    "nooch.analysis.findings": "Findings",
+    "nooch.analysis.findings": "cue_findings Findings",
     "nooch.analysis.slices": "SliceOptions Slices find_slices",
     "nooch.analysis.validity": "Validity validity",
     "nooch.analysis.collect_next": "CollectOptions NextImages collect_next",
@@ -128,7 +126,8 @@ _NAMES = {
     "nooch.base.engines": "LocalEngine engine",
     "nooch.base.errors": "NoochError",
     "nooch.evaluation": (
-        "EvaluateOptions PredictionFormat Predictions Scores evaluate load_predictions"
+        "EvaluateOptions PredictionFormat Predictions "
+        "Scores evaluate load_predictions"
     ),
     "nooch.report.exports.export": "export",
     "nooch.report.exports.torch_dataset": "torch_dataset",
@@ -136,36 +135,33 @@ _NAMES = {
     "nooch.report.images.galleries": "contact_sheet save_gallery",
     "nooch.report.images.paper_figures": "figure_data save_figures",
     "nooch.suites.embed": "embed",
-    "nooch.evaluation.loss_sweep": "sweep_losses",
+    "nooch.evaluation.losses": "sweep_losses",
     "nooch.suites.search": "FindOptions",
-    "nooch.suites.suite_builder": "find",
+    "nooch.suites.find": "find",
     "nooch.suites.summary": "explain overlaps summary",
     "nooch.suites.sweep": "SweepOptions sweep_thresholds",
     "nooch.data.importing.attributes": "attribute_table with_attributes",
     "nooch.data.importing.import_dataset": "DatasetImportOptions import_dataset with_split",
     "nooch.integrity": "FolderCheck fsck",
-    "nooch.analysis.intervention": "InterveneOptions Intervention intervene",
-    "nooch.models.annotators": "PredictedClasses",
+    "nooch.analysis.intervene": "InterveneOptions Intervention intervene",
+    "nooch.models.segmenters": "PredictedClasses",
     "nooch.models.backbones": "load_backbone",
-    "nooch.models.preprocessing": "Preprocessing",
-    "nooch.models.model_kinds": "load_task_model",
+    "nooch.models.images": "Preprocessing",
+    "nooch.models.task_models": "load_task_model",
     "nooch.models.task_maps": "read_task_map",
     "nooch.base.split_plan": "SplitPlan",
     "nooch.inference.predict": "find_images predict save_predictions",
-    "nooch.suites.published_sets": "read_published",
-    "nooch.suites.sets_as_suite": "published_suite read_labels",
-    "nooch.report.results.published_results": "paper_results",
+    "nooch.suites.published": "read_published published_suite read_labels",
+    "nooch.report.results.paper_numbers": "paper_results",
     "nooch.data.readers.boxes": "BoxReading read_boxes",
     "nooch.data.readers.coco.reader": "CocoReading read_coco",
     "nooch.data.readers.label_maps": "MapReading read_label_maps",
     "nooch.data.readers.table_layouts": "LongTable TableOfImages",
-    "nooch.data.readers.table_reader": "Columns read_long_table read_table_of_images",
-    "nooch.data.readers.table_reading": "TableReading",
-    "nooch.analysis.repair": "RepairOptions repair",
-    "nooch.analysis.repair_verdicts": "Repaired",
+    "nooch.data.readers.tables": "Columns read_long_table read_table_of_images TableReading",
+    "nooch.analysis.repair": "RepairOptions repair Repaired",
     "nooch.report": "save_scores",
-    "nooch.report.figures.sweep_files": "save_sweep",
-    "nooch.report.results.paper_statements": "judge_statements",
+    "nooch.report.figures.sweeps": "save_sweep",
+    "nooch.report.results.statements": "judge_statements",
     "nooch.report.results.run_results": "read_results",
     "nooch.report.results.collect": "collect",
     "nooch.scenes.truth_scores": "find_score",

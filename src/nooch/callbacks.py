@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from nooch.base.errors import MissingExtraError, ParameterError, UndefinedError
-from nooch.data.array_values import float_array
+from nooch.data.arrays import float_array
 from nooch.evaluation import AVERAGE, EvaluateOptions, Predictions, evaluate
-from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
+from nooch.evaluation.averages import WORST_HARD, with_worst_hard
 from nooch.suites import Suite, as_suite
 
 __all__ = ["EpochScores", "HuggingFace", "Lightning"]

@@ -11,11 +11,10 @@ from nooch.base.errors import FormatError, NoochError, some_of
 from nooch.base.files import DATASET_MARKER, SUITE_MARKER, local_path, sha256_of
 from nooch.data import is_intact, load_dataset, load_header
 from nooch.data.part_files import FileRecord, FileRecords, open_parts
-from nooch.models.caches.array_store import IMAGES, ArrayKind
+from nooch.models.caches.array_store import IMAGES, ArrayKind, open_array
 from nooch.models.caches.features import FEATURES
-from nooch.models.caches.memmap import open_array
 from nooch.models.caches.pixels import PIXELS
-from nooch.report.exports.export_contract import MARKER as EXPORT_MARKER
+from nooch.report.exports.contract import MARKER as EXPORT_MARKER
 from nooch.suites import load_suite
 from nooch.suites.suite_folder import check_file, suite_files
 from nooch.training.records import RUNS_MARKER, RunsFolder

@@ -18,9 +18,20 @@ import polars as pl
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.evaluation import Scores
-from nooch.evaluation.task_losses import LossSweep
-from nooch.report.figures import level_figures, loss_figures, loss_sweep_figures, sweep_figures
-from nooch.report.figures.level_figures import LEVELS, level_points, points_of_scores
+from nooch.evaluation.losses import LossSweep
+from nooch.report.figures import (
+    levels as level_figures,
+)
+from nooch.report.figures import (
+    levels as loss_figures,
+)
+from nooch.report.figures import (
+    sweeps as loss_sweep_figures,
+)
+from nooch.report.figures import (
+    sweeps as sweep_figures,
+)
+from nooch.report.figures.levels import LEVELS, level_points, points_of_scores
 from nooch.report.figures.style import SIDE_COLORS, new_axes, worded
 from nooch.suites import POOLED, ChallengeSet, Sweep
 

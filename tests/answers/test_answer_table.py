@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.evaluation.answer_files import FORMATS
-from nooch.evaluation.answer_table import read_answers
+from nooch.evaluation.answers import FORMATS, read_answers
 from nooch.suites import load_suite
-from nooch.suites.question_draw import QuestionOptions, draw_questions
+from nooch.suites.questions import QuestionOptions, draw_questions
 
 TASKS = ["car", "tie", "sports_ball"]
 

@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 from sites import HOSTILE
 from sklearn.linear_model import LogisticRegression
 
-from nooch.analysis.label_audit import audit
-from nooch.analysis.label_evidence import cross_fitted
+from nooch.analysis.audit import audit, cross_fitted
 from nooch.base.errors import OutputError
 from nooch.base.files import sha256_of
 from nooch.criteria import Attribute
@@ -22,7 +21,7 @@ from nooch.data.readers.label_maps import read_label_maps
 from nooch.evaluation import Predictions
 from nooch.evaluation.metrics import auc
 from nooch.suites import load_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CLASSES = ["car", "road", "cow", "grass"]
 

@@ -16,7 +16,7 @@ from sites import site_data, site_suite
 
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import answers_as_predictions
-from nooch.evaluation.answer_table import Answers
+from nooch.evaluation.answers import Answers
 from nooch.report.site.site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")

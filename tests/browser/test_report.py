@@ -18,7 +18,7 @@ from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.report.site.site import write_report
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.suites.summary import explain
 
 PAGES = ("index", "explore", "results", "criteria", "examples")

@@ -8,11 +8,11 @@ from PIL import Image
 from scipy.sparse import csr_array
 from sites import HOSTILE
 
-from nooch.analysis.label_audit import audit
+from nooch.analysis.audit import audit
 from nooch.criteria import Attribute
 from nooch.data import Dataset
+from nooch.suites.find import find
 from nooch.suites.label_overlay import read_label_overlay
-from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

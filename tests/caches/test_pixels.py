@@ -25,7 +25,7 @@ from nooch.base.errors import FormatError, MissingExtraError, NoochError, Output
 from nooch.base.files import sha256_of
 from nooch.data import Dataset
 from nooch.data.readers.label_maps import read_label_maps
-from nooch.models import image_decoding
+from nooch.models import images as image_decoding
 from nooch.models.caches import array_store, pixels
 from nooch.models.caches.pixels import PixelCache, build_pixels
 

@@ -12,7 +12,7 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.analysis.calibration_run import best_beta
+from nooch.analysis.calibrate import best_beta
 from nooch.base.errors import FormatError, InputError, ParameterError
 
 CLASSES = ["cow", "grass", "field"]

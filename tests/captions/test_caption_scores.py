@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.evaluation.caption_scores import score_captions
+from nooch.evaluation.captions import score_captions
 from nooch.evaluation.metrics.proportions import paired_interval
 from nooch.report import save_scores
 from nooch.suites import load_suite

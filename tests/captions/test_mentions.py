@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import fails
 
-from nooch.evaluation.mention_vocabulary import (
+from nooch.evaluation.captions import (
     COCO,
     Vocabulary,
     first_words,

@@ -20,8 +20,8 @@ from nooch.suites import (
     load_suite,
     pack_suite,
 )
-from nooch.suites.packed_suites import unpack_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
+from nooch.suites.suite_folder import unpack_suite
 from nooch.training.bench.config import BenchConfig
 from nooch.training.bench.run import PlanSource
 

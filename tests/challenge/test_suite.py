@@ -16,8 +16,8 @@ from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.base.files import sha256_of
 from nooch.criteria import CE, Combination, Gist
 from nooch.suites import SUBSETS, load_suite, save_suite
+from nooch.suites.find import find
 from nooch.suites.search import resolve_tasks
-from nooch.suites.suite_builder import find
 from nooch.suites.summary import explain, overlaps, summary
 
 

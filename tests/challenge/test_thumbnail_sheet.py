@@ -11,7 +11,7 @@ from refusals import fails, refused
 
 import nooch
 from nooch.base.errors import InputError, WrongTypeError
-from nooch.suites.thumbnail_sheet import thumbnail_sheet
+from nooch.suites.challenge_set import thumbnail_sheet
 
 
 @pytest.fixture(scope="module")

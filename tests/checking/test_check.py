@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 import nooch
-from nooch.analysis.baselines import BASELINES, baselines
-from nooch.analysis.check import check
+from nooch.analysis.check import BASELINES, baselines, check
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import save_dataset
 from nooch.evaluation.metrics import auc

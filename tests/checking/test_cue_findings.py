@@ -7,8 +7,7 @@ from planted import planted_data, planted_predictions
 from refusals import fails
 
 import nooch
-from nooch.analysis.cue_findings import cue_findings
-from nooch.analysis.findings import COLUMNS, VERDICTS, Findings, sentence
+from nooch.analysis.findings import COLUMNS, VERDICTS, Findings, cue_findings, sentence
 from nooch.base.errors import ParameterError
 
 

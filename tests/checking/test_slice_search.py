@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binom, fisher_exact
 
 import nooch
-from nooch.analysis.cue_findings import size_strata
+from nooch.analysis.findings import size_strata
 from nooch.analysis.slice_conditions import SliceCondition, SliceConditions
 from nooch.analysis.slice_tests import SliceFamily, SliceOptions, SliceSide, slice_families
 from nooch.analysis.slices import _half, find_slices

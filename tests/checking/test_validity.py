@@ -13,7 +13,7 @@ from nooch.criteria import CE, Context
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from nooch.base.engines import job_window as base
 from nooch.base.errors import OutputError
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.training.bench import run as bench_run
 from nooch.training.bench.config import read_config
 from nooch.training.bench.plan import plan_finetune

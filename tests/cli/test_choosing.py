@@ -17,7 +17,7 @@ from nooch.evaluation import class_losses
 from nooch.evaluation.metrics import nll
 from nooch.report.results.task_selection import losses_by_class
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
-from nooch.training.task_choice import paper_rule, select_tasks
+from nooch.training.selection import paper_rule, select_tasks
 
 PLANTED = ("car", "kite", "cup")
 CLASSES = ("bird", "boat", "car", "cup", "dog", "kite", "road", "sky", "table", "wall")

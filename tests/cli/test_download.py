@@ -62,7 +62,7 @@ def known(monkeypatch, server):
             next="nooch import coco-stuff {root} DATASET",
         )
 
-    monkeypatch.setattr("nooch.base.download.collection_download.collection", collection)
+    monkeypatch.setattr("nooch.base.download.downloads.collection", collection)
     return asked
 
 
@@ -128,7 +128,7 @@ def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
         yield lambda *what: told.append(what)
 
     monkeypatch.setattr(downloading, "progress", progress)
-    monkeypatch.setattr("nooch.base.download.collection_download.LARGE", 10**6)
+    monkeypatch.setattr("nooch.base.download.downloads.LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     run_cli("download coco-stuff root --images --format json").ok()
     assert told[0] == ("files", 0, 3)

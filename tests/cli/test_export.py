@@ -11,7 +11,7 @@ from commands import completed
 from generate_annotations import generate
 
 from nooch.suites import load_suite
-from nooch.suites.published_sets import read_published
+from nooch.suites.published import read_published
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from made_runs import made_runs
 from scored import logits, small_data, small_suite
 
 import nooch
-from nooch.report.figures.sweep_files import save_sweep
+from nooch.report.figures.sweeps import save_sweep
 from nooch.report.images.paper_figures import FIGURES, Sources, figure_data
 
 

@@ -196,7 +196,7 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
 
 
 def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):
-    from nooch.training import network_trainer
+    from nooch.training import network_pass as network_trainer
 
     def full(*_):
         raise RuntimeError(

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from nooch.cli.command_examples import EXAMPLES
-from nooch.cli.main import COMMANDS, app, command_name
+from nooch.cli.main import COMMANDS, EXAMPLES, app, command_name
 from nooch.cli.terminal import commands_of
 
 NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"

@@ -358,8 +358,8 @@ def wait(*_):
     time.sleep(300)
 
 if {where!r} == "reading":
-    import nooch.data.readers.coco.coco_rows
-    nooch.data.readers.coco.coco_rows.SliceJob.write = wait
+    import nooch.data.readers.coco.rows
+    nooch.data.readers.coco.rows.SliceJob.write = wait
 else:
     import polars
 

@@ -145,7 +145,7 @@ def test_a_broken_file_is_refused_by_workers_too(run_cli, files, tmp_path, area)
 
 def test_large_files_as_one_part_bring_a_hint(run_cli, files, monkeypatch):
     assert "--part-size" not in run_cli(coco(files, "a")).err
-    monkeypatch.setattr("nooch.cli.commands.import_options.LARGE", 1000)
+    monkeypatch.setattr("nooch.cli.commands.import_data.LARGE", 1000)
     note = " ".join(run_cli(coco(files, "b")).err.split())
     assert "--part-size 125000 merges them part by part" in note
     assert "--part-size" not in run_cli(coco(files, "c", "--part-size 40")).err

@@ -8,7 +8,7 @@ import pytest
 from made_runs import made_runs
 from scored import small_suite
 
-from nooch.report.results.paper_statements import STATEMENTS
+from nooch.report.results.statements import STATEMENTS
 from nooch.suites import save_suite
 
 

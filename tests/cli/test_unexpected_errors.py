@@ -188,7 +188,7 @@ def test_a_panic_is_an_internal_error_too(world, run_cli, monkeypatch):
 
 
 def test_a_report_that_cannot_be_written_is_said(monkeypatch, capsys):
-    from nooch.cli import failure_report
+    from nooch.cli import main as failure_report
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -17,7 +17,7 @@ from nooch.criteria import CE, Combination, Context, FittedContext
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
 from nooch.data import Dataset, divide, open_dataset, save_dataset
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 
 def dataset(present, classes=None, split="train", **rest):

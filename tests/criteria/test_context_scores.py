@@ -15,7 +15,7 @@ from nooch.base.errors import FormatError, ParameterError
 from nooch.criteria.scores import ContextScores, FittedContextScores
 from nooch.data import Dataset, divide, open_dataset, save_dataset
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
 

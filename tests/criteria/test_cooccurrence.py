@@ -19,7 +19,7 @@ from nooch.base.errors import (
 )
 from nooch.criteria import CE, FittedCE
 from nooch.suites import SUBSETS
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 ALPHAS = st.sampled_from([0.0, 0.05, 0.1, 0.3])
 BETAS = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3])

@@ -11,9 +11,9 @@ from oracles import AREAS, dataset_of
 
 from nooch.base.errors import FormatError, ParameterError
 from nooch.criteria import CE, FittedCE
-from nooch.criteria.cue_betas import scaled
+from nooch.criteria.ce import scaled
 from nooch.suites import SUBSETS
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CLASSES = ["Y", "A", "B"]
 CUES = {"Y": ["A", "B"]}

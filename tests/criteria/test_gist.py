@@ -11,7 +11,7 @@ from oracles import collections, dataset_of, naive_cosine
 
 from nooch.base.errors import FormatError, ParameterError, UndefinedError
 from nooch.criteria import FittedGist, Gist
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 VECTOR = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.5, 1.0, 2.0]), min_size=3, max_size=3)
 MISSING = [math.nan] * 3

@@ -17,7 +17,7 @@ from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_threshol
 from nooch.criteria.scores import ContextScores
 from nooch.data import divide, open_dataset, save_dataset
 from nooch.suites import load_suite, save_suite, suite_thresholds
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CLASSES = ["car", "cup", "road", "rare"]
 CUES = {"car": ["road"], "cup": ["road"]}

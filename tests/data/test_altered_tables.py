@@ -18,7 +18,7 @@ from nooch.base.files import sha256_of
 from nooch.criteria import CE
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.suites import load_suite, save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.training.records import RunsFolder
 
 

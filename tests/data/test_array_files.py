@@ -9,7 +9,7 @@ from full_disk import full_disk
 from refusals import fails
 
 from nooch.base.errors import InputError
-from nooch.data.array_files import read_array, write_array
+from nooch.data.arrays import read_array, write_array
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from refusals import fails
 from nooch.base import limits
 from nooch.base.download.zips import MOST_MEMBERS
 from nooch.base.yaml_files import read_yaml
-from nooch.cli.failure_report import LONGEST
+from nooch.cli.main import LONGEST
 from nooch.data import read_arrays, read_table
 from nooch.evaluation.bootstrap import MOST_RESAMPLES
 
@@ -46,14 +46,14 @@ def test_the_table_of_limits_is_that_of_the_code():
 
 
 def test_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("nooch.data.data_files.MOST_ROWS", 9)
+    monkeypatch.setattr("nooch.data.table_files.MOST_ROWS", 9)
     pl.DataFrame({"a": range(10)}).write_parquet(tmp_path / "t.parquet")
     fails(lambda: read_table(tmp_path / "t.parquet"), "t.parquet: has 10 rows", "at most 9")
 
 
 @pytest.mark.parametrize(("size", "refused"), [(1 << 16, False), (1 << 22, True)])
 def test_arrays_that_unpack_to_much_more(tmp_path, monkeypatch, size, refused):
-    monkeypatch.setattr("nooch.data.data_files.MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("nooch.data.table_files.MOST_UNPACKED", 1 << 20)
     file = tmp_path / "bomb.npz"
     np.savez_compressed(file, zeros=np.zeros(size, np.uint8))
     if refused:

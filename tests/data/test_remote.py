@@ -27,7 +27,7 @@ from nooch.base.files import place, read_bytes
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 

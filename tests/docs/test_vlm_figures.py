@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nooch.evaluation import evaluate
-from nooch.evaluation.caption_scores import score_captions
+from nooch.evaluation.captions import score_captions
 from nooch.suites import load_suite
 
 ROOT = Path(__file__).parents[2]

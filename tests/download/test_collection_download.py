@@ -20,7 +20,7 @@ from download_server import (
 from refusals import fails
 
 from nooch.base.download import COLLECTIONS, collection, download
-from nooch.base.download.file_checks import RECORD
+from nooch.base.download.one_file import RECORD
 from nooch.base.errors import DownloadError, OutputError
 
 
@@ -73,7 +73,7 @@ def test_coco_stuff_in_the_catalogue():
 
 
 def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, tmp_path):
-    from nooch.suites.published_sets import read_published
+    from nooch.suites.published import read_published
 
     # by their hashes, without a network
     for file in collection("nooch-published").files:

@@ -20,7 +20,7 @@ import sys
 import msgspec
 import nooch.base.download.catalogue as catalogue
 from nooch.base.download import Collection, Patience
-import nooch.base.download.collection_download as downloading
+import nooch.base.download.downloads as downloading
 
 wanted = msgspec.json.decode(sys.argv[1].encode(), type=Collection)
 downloading.collection = lambda *_, **__: wanted

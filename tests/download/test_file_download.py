@@ -309,7 +309,7 @@ def test_room_is_checked_before(server, served, fetched, arrives, root, monkeypa
 
 
 def test_a_disk_that_is_full_after_all(served, fetched, arrives, monkeypatch):
-    from nooch.base.download.partial_files import PartialFile
+    from nooch.base.download.one_file import PartialFile
 
     def full(self):
         return Path("/dev/full").open("r+b", buffering=0)
@@ -326,12 +326,12 @@ def test_folders_that_cannot_be_used(served, fetched, root, tmp_path, monkeypatc
     root.symlink_to(tmp_path / "file" / "below")
     fails(lambda: fetched(served()), "cannot make the folder", kind=OutputError)
     root.unlink()
-    monkeypatch.setattr("nooch.base.download.download_folder.os.access", lambda *_: False)
+    monkeypatch.setattr("nooch.base.download.downloads.os.access", lambda *_: False)
     fails(lambda: fetched(served()), "no permission to write here", kind=OutputError)
 
 
 def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):
-    monkeypatch.setattr("nooch.base.download.collection_download.LARGE", 1000)
+    monkeypatch.setattr("nooch.base.download.downloads.LARGE", 1000)
     calls = []
     fetched(served(cut(2_000_000)), progress=lambda *what: calls.append(what))
     assert calls[0] == ("files", 0, 1)

@@ -19,7 +19,7 @@ from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputE
 from nooch.criteria import CE
 from nooch.data import divide, open_dataset, save_dataset
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from work import die_with_a_gpu, gpu_for_a_while
 
 from nooch.base.engines import LocalEngine, engine
 from nooch.base.engines import job_window as base
-from nooch.base.engines import visible_gpus as gpus
-from nooch.base.engines.visible_gpus import visible_gpus
+from nooch.base.engines import local as gpus
+from nooch.base.engines.local import visible_gpus
 from nooch.base.errors import NoochError, ParameterError
 
 LISTED = """GPU 0: NVIDIA A100 (UUID: GPU-5c1)

@@ -15,7 +15,7 @@ from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, squ
 from nooch.base.engines import LocalEngine
 from nooch.base.engines import job_window as base
 from nooch.base.errors import InputError, MissingExtraError, NoochError, ParameterError
-from nooch.base.resources import usable_cpus
+from nooch.base.limits import usable_cpus
 
 
 @pytest.fixture(params=[1, 2], ids=["one process", "two processes"])

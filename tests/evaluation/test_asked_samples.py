@@ -11,7 +11,7 @@ from scipy.stats import norm
 from nooch.base.files import sha256_of
 from nooch.evaluation import context_rates, evaluate
 from nooch.evaluation.answer_sample import answers_as_predictions
-from nooch.evaluation.answer_table import Answers
+from nooch.evaluation.answers import Answers
 from nooch.evaluation.metrics import ANSWER_METRICS, Graded, Parts, Resampler
 from nooch.evaluation.predictions import Predictions
 from nooch.report import tables_of

@@ -28,7 +28,7 @@ from nooch.evaluation import (
 from nooch.evaluation import scores as evaluation_scores
 from nooch.evaluation.metrics import ALL_METRICS, METRICS, auc
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}

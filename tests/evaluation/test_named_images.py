@@ -10,8 +10,8 @@ from scored import TASKS, small_data, small_suite
 from nooch.base.files import sha256_of
 from nooch.data import Dataset, save_dataset
 from nooch.evaluation import evaluate, load_predictions
-from nooch.evaluation.answer_table import read_answers
-from nooch.evaluation.caption_scores import score_captions
+from nooch.evaluation.answers import read_answers
+from nooch.evaluation.captions import score_captions
 from nooch.integrity import fsck
 from nooch.suites import load_suite, save_suite
 

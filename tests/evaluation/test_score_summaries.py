@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nooch.evaluation.score_summaries import (
+from nooch.evaluation.averages import (
     LARGER_IS_BETTER,
     WORST_HARD,
     over_seeds,

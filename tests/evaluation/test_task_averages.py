@@ -10,8 +10,8 @@ from scored import TASKS, logits, small_suite
 from sklearn.metrics import roc_auc_score
 
 import nooch
+from nooch.evaluation.averages import AVERAGE, Averages
 from nooch.evaluation.subsets import ScoreScope, Subset
-from nooch.evaluation.task_averages import AVERAGE, Averages
 from nooch.evaluation.task_scores import block_of
 
 METRICS = ["auprc", "error"]

@@ -21,7 +21,7 @@ from nooch.data import Dataset, save_dataset
 from nooch.data.importing.import_dataset import with_split
 from nooch.data.readers.coco.reader import read_coco
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 N = 40
 

@@ -14,7 +14,7 @@ from refusals import fails, refused
 from nooch.criteria import CE
 from nooch.data.readers.coco.reader import read_coco
 from nooch.report.exports.export import export
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 # pycocotools' own, when it decodes a mask
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -8,8 +8,8 @@ import pytest
 from refusals import fails, refused
 
 from nooch.base.errors import MissingExtraError, OutputError
+from nooch.report.exports.contract import Content
 from nooch.report.exports.export import export
-from nooch.report.exports.export_contract import Content
 from nooch.report.exports.fiftyone import match_samples, plan_tags
 
 HARD = ("hard_positive", "hard_negative")

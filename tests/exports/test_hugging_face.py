@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from refusals import refused
 
-from nooch.report.exports.dataset_card import markdown, yaml_value
 from nooch.report.exports.export import export
+from nooch.report.exports.hugging_face import markdown, yaml_value
 from nooch.report.exports.licenses import one_line
 
 

@@ -18,10 +18,10 @@ from PIL import Image
 from refusals import fails
 
 from nooch.evaluation.answer_rules import EXACT
-from nooch.evaluation.answer_table import read_answers
+from nooch.evaluation.answers import read_answers
 from nooch.report.exports import lmms_eval_functions as functions
 from nooch.report.exports.export import export
-from nooch.suites.question_table import load_questions
+from nooch.suites.questions import load_questions
 
 METRICS = ["accuracy", "precision", "recall", "f1", "yes_rate"]
 PROMPTS = {"pre_prompt": "Look. ", "post_prompt": " Say yes or no."}

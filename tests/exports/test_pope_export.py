@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from nooch.suites import load_suite
-from nooch.suites.question_table import load_questions
+from nooch.suites.questions import load_questions
 
 
 def test_each_line_is_a_question_of_the_table(made, run_cli, tmp_path):

@@ -3,7 +3,7 @@
 from refusals import refused
 from scored import small_suite
 
-from nooch.report.exports.export_contract import check_subsets
+from nooch.report.exports.contract import check_subsets
 
 
 def test_easy_images_are_their_two_sides():

@@ -17,11 +17,10 @@ from refusals import fails, refused
 
 from nooch.base.errors import OutputError
 from nooch.criteria import CE
+from nooch.report.exports.contract import Names, safe_name
 from nooch.report.exports.export import export
-from nooch.report.exports.file_names import Names, safe_name
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import published_suite, read_labels
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
+from nooch.suites.published import published_suite, read_labels, read_published
 
 SIDES = ("hard_positive", "hard_negative")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import polars as pl
 from refusals import fails, refused
 
-from nooch.evaluation.answer_table import read_answers
+from nooch.evaluation.answers import read_answers
 from nooch.report.exports.export import export
-from nooch.suites.question_table import load_questions
+from nooch.suites.questions import load_questions
 
 COLUMNS = ["index", "question", "A", "B", "answer", "category", "l2-category"]
 

@@ -22,18 +22,18 @@ import nooch
 from nooch import plot
 from nooch.base.errors import UndefinedError
 from nooch.evaluation import Predictions, class_losses
-from nooch.evaluation.loss_sweep import sweep_losses
-from nooch.evaluation.task_losses import hard_sums
-from nooch.report.figures.level_figures import (
+from nooch.evaluation.losses import hard_sums, sweep_losses
+from nooch.report.figures.levels import (
     LEVELS,
     draw_levels,
+    draw_losses,
     level_points,
     levels,
+    loss_points,
     points_of_scores,
 )
-from nooch.report.figures.loss_figures import draw_losses, loss_points
 from nooch.report.figures.style import FORMATS, canvas, encoded, worded
-from nooch.report.figures.sweep_figures import cue_counts, share_points, tau_counts
+from nooch.report.figures.sweeps import cue_counts, share_points, tau_counts
 from nooch.report.results.run_results import read_results
 from nooch.suites import POOLED
 

@@ -28,11 +28,16 @@ from nooch.report.images.galleries import (
     contact_sheet,
     save_gallery,
 )
-from nooch.report.images.paper_figures import Sources, check_figures, figure_data, save_figures
-from nooch.report.images.sheet_presets import SHEETS
+from nooch.report.images.paper_figures import (
+    SHEETS,
+    Sources,
+    check_figures,
+    figure_data,
+    save_figures,
+)
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 _DPI = 100
 

@@ -17,7 +17,7 @@ from scored import logits, small_data, small_suite
 import nooch
 from nooch.base.errors import FormatError, InputError, OutputError, UndefinedError
 from nooch.evaluation import CELLS, Predictions
-from nooch.report.figures.sweep_files import load_sweep, save_sweep
+from nooch.report.figures.sweeps import load_sweep, save_sweep
 from nooch.report.images.paper_figures import (
     ALL_FIGURES,
     FIGURES,
@@ -27,7 +27,7 @@ from nooch.report.images.paper_figures import (
     save_figures,
 )
 from nooch.report.images.sources import NEEDS
-from nooch.report.results.published_results import paper_results
+from nooch.report.results.paper_numbers import paper_results
 from nooch.report.results.run_results import paper_cells
 from nooch.suites import Suite, save_suite
 

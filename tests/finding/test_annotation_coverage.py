@@ -17,12 +17,12 @@ from nooch.base.errors import FormatError, InputError, ParameterError, Undefined
 from nooch.criteria import CE, Attribute, Combination, FittedCE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.coverage import no_exceptions
-from nooch.evaluation.loss_sweep import sweep_losses
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.task_views import UNKNOWN, labels_of
+from nooch.evaluation.losses import sweep_losses
+from nooch.report.images.choice import UNKNOWN, labels_of
+from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import SUBSETS, load_suite, save_suite
-from nooch.suites.sets_as_suite import read_labels
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
+from nooch.suites.published import read_labels
 from nooch.suites.sweep import SweepOptions, sweep_thresholds
 from nooch.training.training_data import Environments
 

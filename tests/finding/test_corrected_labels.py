@@ -12,7 +12,7 @@ from nooch.criteria import CE, Attribute, Combination, Gist
 from nooch.data import divide, open_dataset, save_dataset
 from nooch.evaluation import Predictions, evaluate
 from nooch.suites import as_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 WORDS = {True: "yes", False: "no", None: "ambiguous"}
 CRITERIA = {

@@ -17,13 +17,13 @@ from waiting import HANGS, until
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, OutputError, ParameterError, UndefinedError
-from nooch.base.resources import limited_threads
+from nooch.base.limits import limited_threads
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.models.encoders import embed_captions, encoder
 from nooch.suites import embed as embedding
 from nooch.suites.embed import embed
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 SENTENCE = """a red car stands on the wet road beside an old tree
 and two dogs sleep under green grass"""
@@ -364,7 +364,7 @@ def test_threads_are_limited_and_given_back():
     code = """
     import os, sys
     import threadpoolctl, numpy
-    from nooch.base.resources import limited_threads
+    from nooch.base.limits import limited_threads
     def most():
         return max([pool["num_threads"] for pool in threadpoolctl.threadpool_info()], default=0)
     numpy.ones((300, 300)) @ numpy.ones((300, 300))

@@ -37,9 +37,8 @@ from nooch.criteria import (
 from nooch.criteria.scores import ContextScores
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.suites import SUBSETS, load_suite, save_suite
-from nooch.suites.measure_files import MeasureFiles
+from nooch.suites.find import MeasureFiles, find
 from nooch.suites.search import FindOptions
-from nooch.suites.suite_builder import find
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
 VECTORS = st.sampled_from(

@@ -11,7 +11,7 @@ from refusals import fails
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE, Context, Gist
 from nooch.suites import POOLED
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.suites.sweep import SweepOptions, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below

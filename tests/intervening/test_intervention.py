@@ -10,7 +10,7 @@ from PIL import Image
 from refusals import fails
 
 import nooch
-from nooch.analysis.image_edits import blurred, control_patch, hidden, mask_of_size
+from nooch.analysis.intervene import blurred, control_patch, hidden, mask_of_size
 from nooch.base.errors import OutputError, ParameterError
 from nooch.evaluation import evaluate
 
@@ -53,7 +53,7 @@ def world(tmp_path_factory):
 
 def network(of_car, of_road, bias):
     """A model whose logit of ``car`` is linear in the shares of red and green pixels."""
-    from nooch.models.preprocessing import Inputs, Preprocessing
+    from nooch.models.images import Inputs, Preprocessing
     from nooch.models.task_contract import TaskModel
 
     def outputs(pixels):
@@ -91,7 +91,7 @@ def test_an_answer_changes_with_what_it_depends_on(
     world, tmp_path, edit, model, changes, monkeypatch
 ):
     # examples.png takes longer than the rest
-    monkeypatch.setattr("nooch.analysis.intervention.draw_examples", lambda *_: None)
+    monkeypatch.setattr("nooch.analysis.intervene.draw_examples", lambda *_: None)
     made = run(world, model, tmp_path / "out", edit=edit)
     rates = made.table.filter(metric="yes_rate", task="car")
     of = {(*row[:2], row[2]): row[3] for row in rates.select(

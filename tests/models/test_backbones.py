@@ -12,8 +12,8 @@ from refusals import fails, refused
 from nooch.base.errors import NoochError
 from nooch.models.backbones import load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
-from nooch.models.model_sources import CONFIGURATIONS, find_source
-from nooch.models.preprocessing import IMAGENET, read_preprocessing
+from nooch.models.images import IMAGENET, read_preprocessing
+from nooch.models.sources import CONFIGURATIONS, find_source
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(

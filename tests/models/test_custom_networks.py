@@ -11,7 +11,7 @@ from refusals import fails, refused
 
 from nooch.base.errors import FormatError, NoochError
 from nooch.models.backbones import load_backbone
-from nooch.models.image_decoding import decode_images
+from nooch.models.images import decode_images
 from nooch.models.networks import backbones, read_logits
 from nooch.models.pixel_batches import forward
 from nooch.models.saved_networks import load_network, save_network

@@ -9,11 +9,10 @@ from pixel_arrays import Pictures, squares, tiny_vit
 from refusals import fails
 
 from nooch.base.errors import InputError
-from nooch.models.affine_blocks import blocks_of, with_affine
 from nooch.models.backbones import Backbone
-from nooch.models.networks import NetworkOptions, backbones, build_network
+from nooch.models.images import IMAGENET
+from nooch.models.networks import NetworkOptions, backbones, blocks_of, build_network, with_affine
 from nooch.models.pixel_batches import parts, read_ahead
-from nooch.models.preprocessing import IMAGENET
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(

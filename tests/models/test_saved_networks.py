@@ -10,8 +10,8 @@ from pixel_arrays import fit, objective, squares, tiny_vit
 from refusals import fails, refused
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
+from nooch.models.images import read_preprocessing
 from nooch.models.networks import backbones, read_logits
-from nooch.models.preprocessing import read_preprocessing
 from nooch.models.saved_networks import load_network, save_network
 from nooch.training.network_settings import TuneSettings
 from nooch.training.targets import Target

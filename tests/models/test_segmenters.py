@@ -12,8 +12,11 @@ from segmenters import KINDS, LABELS, save_onnx, save_segmenter
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip("transformers")
 
-from nooch.models.annotators import ModelChoice  # noqa: E402
-from nooch.models.segmenters import load_onnx_segmenter, load_segmenter  # noqa: E402
+from nooch.models.segmenters import (  # noqa: E402
+    ModelChoice,
+    load_onnx_segmenter,
+    load_segmenter,
+)
 
 CLASSES = ("sky", "road", "path")
 WEIGHTS = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0], [0, 0.7, 0.5]]

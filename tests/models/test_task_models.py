@@ -10,8 +10,8 @@ from image_folders import save_model, tiny_resnet
 from refusals import fails
 
 from nooch.base.errors import ParameterError
-from nooch.models.model_kinds import KINDS, load_task_model
 from nooch.models.task_maps import read_task_map
+from nooch.models.task_models import KINDS, load_task_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip(

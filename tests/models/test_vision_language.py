@@ -10,7 +10,7 @@ from refusals import fails
 from tiny_vlm import save_llava
 
 from nooch.base.errors import MissingExtraError
-from nooch.models.pretrained import naming_packages
+from nooch.models.sources import naming_packages
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")

@@ -45,7 +45,7 @@ def suite(data):
 
 @pytest.fixture
 def model(tmp_path):
-    from nooch.models.model_kinds import load_task_model
+    from nooch.models.task_models import load_task_model
 
     return load_task_model(
         str(save_classifier(tmp_path / "model", ("car", "cow", "street"))),

@@ -11,9 +11,8 @@ import pytest
 
 import nooch
 from nooch.suites import SHIPPED
+from nooch.suites.published import published_suite, read_labels, read_published
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import published_suite, read_labels
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src" / "nooch" / "suites" / "shipped"

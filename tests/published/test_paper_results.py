@@ -9,9 +9,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from nooch.evaluation.score_summaries import with_best
-from nooch.report.results.compare_paper import next_to_paper
-from nooch.report.results.published_results import PAPER_NAMES, PAPER_TABLES, paper_results
+from nooch.evaluation.averages import with_best
+from nooch.report.results.paper_numbers import (
+    PAPER_NAMES,
+    PAPER_TABLES,
+    next_to_paper,
+    paper_results,
+)
 from nooch.suites.published_counts import paper_tasks
 from nooch.training.methods import PAPER_METHODS
 

@@ -6,10 +6,9 @@ from oracles import dataset_of
 
 from nooch.base.errors import InputError
 from nooch.criteria import CE
+from nooch.suites.find import find
+from nooch.suites.published import read_published, verify
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
-from nooch.suites.published_sets import read_published
-from nooch.suites.suite_builder import find
-from nooch.suites.suite_verification import verify
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ from refusals import fails, refused
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions, evaluate
 from nooch.evaluation.scores import without_easy
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import published_suite, read_labels, unlabeled
-from nooch.suites.suite_verification import verify
+from nooch.suites.published import published_suite, read_labels, read_published, unlabeled, verify
 
 IDS = list(range(1, 13))
 TEST, VALID = [1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12]

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError
 from nooch.data import Dataset
-from nooch.data.data_files import parquet_bytes
+from nooch.data.table_files import parquet_bytes
 from nooch.suites import (
     CELLS,
     ChallengeSet,
@@ -20,9 +20,14 @@ from nooch.suites import (
     Suite,
     load_suite,
 )
-from nooch.suites.question_draw import QuestionOptions, draw_questions
-from nooch.suites.question_table import image_names, load_questions
-from nooch.suites.question_wording import TEMPLATE, question_text
+from nooch.suites.questions import (
+    TEMPLATE,
+    QuestionOptions,
+    draw_questions,
+    image_names,
+    load_questions,
+    question_text,
+)
 
 NONE, EASY, HARD = -1, 0, 1
 DRAWS = st.builds(

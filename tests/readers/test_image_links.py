@@ -10,12 +10,11 @@ from PIL import Image
 from refusals import fails
 
 import nooch
-from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
+from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images, opened_image
 from nooch.data.readers.image_folder import FolderReading, read_image_folder
-from nooch.data.readers.image_opening import opened_image
 from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.caches.pixels import build_pixels
-from nooch.models.image_decoding import decode_images
+from nooch.models.images import decode_images
 
 
 def _picture(path, color=9):

@@ -10,11 +10,16 @@ import pytest
 from PIL import EpsImagePlugin, Image
 from refusals import fails
 
+from nooch.base.calls import no_progress
 from nooch.base.errors import InputError
-from nooch.base.shared_types import no_progress
-from nooch.data.readers import image_opening as opening
-from nooch.data.readers.image_files import IMAGE_ENDINGS
-from nooch.data.readers.image_opening import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
+from nooch.data.readers import image_files as opening
+from nooch.data.readers.image_files import (
+    IMAGE_ENDINGS,
+    LABEL_MAPS,
+    PHOTOGRAPHS,
+    UNREADABLE,
+    opened_image,
+)
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import MAP_ENDINGS, count_maps
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
@@ -60,7 +65,7 @@ def _drawn(path):
 
 def _decoded(codec):
     def decode(path):
-        decoding = pytest.importorskip("nooch.models.image_decoding")
+        decoding = pytest.importorskip("nooch.models.images")
         if codec == "fast":
             pytest.importorskip("simplejpeg")
         _, broken = decoding.decode_images([path], (4, 4), codec)

@@ -16,9 +16,9 @@ from refusals import refused
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, save_dataset
-from nooch.data.readers.image_opening import rgb_image, thumbnail
+from nooch.data.readers.image_files import rgb_image, thumbnail
 from nooch.inference.endpoint import image_url
-from nooch.models.image_decoding import Decoding, choose_codec, dark_notes, decode_images
+from nooch.models.images import Decoding, choose_codec, dark_notes, decode_images
 from nooch.report.exports.torch_dataset import _ItemsOfImages
 from nooch.report.images.thumbnails import SMALL, Wanted, draw_pictures, picture_name
 

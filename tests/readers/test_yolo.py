@@ -6,7 +6,7 @@ from refusals import fails, refused
 
 from nooch.data import load_dataset
 from nooch.data.readers.boxes import read_boxes
-from nooch.data.readers.yolo_data import label_of, read_yolo_data
+from nooch.data.readers.yolo import label_of, read_yolo_data
 
 PROXY = "areas are those of bounding boxes, which are larger than the objects in them"
 NAMES = "names: [person, fire hydrant]\n"

@@ -12,8 +12,8 @@ from nooch.base.split_plan import SplitPlan
 from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split, load_dataset, save_dataset
 from nooch.suites.embed import embed
+from nooch.suites.published import read_published
 from nooch.suites.published_counts import NOOCH_TASKS
-from nooch.suites.published_sets import read_published
 
 # An independent check with another implementation: AUC for hard positives and hard negatives.
 INDEPENDENT = {

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from nooch.analysis.label_audit import audit
+from nooch.analysis.audit import audit
 from nooch.criteria import Attribute
 from nooch.data import Dataset
 from nooch.evaluation.metrics import auc
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 FILES = ("adversarial", "popular", "random")
 

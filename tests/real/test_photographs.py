@@ -5,8 +5,8 @@ import pytest
 from nooch.criteria import CE
 from nooch.data.readers.label_maps import read_label_maps
 from nooch.suites import load_suite
-from nooch.suites.published_sets import read_published
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
+from nooch.suites.published import read_published
 
 CUES = "car=road,cow=grass,boat=water,aeroplane=sky,bicycle=road,bird=water"
 # task: positives, hard positives, hard negatives at area 0.1

@@ -20,8 +20,8 @@ FEW, SIZE = 5, 128
 
 
 def predicted(shared_data, data, suite, tasks):
-    from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
+    from nooch.models.task_models import load_task_model
 
     folder = shared_data / "backbones" / "mobilenet_v1_0.75_224"
     model = load_task_model(folder, tasks, read_task_map("imagenet"), device="cpu", size=SIZE)

@@ -11,7 +11,7 @@ from oracles import dataset_of
 from refusals import fails
 
 import nooch
-from nooch.analysis.repair_verdicts import AFTER, BEFORE, changes_of, verdict_of
+from nooch.analysis.repair import AFTER, BEFORE, changes_of, verdict_of
 from nooch.base.errors import InputError, ParameterError, UndefinedError
 from nooch.data import save_dataset
 from nooch.evaluation import Scores

@@ -13,7 +13,7 @@ from scored import small_data
 
 import nooch
 from nooch.base.errors import OutputError
-from nooch.report.figures.sweep_files import save_sweep
+from nooch.report.figures.sweeps import save_sweep
 
 ALPHAS, BETAS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.2, 0.4]
 
@@ -128,7 +128,7 @@ def test_a_sweep_that_cannot_be_drawn_leaves_nothing(sweep, tmp_path, monkeypatc
     def breaks(*_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("nooch.report.figures.sweep_files.draw_shares", breaks)
+    monkeypatch.setattr("nooch.report.figures.sweeps.draw_shares", breaks)
     with pytest.raises(RuntimeError, match="no ink"):
         save_sweep(sweep, tmp_path / "s")
     assert not list(tmp_path.iterdir())

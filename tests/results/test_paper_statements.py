@@ -10,15 +10,19 @@ from refusals import refused
 from scipy.stats import spearmanr
 
 from nooch.report.results.cells import with_averages
-from nooch.report.results.paper_statements import STATEMENTS, finding_tables, judge_statements
 from nooch.report.results.run_results import Results, paper_cells
-from nooch.report.results.statement_checks import ENVIRONMENT, OTHERS, PAPER
-from nooch.report.results.three_valued import (
+from nooch.report.results.statements import (
+    ENVIRONMENT,
+    OTHERS,
+    PAPER,
+    STATEMENTS,
     VERDICTS,
     Check,
     Number,
     above,
     concluded,
+    finding_tables,
+    judge_statements,
     mean_of,
     nearer,
     rank_correlation,

@@ -20,11 +20,11 @@ from nooch.report import save_scores
 from nooch.report.results.cells import CELLS, averages_note, with_averages
 from nooch.report.results.collect import chosen_scores, collect
 from nooch.report.results.pairs import paired_results
+from nooch.report.results.paper_tables import legend, like, table_names
 from nooch.report.results.run_results import merge, paper_cells, read_results
-from nooch.report.results.table_contents import legend, like, table_names
-from nooch.report.results.three_valued import Numbers
+from nooch.report.results.statements import Numbers
 from nooch.report.tables.method_tables import shown
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.training.records import RunsFolder
 
 METRIC = "nll"

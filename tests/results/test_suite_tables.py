@@ -15,12 +15,11 @@ from small_world import small_dataset
 from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Gist, read_thresholds
 from nooch.criteria.scores import ContextScores
-from nooch.report.results.suite_tables import paper_set_tables, set_tables
+from nooch.report.results.paper_tables import paper_set_tables, set_tables
 from nooch.suites import save_suite
+from nooch.suites.find import find
+from nooch.suites.published import published_suite, read_labels, read_published
 from nooch.suites.published_counts import NOOCH_TASKS, SET_TABLES, paper_rows, paper_tasks
-from nooch.suites.published_sets import read_published
-from nooch.suites.sets_as_suite import published_suite, read_labels
-from nooch.suites.suite_builder import find
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_mask
 from scipy import ndimage
 
-from nooch.scenes.mask_polygons import outlines
+from nooch.scenes.annotations import outlines
 
 # pycocotools with numpy 2
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -19,8 +19,8 @@ from nooch.base.errors import OutputError
 from nooch.base.files import sha256_of
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes import ScenesPlan, generate
+from nooch.scenes.annotations import visible
 from nooch.scenes.images import draw_image
-from nooch.scenes.scene_annotations import visible
 
 # pycocotools with numpy 2
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -16,7 +16,7 @@ from nooch.scenes.canvas import Item
 from nooch.scenes.captions import describe
 from nooch.scenes.images import draw_image, draw_presence
 from nooch.scenes.sprites import THINGS
-from nooch.scenes.stuff_textures import STUFF
+from nooch.scenes.textures import STUFF
 
 WORLD = load_world()
 PAPER = {

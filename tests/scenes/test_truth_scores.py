@@ -15,7 +15,7 @@ from nooch.criteria import CE, Combination
 from nooch.data import save_dataset
 from nooch.scenes.truth_scores import AVERAGE, find_score, load_truth, save_truth_scores
 from nooch.suites import save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import settings as examples
 from refusals import fails
 
 from nooch.base.errors import InputError, ParameterError
-from nooch.training.setting_choice import RULES, select
+from nooch.training.selection import RULES, select
 
 SUBSETS = ("all", "easy", "hard", "hard_positive", "hard_negative")
 LOSSES = st.none() | st.sampled_from([0.1, 0.5, 0.5, 2.0]) | st.floats(0, 3)

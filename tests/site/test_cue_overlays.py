@@ -10,10 +10,9 @@ from refusals import fails
 
 from nooch.criteria import CE
 from nooch.report.images.cue_masks import cue_masks
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.thumbnails import Wanted, draw_pictures
-from nooch.report.site.cue_overlays import draw_shades, shade_name
-from nooch.suites.suite_builder import find
+from nooch.report.images.thumbnails import SplitImages, Wanted, draw_pictures
+from nooch.report.site.folder import draw_shades, shade_name
+from nooch.suites.find import find
 
 H, W = 12, 16
 

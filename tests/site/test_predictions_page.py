@@ -15,8 +15,7 @@ from sites import read_script, site_data, site_suite, tables_of_page
 
 from nooch.evaluation import CELLS, Predictions, evaluate
 from nooch.report import tables_of
-from nooch.report.site.predictions_page import score_predictions
-from nooch.report.site.results_page import FIGURES
+from nooch.report.site.results_page import FIGURES, score_predictions
 from nooch.report.site.site import write_report
 
 

@@ -29,15 +29,14 @@ from nooch.data import save_dataset
 from nooch.evaluation import CELLS, load_predictions
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.report import save_scores
-from nooch.report.images.split_images import SplitImages
+from nooch.report.images.thumbnails import SplitImages
 from nooch.report.results.collect import collect
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.run_results import read_results
-from nooch.report.site.criterion_data import criterion_parts, page_cues, shown_criteria
-from nooch.report.site.data_scripts import script
+from nooch.report.site.explore_data import criterion_parts, page_cues, script, shown_criteria
 from nooch.report.site.site import write_report
 from nooch.suites import SUBSETS, save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 from nooch.suites.summary import overlaps
 
 

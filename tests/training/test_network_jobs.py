@@ -12,11 +12,11 @@ from refusals import fails
 from shortcuts import jobs_of
 
 from nooch.base.errors import FormatError, InputError, ParameterError
-from nooch.models.model_kinds import load_task_model
+from nooch.models.images import IMAGENET
 from nooch.models.networks import backbones, read_features, read_logits
-from nooch.models.preprocessing import IMAGENET
 from nooch.models.saved_networks import load_network
 from nooch.models.task_maps import TaskWords
+from nooch.models.task_models import load_task_model
 from nooch.training.jobs import recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs

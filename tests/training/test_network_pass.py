@@ -14,9 +14,8 @@ from nooch.models.caches.pixels import build_pixels
 from nooch.models.networks import backbones, read_features, read_logits
 from nooch.training.block_sgd import Descent
 from nooch.training.epoch_batches import BatchHooks
-from nooch.training.network_pass import NetworkPass
+from nooch.training.network_pass import NetworkPass, NetworkTrainer
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_trainer import NetworkTrainer
 from nooch.training.objectives import losses
 from nooch.training.targets import Target
 

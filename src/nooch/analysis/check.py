@@ -10,16 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from scipy.special import logit
 
-from nooch.analysis.baselines import baselines
 from nooch.analysis.confusions import Confusions, find_confusions, largest_answers
-from nooch.analysis.cue_findings import checked_split, cue_findings, errors_of, labeled_images
-from nooch.analysis.findings import SMALLEST, Findings
+from nooch.analysis.findings import (
+    SMALLEST,
+    Findings,
+    checked_split,
+    cue_findings,
+    errors_of,
+    known_at,
+    labeled_images,
+)
 from nooch.analysis.slices import SliceOptions, Slices, find_slices
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, check_fraction, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place, atomic_folder, is_address
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
@@ -29,6 +37,7 @@ from nooch.evaluation import (
     PredictionFormat,
     Predictions,
     Scores,
+    context_run,
     described,
     evaluate,
     load_predictions,
@@ -39,9 +48,50 @@ from nooch.report import save_scores
 from nooch.report.site.content import FindingSection
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
-__all__ = ["CheckOptions", "Checked", "check"]
+__all__ = [
+    "BASELINES",
+    "CheckOptions",
+    "Checked",
+    "baselines",
+    "check",
+]
+
+
+BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")
+
+
+def baselines(data: Dataset, tasks: Sequence[str], split: str) -> list[Predictions]:
+    """What a model that does not look at the object would answer.
+
+    The constant gives every image the probability 1/2, the prior the task's share of positives in
+    training. The context alone is a logistic regression on the presence of the other classes, see
+    ``nooch.Context``; labels that exclude each other have none. An image of which a label is
+    unknown gets the prior.
+
+    Args:
+        data: the dataset of the labels.
+        tasks: which tasks.
+        split: whose images are predicted.
+    """
+    part, train = data.select(split), data.select(data.fitting_split)
+    ids = part.images["image_id"]
+    prior = np.array([train.labels(t, unknown=False)[known_at(train, t)].mean() for t in tasks])
+    flat = np.ones((len(tasks), len(ids)))
+    made = [
+        Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability"),
+        Predictions(BASELINES[1], ids, tuple(tasks), flat * prior[:, None], "probability"),
+    ]
+    try:
+        context = context_run(data, tasks, [split], BASELINES[2])
+    except InputError:
+        # labels that say nothing about each other
+        return made
+    usual = logit(prior[[tasks.index(task) for task in context.tasks]])
+    values = np.where(np.isnan(context.values), usual[:, None], context.values)
+    return [*made, replace(context, values=values)]
+
 
 PAGE = "report/index.html"
 _MARKER = "findings.json"

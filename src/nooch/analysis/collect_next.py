@@ -12,16 +12,16 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.calls import options_from
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place
-from nooch.base.shared_types import options_from
 from nooch.base.words import counted
 from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
 from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
-from nooch.suites.suite_builder import find
+from nooch.suites.find import find
 
 __all__ = ["CollectOptions", "NextImages", "collect_next"]
 

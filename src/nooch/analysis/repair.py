@@ -11,25 +11,209 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from nooch.analysis.head_choice import CANDIDATES, CONTROL, Heads, choose_heads
-from nooch.analysis.repair_verdicts import AFTER, BEFORE, Repaired, changes_of, verdict_of
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place, atomic_folder
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.data import Dataset, parquet_bytes
-from nooch.evaluation import PredictionFormat, Predictions, Scores, evaluate, load_predictions
+from nooch.evaluation import (
+    AVERAGE,
+    PredictionFormat,
+    Predictions,
+    Scores,
+    evaluate,
+    load_predictions,
+)
+from nooch.evaluation.metrics.proportions import SIGNIFICANT
 from nooch.evaluation.scores import check_scoring
 from nooch.evaluation.thresholds import AnswerThreshold
 from nooch.inference.predict import save_predictions
 from nooch.models.caches.features import given_features
+from nooch.models.devices import choose_device
 from nooch.models.linear_head import save_head
-from nooch.suites import Suite, as_suite
-from nooch.training.bench.config import read_config
-from nooch.training.bench.plan import identity_of, rows_of_splits
-from nooch.training.head_pass import head_outputs
+from nooch.suites import CELLS, Suite, as_suite
+from nooch.training.bench.config import BenchConfig, read_config
+from nooch.training.bench.plan import identity_of, plan_bench, rows_of_splits
+from nooch.training.head_pass import HeadPass, head_outputs
+from nooch.training.jobs import Job
+from nooch.training.selection import select
 
-__all__ = ["RepairOptions", "repair"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "CANDIDATES",
+    "CONTROL",
+    "Heads",
+    "RepairOptions",
+    "Repaired",
+    "changes_of",
+    "choose_heads",
+    "repair",
+    "verdict_of",
+]
+
+
+CONTROL = "erm"
+CANDIDATES: dict[str, dict[str, list[float]]] = {
+    CONTROL: {},
+    "environment-reweight": {"alpha": [0.5, 1.0]},
+    "environment-undersample": {"alpha": [0.5, 1.0]},
+    "dfr-train": {},
+    "afr": {"gamma": [4.0, 8.0], "lambda_": [0.1]},
+}
+"""Method -> hyperparameter -> values that are tried."""
+Heads = NDArray[np.float32]
+"""Weights and bias of each task for features as they are, float32 (n_tasks, d + 1)."""
+
+
+def choose_heads(
+    data: Dataset,
+    suite: Suite,
+    features: Any,
+    config: BenchConfig,
+    criterion: str,
+    progress: Progress,
+) -> tuple[pl.DataFrame, Heads, Heads]:
+    """Train all candidates on train, and choose by ``worst-hard`` on valid; test is not read.
+
+    Args:
+        data: the dataset of the suite.
+        suite: has sets of the tasks on valid.
+        features: as for ``plan_bench``, which raises what is wrong with them.
+        config: tasks, methods with ``CONTROL`` among them, and one seed.
+        criterion: whose validation sets decide.
+        progress: called with what is being done.
+
+    Returns:
+        ``task, method, setting``, a row for each task that has hard images of both sides on valid,
+        in the order of the suite; the heads of these tasks; and those of ``CONTROL``.
+
+    Raises:
+        UndefinedError: no task has hard images of both sides on valid.
+    """
+    plan = plan_bench(data, suite, features, config, device=choose_device("auto"))
+    ids = data.images["image_id"].gather(plan.training.rows["valid"])
+    heads: dict[tuple[str, str], tuple[Job, NDArray[np.float32]]] = {}
+    outputs: dict[str, dict[str, NDArray[np.float32]]] = {}
+    for names in plan.header.passes:
+        trained = plan.begin([plan.jobs[name] for name in names])
+        assert isinstance(trained, HeadPass)  # noqa: S101 - planned so
+        while not trained.finished:
+            trained.step()
+            progress(f"training heads, epoch {trained.epoch}", trained.n_stopped, len(names))
+        trained.refit(progress)
+        logits = trained.logits("valid")
+        for number in np.flatnonzero(trained.best_epochs).tolist():
+            job = trained.jobs[number]
+            heads[job.task, job.run] = job, trained.head(number)
+            outputs.setdefault(job.run, {})[job.task] = logits[number]
+    runs = [
+        Predictions.of(np.array([*of.values()]).T, ids, [*of], scale="logit", run=run)
+        for run, of in outputs.items()
+    ]
+    scores = evaluate(
+        suite, runs, split="valid", criteria=[criterion], metrics=["nll"], ignore_unknown=True
+    )
+    # one method, so that of all settings of all methods one is chosen
+    rows = [(run, task, "repair", run, job.seed, None) for (task, run), (job, _) in heads.items()]
+    columns = ("run", "task", "method", "setting", "seed", "environment")
+    chosen = select(scores.table, pl.DataFrame(rows, columns, orient="row"))
+    control = {job.task: head for job, head in heads.values() if job.method == CONTROL}
+    of_task = dict(chosen.select("task", "setting").rows())
+    tasks = [task for task in suite.tasks if task in of_task and task in control]
+    if not tasks:
+        raise UndefinedError(
+            "no task has hard positives and hard negatives on valid",
+            where=f"criterion {criterion}",
+            remedy="find with other thresholds, or with more validation images",
+        )
+    picked = [heads[task, of_task[task]] for task in tasks]
+    facts = [(job.task, job.method, job.setting) for job, _ in picked]
+    table = pl.DataFrame(facts, ["task", "method", "setting"], orient="row")
+    return table, np.array([head for _, head in picked]), np.array([control[t] for t in tasks])
+
+
+BEFORE, AFTER = "before", "after"
+_FEWEST = 20
+"""Images of a side or cue below which nothing is concluded."""
+_KEYS = ["criterion", "task", "split", "subset", "cue", "metric"]
+_HARD = list(CELLS[:2])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Repaired(TabularResult):
+    """New heads, and what they change on test.
+
+    Attributes:
+        table: ``task, verdict, reason, worst_hard_before, worst_hard_after`` (error on hard
+            positives or negatives, the larger one), ``auc_hard_before, auc_hard_after, method,
+            setting, threshold``. Verdicts are ``better``: fewer errors on hard images of a side or
+            cue, and nowhere more; ``worse``: more errors somewhere, and on no hard images fewer;
+            ``traded``: both; else ``inconclusive``. Changes within their intervals do not count.
+        changes: before, after, and the difference with its 95 % interval and exact ``p``, by
+            ``task`` (and their ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is
+            ``better``, ``worse`` or ``inconclusive`` where verdicts are made of it, else null.
+        heads: weights and bias of each task for features as they are, float32 (n_tasks, d + 1).
+        notes: the choices that were made, and what the intervals mean.
+        out: the folder that was written.
+    """
+
+    table: pl.DataFrame
+    changes: pl.DataFrame
+    heads: Heads
+    notes: list[str]
+    out: Path
+
+    @property
+    def display(self) -> DisplayTable:
+        """A row for each task."""
+        verdicts = self.table["verdict"].value_counts(sort=True).rows()
+        title = f"Repaired({', '.join(f'{n:,} {verdict}' for verdict, n in verdicts)})"
+        names = [name for name in self.table.columns if name not in {"reason", "threshold"}]
+        rows = self.table.select(*names, "reason").rows()
+        return DisplayTable(title, [*names, "reason"], rows, left=2, notes=self.notes)
+
+
+def changes_of(scores: Scores) -> pl.DataFrame:
+    """``Repaired.changes`` of scores of the runs ``before`` and ``after``.
+
+    Verdicts are made of the error rates of the four sides, and of hard images of each cue alone,
+    where both the interval excludes 0 and McNemar's exact p is at most .05.
+    """
+    values = scores.table.pivot("run", index=_KEYS, values="value", maintain_order=True)
+    gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "p", "n", "reason")
+    sides = pl.when(pl.col("cue").is_null()).then(pl.lit(list(CELLS))).otherwise(pl.lit(_HARD))
+    counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE) & (pl.col("n") >= _FEWEST)
+    change, sure = pl.lit("inconclusive"), pl.col("p") <= SIGNIFICANT
+    for kind, beyond in (("worse", pl.col("low") > 0), ("better", pl.col("high") < 0)):
+        change = pl.when(beyond & sure).then(pl.lit(kind)).otherwise(change)
+    table = values.join(gaps, on=_KEYS, nulls_equal=True, maintain_order="left")
+    return table.with_columns(change=pl.when(counts & pl.col("subset").is_in(sides)).then(change))
+
+
+def verdict_of(changes: pl.DataFrame, task: str) -> dict[str, Any]:
+    """``task, verdict, reason``, and errors and AUC on hard images: a row of ``Repaired.table``."""
+    mine = changes.filter(task=task)
+    parts = {}
+    for kind, where in (("better", _HARD), ("worse", CELLS)):
+        rows = mine.filter(pl.col("subset").is_in(where), change=kind).with_columns(
+            at=pl.col("subset").str.replace("_", " ") + pl.format("s of {}", "cue").fill_null("s")
+        )
+        changed = rows.select("at", BEFORE, AFTER).rows()
+        parts[kind] = ", ".join(f"{at} ({old:.3f} to {new:.3f})" for at, old, new in changed)
+    shown = [kind for kind, text in parts.items() if text]
+    verdict = "traded" if len(shown) > 1 else "".join(shown) or "inconclusive"
+    reason = "; ".join(f"{kind} on {parts[kind]}" for kind in shown)
+    whole = mine.filter(pl.col("cue").is_null())
+    hard = whole.filter(pl.col("subset").is_in(_HARD), metric="error").drop_nulls(BEFORE)
+    auc, both = whole.filter(subset="hard", metric="auc"), len(hard) == len(_HARD)
+    worst = {f"worst_hard_{when}": hard[when].max() if both else None for when in (BEFORE, AFTER)}
+    aucs = {f"auc_hard_{when}": auc[when].item() for when in (BEFORE, AFTER)}
+    none = "no error rate changes beyond its interval"
+    return {"task": task, "verdict": verdict, "reason": reason or none, **worst, **aucs}
+
 
 _MARKER = "repair.json"
 _METRICS = ("error", "auc", "nll")

@@ -12,8 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.words import plural, readable, with_article
-from nooch.criteria.phi import identifier, literal_text
-from nooch.criteria.phi_types import KINDS
+from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.data import ANNOTATED, Dataset
 
 __all__ = ["AREA", "SliceCondition", "SliceConditions", "pair_counts"]

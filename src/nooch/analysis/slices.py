@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.analysis.cue_findings import checked_split, errors_of, labeled_images, size_strata
-from nooch.analysis.findings import some_images, with_runs
+from nooch.analysis.findings import (
+    checked_split,
+    errors_of,
+    labeled_images,
+    size_strata,
+    some_images,
+    with_runs,
+)
 from nooch.analysis.slice_conditions import Booleans, SliceCondition, SliceConditions
 from nooch.analysis.slice_tests import (
     FoundSlice,
@@ -19,10 +25,10 @@ from nooch.analysis.slice_tests import (
     SliceSide,
     slice_families,
 )
+from nooch.base.calls import Progress, no_progress, options_from, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.files import Place
-from nooch.base.shared_types import Progress, no_progress, options_from, tracked
 from nooch.base.words import plural, readable
 from nooch.criteria.context import no_context
 from nooch.criteria.phi import identifier

@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import kendalltau, norm, rankdata
 
-from nooch.analysis.cue_findings import size_strata
+from nooch.analysis.findings import size_strata
+from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
 from nooch.base.files import Place
-from nooch.base.shared_types import Progress, no_progress, tracked
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, load_predictions, run_notes
-from nooch.evaluation.caption_files import read_captions
-from nooch.evaluation.mention_predictions import mentions
-from nooch.evaluation.mention_vocabulary import COCO, load_vocabulary
+from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.pointwise import said_positive
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import rate_gap

@@ -15,9 +15,8 @@ from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites import CELLS, POOLED, Suite, as_suite
-from nooch.suites.published_sets import Published
-from nooch.suites.suite_verification import SetAgreement
-from nooch.suites.suite_verification import verify as verify_published
+from nooch.suites.published import Published, SetAgreement
+from nooch.suites.published import verify as verify_published
 
 __all__ = ["agreement", "verify"]
 

@@ -13,7 +13,7 @@ def main() -> None:
         # workers get ready while this process reads its arguments
         from nooch.base.engines import LocalEngine
 
-        LocalEngine.warm("nooch.data.readers.coco.coco_rows")
+        LocalEngine.warm("nooch.data.readers.coco.rows")
     from nooch.cli.main import run
 
     run()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nooch import criteria
-from nooch.analysis.calibration_file import read_calibration
+from nooch.analysis.calibrate import read_calibration
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import Place
 from nooch.cli.options import split_names

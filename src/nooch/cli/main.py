@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import signal
 import sys
+import tempfile
+import traceback
 from itertools import chain
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,7 +21,6 @@ from typer.core import TyperGroup
 from nooch.base.errors import InputError, NoochError, OutputError
 from nooch.base.text_encoding import reading_as
 from nooch.base.version import __version__
-from nooch.cli.command_examples import examples_of
 from nooch.cli.commands import (
     ask,
     bench,
@@ -25,32 +28,169 @@ from nooch.cli.commands import (
     classes,
     download,
     evaluate,
-    export,
-    figure,
     find,
     import_data,
-    import_suite,
     info,
     predict,
     repair,
     report,
     results,
     scenes,
-    waterbirds,
+)
+from nooch.cli.commands import caches as pixels
+from nooch.cli.commands import dataset as add_attributes
+from nooch.cli.commands import (
+    report as figure,
 )
 from nooch.cli.commands import (
-    caches as pixels,
+    scenes as waterbirds,
 )
 from nooch.cli.commands import (
-    dataset as add_attributes,
+    share as export,
 )
 from nooch.cli.commands import (
-    sweep as sweep_thresholds,
+    share as import_suite,
 )
-from nooch.cli.failure_report import report_failure
+from nooch.cli.commands import sweep as sweep_thresholds
 from nooch.cli.terminal import fail, speak_for
 
-__all__ = ["COMMANDS", "app", "command_name", "run"]
+__all__ = [
+    "COMMANDS",
+    "EXAMPLES",
+    "INTERNAL_ERROR",
+    "LONGEST",
+    "app",
+    "command_name",
+    "examples_of",
+    "report_failure",
+    "run",
+]
+
+
+_LISTED = """\
+import coco: --things instances.json data | --things a.json --stuff b.json --split 70/10/20 data
+import coco-stuff: downloads data --split downloads/split.npz | downloads data --part-size 125000
+import label-maps: maps data --classes names.txt | maps data --classes names.txt --void 255
+import boxes: data.yaml data --boxes yolo | Annotations data --boxes voc --images JPEGImages
+import image-folder: photos data | photos data --split 70/10/20 --seed 1
+import auto: annotations.json data | photos data --split 70/10/20
+import table: a.csv data --id id --label car,boat | b.csv data --id id --class name --area area
+annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
+import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwrite
+import-suite published: npy-files --out suite | npy-files --labels data --out suite
+download coco-stuff: downloads | downloads --images --no-keep-zips
+download nooch-published: downloads | downloads --format json
+scenes: scenes --images 1000 | --print-config
+waterbirds score: suite model.parquet | suite model.parquet --split valid
+info: data | data --format json
+fsck: data | runs --format json
+add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
+embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
+find: data --criterion context --out suite | data --criterion ce --criterion gist --out suite
+show: suite | nooch-coco --tasks car,boat
+explain: suite --task car --image 285 | suite --task car --image 285 --predictions model.csv
+sweep-thresholds: data --alpha 0:0.2:20 --beta 0.1 --out sweep | data --tau 0:1:50 --out sweep
+calibrate: predicted data --out c.json | predicted data --match cow=animal --out c.json
+find-score: suite scenes/truth.parquet | suite scenes/truth.parquet --tasks car --out scores.csv
+select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
+check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
+predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
+intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
+ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
+evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
+captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
+audit: suite --predictions a.csv --out audit | suite --captions llava.json --out audit
+slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
+validity: suite a.csv b.csv | suite --captions llava.json --captions blip.json --out v.csv
+pixels: data --out pixels | data --size 224 --images photos --out pixels
+features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features
+weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
+repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
+collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
+bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
+status: runs | runs --format json
+collect: runs suite --out scores | runs suite --rule worst-hard,mean --out scores
+classes: data --pixels P --out classes | data --pixels P --tasks nooch --seed 1 --out classes
+report: suite --out site | suite --predictions model.csv --images photos --out site
+gallery: suite --task car | suite --task car --predictions model.csv --out car.png
+figure: fig1 --suite suite --predictions p.csv --out figures | all --suite suite --out figures
+results: runs --suite suite | paper --like table3
+statements: runs --suite suite | paper --format markdown
+export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
+verify: suite npy-files | predicted-suite suite --bootstrap 0
+"""
+EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
+"""Command -> its examples without its name, divided by bars."""
+
+
+def examples_of(command: str) -> str:
+    """The end of a command's help: its examples, one per line."""
+    # \b keeps typer from joining lines
+    lines = [f"  nooch {command} {arguments}" for arguments in EXAMPLES[command].split(" | ")]
+    return "\n".join(["\b", "Examples:", *lines])
+
+
+INTERNAL_ERROR = 70
+"""Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
+LONGEST = 300
+_NOOCH = Path(__file__).parents[1]
+
+
+def report_failure(error: BaseException) -> int:
+    """Print one line about an unexpected error, write the report file, and return the exit code.
+    An error in a criterion, method or model that the user wrote names the line, and is no internal
+    error.
+
+    The file holds the versions, the command without its arguments' values, and the places in the
+    code that led to the error. It holds no message, since messages quote data; the terminal shows
+    the message, shortened.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    message = " ".join(str(error).split())[:LONGEST]
+    last = next((frame for frame in reversed(frames) if not _is_installed(frame.filename)), None)
+    if last is not None and not Path(last.filename).is_relative_to(_NOOCH):
+        where = f"{last.filename}:{last.lineno}, in {last.name}"
+        remedy = "correct that code, which is not nooch's"
+        return fail(f"{where}: {type(error).__name__}: {message}\n  remedy: {remedy}")
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    kinds: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        kinds.append(type(cause).__qualname__)
+        cause = cause.__cause__ or cause.__context__
+    options = [word.partition("=")[0] for word in sys.argv[1:] if word.startswith("-")]
+    lines = [
+        f"nooch {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"options: {' '.join(options)}",
+        f"error: {', raised by '.join(kinds)}",
+        *places,
+    ]
+    fail(f"internal error, {type(error).__name__}: {message}\n  remedy: {_written(lines)}")
+    return INTERNAL_ERROR
+
+
+def _is_installed(file: str) -> bool:
+    """Whether code is Python's own or an installed package's, but not nooch's."""
+    # takes milliseconds, which every command would wait for
+    import sysconfig
+
+    path = Path(file).absolute()
+    names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+    return not path.is_relative_to(_NOOCH) and (
+        not path.is_file() or any(path.is_relative_to(sysconfig.get_path(name)) for name in names)
+    )
+
+
+def _written(lines: list[str]) -> str:
+    """Write the report; says where it is."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="nooch-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write("\n".join(lines) + "\n")
+    except OSError as error:
+        return f"report it; the report could not be written: {error.strerror}"
+    return f"report it with the file {path}, which holds none of your data"
+
 
 COMMANDS: dict[str, tuple[Any, ...]] = {
     "Data": (

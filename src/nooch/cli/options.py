@@ -301,7 +301,7 @@ def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
 def question_options(
     per_set: str | None, balance: str | None, template: str | None, seed: int | None
 ) -> dict[str, Any]:
-    """The fields of ``nooch.suites.question_draw.QuestionOptions`` that were given."""
+    """The fields of ``nooch.suites.questions.QuestionOptions`` that were given."""
     given = {"balance": balance or None, "template": template or None, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if per_set is None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.analysis.calibration_file import Calibration
+from nooch.analysis.calibrate import Calibration
 from nooch.base.words import counted
 from nooch.cli.options import Format
 from nooch.cli.terminal import hint, note, print_json, print_table

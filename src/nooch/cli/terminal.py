@@ -16,9 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import OutputError
-from nooch.base.shared_types import Progress, no_progress
 from nooch.base.words import UNPRINTABLE, cell_text, printable
 from nooch.cli.options import Format
 

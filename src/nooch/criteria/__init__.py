@@ -6,23 +6,25 @@ from typing import Any
 from nooch.base.errors import check_one_of
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.by_name import Combination, is_combination
+from nooch.criteria.ce import CE, FittedCE
 from nooch.criteria.context import Context, FittedContext
-from nooch.criteria.cooccurrence import CE, FittedCE
-from nooch.criteria.fitted_criterion import (
+from nooch.criteria.contract import (
     Criterion,
     Fitted,
     MarkFitted,
     Summable,
     SupportFitted,
     TaskThresholds,
+    Tau,
     Thresholds,
+    read_thresholds,
     reads_of,
     require_areas,
+    thresholds_of,
 )
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
 from nooch.criteria.scores import ContextScores, FittedContextScores
-from nooch.criteria.support_thresholds import Tau, read_thresholds, thresholds_of
 
 FITTED: dict[str, type[Fitted]] = {
     "ce": FittedCE,

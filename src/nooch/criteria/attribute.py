@@ -15,10 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, InputError, ParameterError, some_of
-from nooch.criteria.fitted_criterion import MarkFitted
-from nooch.criteria.phi import Phi, identifier, parse
-from nooch.criteria.phi_expressions import is_storable
-from nooch.criteria.phi_types import column, json_values
+from nooch.criteria.contract import MarkFitted
+from nooch.criteria.phi import Phi, column, identifier, is_storable, json_values, parse
 from nooch.data import Dataset
 
 __all__ = ["Attribute", "AttributeState", "FittedAttribute"]

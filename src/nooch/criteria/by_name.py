@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
+from nooch.base.calls import imported, is_named
 from nooch.base.errors import ParameterError, check_one_of, wrong_type
-from nooch.base.import_string import imported, is_named
+from nooch.criteria.ce import CE
 from nooch.criteria.context import Context
-from nooch.criteria.cooccurrence import CE
-from nooch.criteria.fitted_criterion import Criterion, Fitted
+from nooch.criteria.contract import Criterion, Fitted
 from nooch.criteria.gist import Gist
 
 __all__ = [

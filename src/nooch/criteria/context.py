@@ -38,10 +38,16 @@ from nooch.base.errors import (
     check_one_of,
     some_of,
 )
-from nooch.base.resources import limited_threads, usable_cpus
-from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds, Thresholds
+from nooch.base.limits import limited_threads, usable_cpus
+from nooch.criteria.contract import (
+    SupportFitted,
+    TaskThresholds,
+    Tau,
+    Thresholds,
+    checked_tau,
+    thresholds_of,
+)
 from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
-from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset
 
 __all__ = ["FOLDS", "Context", "FittedContext", "Regression", "no_context"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import factorial
 
 from nooch.base.errors import ParameterError
-from nooch.criteria.cooccurrence import FittedCE
+from nooch.criteria.ce import FittedCE
 from nooch.data import Dataset
 
 __all__ = ["CueStability", "cue_stability"]

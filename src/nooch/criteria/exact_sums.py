@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError
-from nooch.base.resources import limited_threads, usable_cpus
+from nooch.base.limits import limited_threads, usable_cpus
 
 __all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "cut_units", "group_sums", "presence_of"]
 

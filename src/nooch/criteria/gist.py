@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, ParameterError, UndefinedError, check_one_of
-from nooch.base.resources import usable_cpus
+from nooch.base.limits import usable_cpus
+from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
 from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
-from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
-from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
 from nooch.data import Dataset, embedding_precision
 
 __all__ = ["FittedGist", "Gist", "GistState"]

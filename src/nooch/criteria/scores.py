@@ -14,8 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, InputError, ParameterError, check_one_of, some_of
-from nooch.criteria.fitted_criterion import SupportFitted, TaskThresholds
-from nooch.criteria.support_thresholds import Tau, checked_tau, thresholds_of
+from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
 from nooch.data import Dataset
 
 __all__ = ["ContextScores", "FittedContextScores"]

@@ -1,8 +1,20 @@
 """A Dataset is an annotated image collection: immutable, in one order, kept as a checked folder."""
 
-from nooch.data.array_files import embedding_precision
+from nooch.data.arrays import embedding_precision
 from nooch.data.coverage import Gaps
-from nooch.data.data_files import (
+from nooch.data.dataset import (
+    Dataset,
+    ImageId,
+    as_dataset,
+    load_dataset,
+    open_dataset,
+    position_of,
+    replaced_columns,
+)
+from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
+from nooch.data.image_names import IMAGE_ENDINGS, ImageNames, MatchedNames, name_column
+from nooch.data.splits import apply_split, named_splits
+from nooch.data.table_files import (
     csv_bytes,
     encode_header,
     id_column,
@@ -13,11 +25,6 @@ from nooch.data.data_files import (
     read_table,
     sealed_header,
 )
-from nooch.data.dataset import Dataset, ImageId, as_dataset, load_dataset, open_dataset, position_of
-from nooch.data.dataset_folder import PartRecord, divide, save_dataset, seal_dataset, write_part
-from nooch.data.dataset_tables import replaced_columns
-from nooch.data.image_names import IMAGE_ENDINGS, ImageNames, MatchedNames, name_column
-from nooch.data.splits import apply_split, named_splits
 from nooch.data.table_schema import (
     ALL,
     ANNOTATED,

@@ -25,9 +25,8 @@ from nooch.base.disk import locked, make_folder
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER, atomic_folder, replace_file, replacing
 from nooch.base.version import __version__
-from nooch.data.array_files import save_embedding
+from nooch.data.arrays import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
-from nooch.data.data_files import sealed_header
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.part_files import (
@@ -38,6 +37,7 @@ from nooch.data.part_files import (
     open_parts,
     read_header,
 )
+from nooch.data.table_files import sealed_header
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
 
 __all__ = [

@@ -27,9 +27,9 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, InputError
 from nooch.base.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
-from nooch.data.array_files import load_embedding
+from nooch.data.arrays import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
-from nooch.data.data_files import load_header, read_table, table_of
+from nooch.data.table_files import load_header, read_table, table_of
 from nooch.data.table_schema import (
     ALL,
     AREAS,

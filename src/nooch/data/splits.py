@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.split_plan import SplitPlan
-from nooch.data.data_files import id_column, read_arrays, read_table
+from nooch.data.table_files import id_column, read_arrays, read_table
 from nooch.data.table_schema import SPLITS
 
 __all__ = ["apply_split", "group_names", "named_splits", "split_codes"]

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, InputError, reason_of, some_of
 from nooch.base.limits import MOST_AREA
-from nooch.data.data_files import id_column
+from nooch.data.table_files import id_column
 
 __all__ = [
     "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CONFIDENCES", "CORE_COLUMNS",

@@ -1,5 +1,6 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
+from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.conditions import (
     Condition,
     ConditionVerdict,
@@ -8,14 +9,13 @@ from nooch.evaluation.conditions import (
     parse_condition,
 )
 from nooch.evaluation.context_run import context_run
-from nooch.evaluation.evaluation_run import EvaluateOptions, evaluate
+from nooch.evaluation.evaluate import EvaluateOptions, evaluate
+from nooch.evaluation.losses import PARTS, class_losses
 from nooch.evaluation.prediction_files import described, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
 from nooch.evaluation.subsets import CELLS, SCORED, Distribution, parse_distribution
-from nooch.evaluation.task_averages import AVERAGE
-from nooch.evaluation.task_losses import PARTS, class_losses
 
 __all__ = [
     "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.evaluation.answer_table import Answers
+from nooch.evaluation.answers import Answers
 from nooch.evaluation.context_rates import ContextRates, answer_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions

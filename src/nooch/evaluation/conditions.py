@@ -10,8 +10,8 @@ from itertools import product
 import polars as pl
 
 from nooch.base.errors import ParameterError, check_one_of
+from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.metrics import ALL_METRICS
-from nooch.evaluation.task_averages import AVERAGE
 from nooch.suites import Suite
 
 __all__ = ["Condition", "ConditionVerdict", "check_names", "judge", "parse_condition"]

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.shared_types import Progress, no_progress, options_from
+from nooch.evaluation.averages import AVERAGE, WORST_HARD, Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.metrics import METRICS, Graded
 from nooch.evaluation.predictions import Aligned, Predictions
-from nooch.evaluation.score_summaries import WORST_HARD
 from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
 from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
-from nooch.evaluation.task_averages import AVERAGE, Averages, averaged_tasks, left_out
 from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
 from nooch.suites import Suite
 

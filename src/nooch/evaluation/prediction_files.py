@@ -2,30 +2,187 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+import numpy as np
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, reason_of, some_of
-from nooch.base.shared_types import Progress, no_progress, options_from
-from nooch.data import Dataset
+from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.errors import InputError, MissingExtraError, ParameterError, reason_of, some_of
+from nooch.base.limits import BROKEN_JSON
+from nooch.data import Dataset, class_name, id_column, read_arrays
+from nooch.data.arrays import float_array
 from nooch.data.image_names import UNTYPED
-from nooch.evaluation.answer_files import holds_answers
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.data.table_files import checked_read
 from nooch.evaluation.answer_sample import answers_as_predictions
-from nooch.evaluation.answer_table import read_answers
-from nooch.evaluation.detections import detected, with_undetected
-from nooch.evaluation.known_images import KnownImages
-from nooch.evaluation.prediction_arrays import ARRAY_ENDINGS, array_predictions
+from nooch.evaluation.answers import holds_answers, read_answers
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.prediction_tables import TABLES, read_prediction_table, table_predictions
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.prediction_tables import (
+    TABLES,
+    read_prediction_table,
+    scale_of,
+    table_predictions,
+)
+from nooch.evaluation.predictions import KnownImages, Predictions, positions
 from nooch.suites import Suite
 
-__all__ = ["described", "load_predictions", "run_notes"]
+__all__ = [
+    "ARRAY_ENDINGS",
+    "array_predictions",
+    "described",
+    "detected",
+    "load_predictions",
+    "run_notes",
+    "with_undetected",
+]
+
+
+ARRAY_ENDINGS = (".npz", ".npy", ".pt", ".pth", ".safetensors")
+_SCALE_OF = {"logits": "logit", "probabilities": "probability"}
+_ARRAYS = (
+    "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,);"
+    " or one array (n, t), with `ids` and `classes`"
+)
+
+
+def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Predictions]:
+    """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not have.
+
+    Raises:
+        InputError: other arrays, shapes that do not agree, an unknown scale.
+    """
+    arrays = _tensors(path) if path.suffix[1] in "ps" else dict(read_arrays(path, _ARRAYS))
+    listed, named = how.listed(), how.named()
+    given = arrays if listed is None else {**arrays, "image_ids": listed}
+    given = given if named is None else {**given, "tasks": [*named.values()]}
+    keys = [key for key in _SCALE_OF if key in arrays]
+    keys = keys or [key for key in arrays if key not in {"image_ids", "tasks", "runs"}]
+    if len(keys) != 1 or not {"image_ids", "tasks"} <= given.keys():
+        raise InputError(
+            f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS
+        )
+    ids = id_column(given["image_ids"], f"{path}, image_ids")
+    tasks = [class_name(str(task)) for task in np.atleast_1d(given["tasks"])]
+    values = float_array(given[keys[0]]) / (100 if how.percent else 1)
+    column = keys[0] if keys[0] in _SCALE_OF else None
+    scale, read = scale_of(values, column, how, path, what="array")
+    by_run, names = [values], [name]
+    if values.ndim == 3:
+        by_run, names = list(values), [f"{name}/{i}" for i in range(len(values))]
+    runs = [str(run) for run in np.atleast_1d(given.get("runs", names))]
+    if len(runs) != len(by_run):
+        problem = f"has {len(runs)} runs and {keys[0]} of shape {values.shape}"
+        raise InputError(problem, where=path, allowed=_ARRAYS)
+    return [
+        replace(Predictions.of(of_run, ids, tasks, scale=scale, run=run), read=read)
+        for of_run, run in zip(by_run, runs, strict=True)
+    ]
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    """Tensors of PyTorch or safetensors by name, ``""`` for one without."""
+    content = checked_read(path, path.read_bytes)
+    try:
+        import torch
+        from safetensors.torch import load
+    except ImportError as error:
+        raise MissingExtraError("torch", "train", f"reading {path.suffix}") from error
+    try:
+        if path.suffix.lower() == ".safetensors":
+            return dict(load(content))
+        loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        tensors = loaded if isinstance(loaded, dict) else {"": loaded}
+        if all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
+            return {str(name): tensor for name, tensor in tensors.items()}
+        problem = "holds more than tensors"
+    except Exception as error:
+        # errors of many kinds, for contents that are not tensors
+        raise InputError(
+            f"cannot be read as tensors: {type(error).__name__}", where=path, allowed=_ARRAYS
+        ) from error
+    raise InputError(problem, where=path, allowed="tensors alone, by name")
+
+
+_ALLOWED = "COCO results: a list of image_id, category_id, score (0 to 1), and others such as bbox"
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Detection(msgspec.Struct, gc=False):
+    image_id: _Integer | str
+    category_id: _Integer
+    score: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.DataFrame:
+    """``image_id, task, probability`` of the classes that were detected in each image.
+
+    Args:
+        path: COCO results.
+        classes: of the dataset; where they have COCO's 80, category ids are COCO's.
+        how: the format, whose ``classes`` name other category ids.
+
+    Raises:
+        InputError: no COCO results, scores outside [0, 1], categories without a name.
+    """
+    try:
+        content = checked_read(path, path.read_bytes)
+        found = msgspec.json.decode(content, type=list[_Detection])
+    except BROKEN_JSON as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
+    ids = [one.image_id for one in found]
+    ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
+    things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
+    names = how.named() or (things if {*things.values()} <= {*classes} else {})
+    categories = [one.category_id for one in found]
+    unnamed = sorted({*categories} - names.keys())
+    # names alone are counted from 0, and ids may start at 1
+    if not unnamed and 0 in names and 0 not in categories and not str(how.classes).endswith("json"):
+        unnamed = sorted({*categories})
+    if unnamed:
+        raise InputError(
+            f"no class name is known for category ids {some_of(unnamed)}",
+            where=path,
+            remedy="give `classes`: a COCO file with categories, or NUMBER NAME per line",
+        )
+    tasks = pl.Series(categories, dtype=pl.Int64).replace_strict(names, return_dtype=pl.String)
+    scores = pl.Series([one.score for one in found], dtype=pl.Float64)
+    table = pl.DataFrame({"image_id": ids, "task": tasks, "probability": scores})
+    return table.group_by("image_id", "task", maintain_order=True).max()
+
+
+def with_undetected(run: Predictions, images: KnownImages, how: PredictionFormat) -> Predictions:
+    """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
+    of the splits in which anything was detected.
+    """
+    ids = how.listed()
+    if ids is None:
+        table = images.table.with_columns(pl.col("image_id").cast(run.image_ids.dtype))
+        seen = table.join(pl.DataFrame(run.image_ids), on="image_id")["split"].unique()
+        ids = table.filter(pl.col("split").is_in(seen.implode()))["image_id"]
+    else:
+        ids, _ = images.ids_of(ids, "`ids`")
+    ids = ids.cast(run.image_ids.dtype, strict=False)
+    at = positions(run.image_ids, ids)
+    if (at < 0).any():
+        raise InputError(
+            f"images were detected in that are not listed:"
+            f" {some_of(run.image_ids.filter(pl.Series(at < 0)))}",
+            where=f"run {run.run}",
+            remedy="give all images as `ids`, or a suite or dataset",
+        )
+    values = np.zeros((len(run.tasks), len(ids)))
+    values[:, at] = np.nan_to_num(run.values)
+    about = f"COCO detections, {len(ids) - len(at):,} images without any"
+    read = run.read.replace('column "probability"', about)
+    return replace(run, image_ids=ids, values=values, read=read)
+
 
 PredictionSource = Any
 """A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""

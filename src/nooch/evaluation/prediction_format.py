@@ -12,10 +12,10 @@ import polars as pl
 
 from nooch.base.errors import check_one_of
 from nooch.data import class_name, id_column
-from nooch.data.data_files import checked_read
 from nooch.data.readers.coco.structure import Category, categories_of, decode
 from nooch.data.readers.label_maps import class_list
-from nooch.data.readers.yolo_data import read_lines
+from nooch.data.readers.yolo import read_lines
+from nooch.data.table_files import checked_read
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.metrics import SCALES

@@ -16,8 +16,8 @@ from nooch.base.errors import InputError, reason_of, some_of
 from nooch.base.text_encoding import transcoded
 from nooch.base.words import counted_are, plural
 from nooch.data import class_name, id_column, read_table
-from nooch.data.data_files import checked_read, table_files
 from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.table_files import checked_read, table_files
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import SCALES, Predictions, check_values, positions
 

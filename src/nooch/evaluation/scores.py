@@ -12,11 +12,11 @@ import polars as pl
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import counted
+from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
 from nooch.evaluation.conditions import ConditionVerdict
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
 from nooch.evaluation.metrics import ALL_METRICS
-from nooch.evaluation.task_averages import AVERAGE
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
 
 __all__ = [

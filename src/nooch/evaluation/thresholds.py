@@ -13,7 +13,7 @@ from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.yaml_files import read_yaml
-from nooch.criteria.support_thresholds import read_task_numbers
+from nooch.criteria.contract import read_task_numbers
 from nooch.data import class_name
 from nooch.evaluation.metrics import stable_order
 from nooch.evaluation.metrics.pointwise import probabilities

@@ -5,32 +5,123 @@ from __future__ import annotations
 import builtins
 import glob
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import check_one_of, some_of
+from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import RESUME, Place, check_output_file, replacing, writing
-from nooch.base.shared_types import Map, Progress, no_progress, options_from, tracked
+from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
-from nooch.base.work_folder import held, key_of, remove_folder, work_folder
+from nooch.base.work_folder import held, key_of, remove_folder, stored, work_folder
 from nooch.data import Dataset
-from nooch.data.readers.image_opening import UPRIGHT
+from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import read_verdicts
 from nooch.evaluation.answer_text import closes_reasoning, ends_reasoning, opens_reasoning
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.inference.endpoint import EndpointOptions, endpoint_replies, request_fields
-from nooch.inference.model_answers import model_replies, settled
-from nooch.inference.requests import AskOptions, AskPlan, Reply, plan_requests
-from nooch.models.image_decoding import Decoding, dark_notes
-from nooch.models.vision_language import find_vlm
+from nooch.inference.requests import AskOptions, AskPlan, Reply, Request, plan_requests
+from nooch.models.devices import choose_device, memory_limits
+from nooch.models.images import Decoding, dark_notes, refuse_broken
+from nooch.models.pixel_batches import read_in_order
+from nooch.models.sources import ModelSource, silently
+from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 from nooch.suites import Suite
 
-__all__ = ["AskedFile", "ask"]
+__all__ = [
+    "AskedFile",
+    "ask",
+    "model_replies",
+    "settled",
+]
+
+
+_BATCHES = 8
+"""Batches after which replies are kept: what a kill can cost."""
+
+
+def settled(options: AskOptions) -> AskOptions:
+    """The options with the device and the precision that ``auto`` means here."""
+    device = choose_device(options.device)
+    usual = "float32" if device == "cpu" else "bf16"
+    precision = usual if options.precision == "auto" else options.precision
+    return replace(options, device=device, precision=precision)
+
+
+def model_replies(
+    requests: Sequence[Request], found: ModelSource, options: AskOptions, folder: Path, map: Map
+) -> Iterator[Reply]:
+    """Replies in the order of requests; finished parts are kept in a folder of these requests.
+    Raises InputError: images that cannot be read, or a model that cannot reply.
+    """
+    size = options.batch * _BATCHES
+    parts = [requests[start : start + size] for start in range(0, len(requests), size)]
+    try:
+        for replies in map(partial(_kept, found, options, folder), enumerate(parts)):
+            yield from replies
+    finally:
+        # a model may fill a GPU
+        _loaded.cache_clear()
+
+
+def _kept(
+    found: ModelSource, options: AskOptions, folder: Path, part: tuple[int, Sequence[Request]]
+) -> list[Reply]:
+    file = folder / f"{part[0]:07d}.msgpack"
+    return stored(file, list[Reply], lambda: _answered(found, options, part[1]))
+
+
+def _answered(found: ModelSource, options: AskOptions, requests: Sequence[Request]) -> list[Reply]:
+    size, replies = options.batch, []
+    batches = [requests[at : at + size] for at in range(0, len(requests), size)]
+    with limited_threads(options.threads), silently(), memory_limits(size, "asking"):
+        yes_no, bf16 = not options.describe, options.precision == "bf16"
+        model = _loaded(str(found.folder), found.identity, options.device, bf16, yes_no)
+        # one reader: a tokenizer is not made for several threads
+        inputs = read_in_order(partial(_read, model), batches, 1)
+        for batch, content in zip(batches, inputs, strict=True):
+            made = model.replies(content, options.most_tokens, yes_no=yes_no)
+            replies += [Reply(r.key, *reply) for r, reply in zip(batch, made, strict=True)]
+    return replies
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    folder: str, identity: str, device: str, bf16: bool, yes_no: bool
+) -> VisionLanguageModel:
+    """The model: a process loads it once, not for every part."""
+    found = find_vlm(folder)
+    if found.identity != identity:
+        problem = f"the model has hash {found.identity} here, and {identity} where the work started"
+        raise InputError(problem, where=folder, allowed="the same model on all machines")
+    model = load_vlm(found, device, bf16=bf16, yes_no=yes_no)
+    if opens_reasoning(model.prompt("Is it dark?")):
+        raise InputError(
+            "the chat template opens a block of reasoning: the next token is not the answer's",
+            where=folder,
+            allowed="a model whose template leaves reasoning out",
+            remedy="serve it with vLLM, say, and ask it there: `endpoint`, and `max_tokens` that"
+            " reach the end of its reasoning, such as 4096",
+        )
+    return model
+
+
+def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
+    """What a model is given. Raises InputError where an image cannot be read."""
+    images, broken = {}, []
+    for path, value_range in dict.fromkeys((r.image, r.range) for r in requests):
+        try:
+            images[path] = rgb_image(path, value_range)
+        except UNREADABLE as error:
+            broken.append(f"{path}: {error}")
+    refuse_broken(broken)
+    return model.inputs([images[r.image] for r in requests], [r.text for r in requests])
+
 
 _DOING = "asking these questions"
 

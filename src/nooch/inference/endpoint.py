@@ -24,7 +24,7 @@ import msgspec
 from nooch.base.download.http import Client, MirrorError, Patience, RetryError
 from nooch.base.errors import InputError, NoochError, ParameterError, some_of
 from nooch.base.words import printable
-from nooch.data.readers.image_opening import UNREADABLE, is_plain, opened_image, thumbnail
+from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
 from nooch.evaluation.answer_text import answer_span
 from nooch.inference.requests import AskOptions, Reply, Request
 

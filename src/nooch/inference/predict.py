@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import Place, check_output_file
-from nooch.base.resources import usable_cpus
-from nooch.base.shared_types import StepProgress, no_progress
+from nooch.base.limits import usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import files_of
 from nooch.evaluation import Predictions
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.image_decoding import Decoding, decode_images, refuse_broken
+from nooch.models.images import Decoding, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_contract import TaskModel
 from nooch.report.tables.score_files import TABLE_FILES, write_files
@@ -102,7 +102,7 @@ def predict(
         ids: of the images, from ``find_images``.
         paths: their files.
         batch: images in a batch.
-        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.image_decoding.Decoding``.
+        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.images.Decoding``.
         readers: threads that decode; by default one for each CPU.
         run: name of the run; the model's by default.
         progress: called with (images done, images).

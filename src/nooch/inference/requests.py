@@ -14,9 +14,13 @@ from nooch.base.files import Place
 from nooch.data import Dataset, ImageId, as_dataset
 from nooch.data.readers.image_files import files_of
 from nooch.suites import Suite, as_suite
-from nooch.suites.question_draw import QuestionOptions, draw_questions
-from nooch.suites.question_table import load_questions
-from nooch.suites.question_wording import check_template, question_text
+from nooch.suites.questions import (
+    QuestionOptions,
+    check_template,
+    draw_questions,
+    load_questions,
+    question_text,
+)
 
 __all__ = ["AskOptions", "AskPlan", "Reply", "Request", "plan_requests"]
 

@@ -15,9 +15,19 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import as_input_error
 from nooch.models.devices import choose_device
-from nooch.models.model_sources import DEFAULT, ModelSource, custom_network, find_source, is_custom
-from nooch.models.preprocessing import Inputs, Preprocessing
-from nooch.models.pretrained import placed, preprocessing_of, pretrained, quietly, refuse_lacking
+from nooch.models.images import Inputs, Preprocessing
+from nooch.models.sources import (
+    DEFAULT,
+    ModelSource,
+    custom_network,
+    find_source,
+    is_custom,
+    placed,
+    preprocessing_of,
+    pretrained,
+    quietly,
+    refuse_lacking,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,11 +13,10 @@ from nooch.base.errors import FormatError, ParameterError
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.data import encode_header, load_header
 from nooch.models.backbones import Backbone, load_backbone
+from nooch.models.images import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
 from nooch.models.linear_head import HEAD_FILE
-from nooch.models.model_sources import is_custom
 from nooch.models.networks import Network, NetworkOptions, build_network
-from nooch.models.preprocessing import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
-from nooch.models.pretrained import silently
+from nooch.models.sources import is_custom, silently
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, as_input_error
-from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.preprocessing import Inputs
+from nooch.models.images import Inputs
+from nooch.models.sources import ModelSource, find_source
 from nooch.models.task_maps import TaskWords
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TaskModel:
     Attributes:
         name: hub id, or the folder's name.
         identity: hash of weights and configuration.
-        kind: one of ``nooch.models.model_kinds.KINDS``.
+        kind: one of ``nooch.models.task_models.KINDS``.
         tasks: in the order of the logits.
         inputs: how pixels are made ready.
         outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError
 from nooch.models.devices import require_packages
-from nooch.models.model_sources import ModelSource, find_source
-from nooch.models.pretrained import naming_packages, pretrained, quietly, refuse_lacking
+from nooch.models.sources import (
+    ModelSource,
+    find_source,
+    naming_packages,
+    pretrained,
+    quietly,
+    refuse_lacking,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image

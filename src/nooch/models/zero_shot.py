@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, some_of
-from nooch.models.model_sources import ModelSource
-from nooch.models.preprocessing import Inputs
-from nooch.models.pretrained import complete, preprocessing_of, quietly
+from nooch.models.images import Inputs
+from nooch.models.sources import ModelSource, complete, preprocessing_of, quietly
 from nooch.models.task_contract import Asked, TaskModel
 from nooch.models.task_maps import prompts_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.scenes.sprite_pen import Sprite
+from nooch.scenes.pen import Sprite
 
 __all__ = ["Canvas", "Item"]
 

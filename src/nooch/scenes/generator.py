@@ -19,15 +19,15 @@ import pyarrow.parquet as pq
 import yaml
 from PIL import Image, features
 
+from nooch.base.calls import Map, Progress, no_progress
 from nooch.base.errors import ParameterError
 from nooch.base.files import atomic_folder
-from nooch.base.shared_types import Map, Progress, no_progress
 from nooch.base.version import __version__
 from nooch.data import encode_header
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.scenes.annotations import ID_STEP, Visible, annotated, visible
 from nooch.scenes.captions import describe
 from nooch.scenes.images import draw_image
-from nooch.scenes.scene_annotations import ID_STEP, Visible, annotated, visible
 from nooch.scenes.world import World, load_world
 
 __all__ = ["SCENES_MARKER", "ScenesPlan", "generate"]

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.scenes.canvas import Canvas, Item
-from nooch.scenes.noise_fields import noise
-from nooch.scenes.sprite_pen import Sprite
+from nooch.scenes.pen import Sprite
 from nooch.scenes.sprites import CROWDS, POSES, THINGS
-from nooch.scenes.stuff_textures import STUFF, Ground, edge_of
+from nooch.scenes.textures import STUFF, Ground, edge_of, noise
 from nooch.scenes.world import Scene, World
 
 __all__ = ["Picture", "draw_image", "draw_presence"]

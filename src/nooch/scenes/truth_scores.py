@@ -23,7 +23,7 @@ from nooch.base.errors import (
 )
 from nooch.base.files import check_output_file
 from nooch.data import parquet_bytes
-from nooch.data.data_files import csv_bytes, read_table
+from nooch.data.table_files import csv_bytes, read_table
 from nooch.evaluation.metrics import auc
 from nooch.report import write_files
 from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite

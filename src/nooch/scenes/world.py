@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.yaml_files import read_yaml, yaml_value
 from nooch.scenes.sprites import CROWDS, POSES, THINGS
-from nooch.scenes.stuff_textures import STUFF
+from nooch.scenes.textures import STUFF
 
 __all__ = ["Band", "Front", "ObjectSpec", "Scene", "World", "default_text", "load_world"]
 

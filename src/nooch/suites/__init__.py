@@ -10,9 +10,15 @@ from nooch.suites.hard_easy import (
     mark_by_phi,
     mark_by_threshold,
 )
-from nooch.suites.packed_suites import pack_suite
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
-from nooch.suites.suite_folder import SHIPPED, as_suite, is_shipped, load_suite, save_suite
+from nooch.suites.suite_folder import (
+    SHIPPED,
+    as_suite,
+    is_shipped,
+    load_suite,
+    pack_suite,
+    save_suite,
+)
 from nooch.suites.sweep_counts import POOLED, Sweep
 from nooch.suites.thresholds import SuiteThresholds, suite_thresholds
 

@@ -20,15 +20,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.base.disk import make_folder, sync
 from nooch.base.errors import InputError, OutputError, ParameterError
 from nooch.base.files import RESUME, Place, replacing, writing
 from nooch.base.folder_contents import remove_ours
-from nooch.base.resources import limited_threads
-from nooch.base.shared_types import Map, StepProgress, no_progress
+from nooch.base.limits import limited_threads
 from nooch.base.work_folder import held, remove_folder
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
-from nooch.data.array_files import check_embedding_name, read_array, write_array
+from nooch.data.arrays import check_embedding_name, read_array, write_array
 from nooch.data.dataset_folder import add_embedding_files, file_record, rows_of_parts
 from nooch.models.encoders import (
     Encoder,

@@ -15,10 +15,9 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.files import sha256_of
 from nooch.base.words import counted
 from nooch.data import Dataset, name_column
-from nooch.data.json_records import file_records
-from nooch.suites import Suite
-from nooch.suites.asked_questions import match_images, match_tasks
-from nooch.suites.suite import OverlayRecord
+from nooch.data.table_files import file_records
+from nooch.suites.questions import match_images, match_tasks
+from nooch.suites.suite import OverlayRecord, Suite
 
 __all__ = ["LabelOverlay", "OverlaySource", "read_label_overlay"]
 

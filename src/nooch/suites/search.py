@@ -19,22 +19,13 @@ from scipy.sparse import csr_array
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place, place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
-from nooch.criteria.fitted_criterion import TaskThresholds
+from nooch.criteria.contract import TaskThresholds
 from nooch.data import Dataset, replaced_columns
-from nooch.suites import (
-    HARD,
-    ChallengeSet,
-    CriterionRecord,
-    DatasetRecord,
-    Mark,
-    Skipped,
-    load_suite,
-    mark_by_matching,
-    mark_by_phi,
-    mark_by_threshold,
-)
+from nooch.suites.challenge_set import ChallengeSet
+from nooch.suites.hard_easy import HARD, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
 from nooch.suites.label_overlay import LabelOverlay, OverlaySource
-from nooch.suites.suite import SetRecord, SuiteHeader
+from nooch.suites.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, SuiteHeader
+from nooch.suites.suite_folder import load_suite
 
 __all__ = [
     "FindOptions", "Marked", "Measures", "Search", "check_thresholds", "code_of", "recorded_path",
@@ -58,7 +49,7 @@ class FindOptions:
         allow_unannotated: also where that leaves out more than half of a task's training positives
             or of a split's images.
         stability: resamples of the training images that say how sure each context cue is; 0: none.
-        overlay: files of corrected labels, see ``nooch.suites.label_overlay.read_label_overlay``: they take the
+        overlay: files of corrected labels, see ``read_label_overlay``: they take the
             place of labels in the sets, which leave out ambiguous images; criteria are fitted on
             the dataset's own labels.
     """

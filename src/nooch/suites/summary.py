@@ -13,17 +13,19 @@ import msgspec
 import numpy as np
 from scipy.special import expit
 
+from nooch.base.calls import is_named
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place
-from nooch.base.import_string import is_named
 from nooch.base.words import counted
 from nooch.criteria import Fitted, FittedContext, FittedGist
 from nooch.criteria.by_name import custom_criterion, custom_fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, ImageId, load_dataset, position_of
 from nooch.evaluation.metrics.pointwise import probabilities, said_positive
-from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite, load_suite
+from nooch.suites.challenge_set import SUBSETS, ChallengeSet
 from nooch.suites.coverage import left_out
+from nooch.suites.suite import Suite
+from nooch.suites.suite_folder import as_suite, load_suite
 
 if TYPE_CHECKING:
     from nooch.evaluation import Predictions

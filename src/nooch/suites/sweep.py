@@ -13,16 +13,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import ParameterError, check_fraction, check_one_of
 from nooch.base.files import Place
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, as_dataset
-from nooch.suites import POOLED, Sweep
 from nooch.suites.coverage import check_counted, check_fit
+from nooch.suites.find import training_part
 from nooch.suites.search import resolve_tasks, splits_to_search
-from nooch.suites.suite_builder import training_part
+from nooch.suites.sweep_counts import POOLED, Sweep
 
 __all__ = [
     "ALPHAS", "BETAS", "TAUS", "SweepOptions", "grid_of", "point_columns", "sweep_thresholds",

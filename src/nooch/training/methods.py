@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.calls import imported
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.import_string import imported
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Refit
 from nooch.training.objectives import OBJECTIVES, Objective, Ranges, check_objective
 from nooch.training.samplers import (

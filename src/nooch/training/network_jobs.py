@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import ParameterError
-from nooch.base.shared_types import Progress, no_progress
 from nooch.models.networks import Backbones, read_features, read_logits
 from nooch.models.saved_networks import save_network
 from nooch.training.epoch_batches import BatchHooks, RowMixture

@@ -30,8 +30,8 @@ from nooch.base.files import atomic_folder, local_path, replace_file, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import BROKEN_JSON
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
-from nooch.data.data_files import checked_read, parquet_rows
 from nooch.data.part_files import FileRecord, FileRecords, file_record
+from nooch.data.table_files import checked_read, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.calls import Progress, tracked
 from nooch.base.errors import InputError, UndefinedError, check_one_of
-from nooch.base.shared_types import Progress, tracked
 from nooch.criteria import FittedCE
 from nooch.data import Dataset
 from nooch.training.jobs import Job

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, OutputError
 from nooch.base.limits import MOST_RATIO
-from nooch.base.shared_types import StepProgress, no_progress
 from nooch.base.work_folder import check_space
 
 __all__ = ["Member", "damage", "is_unsafe", "listed", "unpack"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nooch.base.engines.local_engine import LocalEngine
+from nooch.base.calls import imported
+from nooch.base.engines.local import LocalEngine
 from nooch.base.errors import OutputError, check_one_of
-from nooch.base.import_string import imported
 
 if TYPE_CHECKING:
     from nooch.base.engines.ray import RayEngine
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "LocalEngine", "engine"]
 
 ENGINES = {
-    "local": "nooch.base.engines.local_engine:LocalEngine",
+    "local": "nooch.base.engines.local:LocalEngine",
     "ray": "nooch.base.engines.ray:RayEngine",
     "slurm": "nooch.base.engines.slurm:SlurmEngine",
 }

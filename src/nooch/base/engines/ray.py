@@ -20,7 +20,7 @@ from nooch.base.engines.job_window import (
     ordered,
 )
 from nooch.base.errors import MissingExtraError, NoochError
-from nooch.base.resources import environment
+from nooch.base.limits import environment
 from nooch.base.words import counted
 
 __all__ = ["RayEngine"]

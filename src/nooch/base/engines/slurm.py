@@ -23,7 +23,7 @@ from nooch.base.engines.job_window import (
     ordered,
 )
 from nooch.base.errors import MissingExtraError, NoochError
-from nooch.base.resources import environment
+from nooch.base.limits import environment
 
 __all__ = ["SlurmEngine"]
 

@@ -150,7 +150,7 @@ def captions_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
-    from nooch.evaluation.caption_scores import CaptionOptions, score_captions
+    from nooch.evaluation.captions import CaptionOptions, score_captions
     from nooch.report import RESULT_ENDINGS, as_json, save_scores
     from nooch.suites import load_suite
 

@@ -111,7 +111,7 @@ def collect_command(
     from nooch.report.results.collect import chosen_scores, collect
     from nooch.suites import load_suite
     from nooch.training.records import RunsFolder
-    from nooch.training.setting_choice import RULES
+    from nooch.training.selection import RULES
 
     wanted = shared.split_names(rules)
     for rule in wanted:

@@ -35,7 +35,7 @@ def pixels_command(
 ) -> None:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.models.caches.pixels import PIXELS, build_pixels
-    from nooch.models.image_decoding import CODECS, Decoding
+    from nooch.models.images import CODECS, Decoding
 
     check_output(out, overwrite=overwrite, marker=PIXELS.marker)
     check_one_of("codec", codec, CODECS)
@@ -110,7 +110,7 @@ def features_command(
     check_output(out, overwrite=overwrite, marker=FEATURES.marker)
     from nooch.data import load_dataset
     from nooch.models.backbones import load_backbone
-    from nooch.models.image_decoding import Decoding
+    from nooch.models.images import Decoding
 
     decoding = Decoding(codec, shared.parse_range(range))
 

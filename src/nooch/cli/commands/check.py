@@ -152,7 +152,7 @@ def slices_command(
     reading: Any = None,
 ) -> None:
     """Search slices of images on which a model errs. One error of 5 % over all."""
-    from nooch.analysis.cue_findings import checked_split
+    from nooch.analysis.findings import checked_split
     from nooch.analysis.slices import SliceOptions, find_slices
     from nooch.evaluation import run_notes
     from nooch.report import RESULT_ENDINGS, write_files
@@ -210,7 +210,7 @@ def audit_command(
     reading: Any = None,
 ) -> None:
     """Rank labels that models and the context contradict. With a page to review them."""
-    from nooch.analysis.label_audit import AuditOptions, audit
+    from nooch.analysis.audit import AuditOptions, audit
 
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,

@@ -50,7 +50,7 @@ def classes_command(
     from nooch.data import load_dataset
     from nooch.models.caches.pixels import PixelCache
     from nooch.models.devices import choose_device
-    from nooch.models.model_sources import DEFAULT
+    from nooch.models.sources import DEFAULT
     from nooch.suites.search import resolve_tasks
     from nooch.training.bench.class_network import (
         ALL_CLASSES,
@@ -111,7 +111,7 @@ def select_tasks_command(
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.report.results.task_selection import chosen_suite, losses_by_class, uneven_runs
     from nooch.suites import load_suite, save_suite
-    from nooch.training.task_choice import paper_rule
+    from nooch.training.selection import paper_rule
 
     if like is not None:
         check_one_of("rule", like, [_PAPER])
@@ -151,7 +151,7 @@ def _runs(source: Path, reading: Any, suite: Any) -> Any:
 
 def _check_like_paper(asked: dict[str, object]) -> None:
     """Refuse values that differ from the paper's rule."""
-    from nooch.training.task_choice import paper_rule
+    from nooch.training.selection import paper_rule
 
     rule = paper_rule([])
     own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}

@@ -34,8 +34,8 @@ def add_attributes_command(
     """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
-    from nooch.data.data_files import read_table
     from nooch.data.importing.attributes import attribute_table, with_attributes
+    from nooch.data.table_files import read_table
 
     data = open_dataset(dataset)
     attributes = attribute_table(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
+from nooch.base.calls import Progress
 from nooch.base.files import SUITE_MARKER, Place, check_output
-from nooch.base.shared_types import Progress
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import note, progress, say
@@ -83,8 +83,8 @@ def find_command(
     from nooch.cli.tables import print_found
     from nooch.criteria import Combination, Context
     from nooch.suites import load_suite
+    from nooch.suites.find import find
     from nooch.suites.search import FindOptions, recorded_path
-    from nooch.suites.suite_builder import find
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)

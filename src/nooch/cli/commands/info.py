@@ -186,7 +186,7 @@ def verify_command(
     from nooch.analysis.verify import verify
     from nooch.cli.tables import print_agreement
     from nooch.suites import is_shipped
-    from nooch.suites.published_sets import read_published
+    from nooch.suites.published import read_published
 
     is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
     reference = other if is_suite else read_published(other)

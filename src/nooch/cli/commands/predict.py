@@ -48,9 +48,9 @@ def predict_command(
     from nooch.inference import predict as network_predictions
 
     check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
-    from nooch.models.image_decoding import CODECS, Decoding, dark_notes
-    from nooch.models.model_kinds import load_task_model
+    from nooch.models.images import CODECS, Decoding, dark_notes
     from nooch.models.task_maps import read_task_map
+    from nooch.models.task_models import load_task_model
     from nooch.suites.summary import suite_or_dataset
 
     check_one_of("codec", codec, CODECS)

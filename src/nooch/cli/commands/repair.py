@@ -45,10 +45,10 @@ def intervene_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
-    from nooch.analysis.intervention import CHANGES, InterveneOptions, intervene
+    from nooch.analysis.intervene import CHANGES, InterveneOptions, intervene
     from nooch.inference.predict import tasks_to_predict
-    from nooch.models.model_kinds import load_task_model
     from nooch.models.task_maps import read_task_map
+    from nooch.models.task_models import load_task_model
     from nooch.report.tables.score_tables import tables_of
     from nooch.suites.summary import suite_with_dataset
 
@@ -138,8 +138,7 @@ def repair_command(
     reading: Any = None,
 ) -> None:
     """Train a new last layer on features of your model. With what got better, and what worse."""
-    from nooch.analysis.head_choice import CANDIDATES
-    from nooch.analysis.repair import RepairOptions, repair
+    from nooch.analysis.repair import CANDIDATES, RepairOptions, repair
 
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,

@@ -80,7 +80,7 @@ def results_command(
 ) -> None:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
     from nooch.report.results.paper_sheet import SheetOptions, paper_sheet
-    from nooch.report.results.table_contents import table_names
+    from nooch.report.results.paper_tables import table_names
     from nooch.report.tables.method_tables import check_result_files, save_results
 
     names = table_names(like)
@@ -111,13 +111,13 @@ def statements_command(
     """Judge which of the paper's conclusions hold. With the numbers behind each."""
     from nooch.report import markdown
     from nooch.report.results.paper_sheet import read_sources
-    from nooch.report.results.paper_statements import (
+    from nooch.report.results.run_results import paper_cells
+    from nooch.report.results.statements import (
         STATEMENTS,
         finding_facts,
         finding_tables,
         judge_statements,
     )
-    from nooch.report.results.run_results import paper_cells
 
     wanted = [
         check_one_of("statement", name, STATEMENTS) for name in shared.split_names(only)

@@ -47,7 +47,7 @@ def sweep_thresholds_command(
     import polars as pl
 
     from nooch.data import open_dataset
-    from nooch.report.figures.sweep_files import save_sweep
+    from nooch.report.figures.sweeps import save_sweep
     from nooch.suites import POOLED
     from nooch.suites.embed import embed
     from nooch.suites.sweep import SweepOptions, grid_of, sweep_thresholds
@@ -121,7 +121,7 @@ def calibrate_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:  # fmt: skip
     """Choose betas on predicted areas by true ones."""
-    from nooch.analysis.calibration_run import CalibrateOptions, calibrate
+    from nooch.analysis.calibrate import CalibrateOptions, calibrate
     from nooch.cli.tables import print_calibration
     from nooch.criteria import CE
 

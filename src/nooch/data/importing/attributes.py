@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from nooch.base.errors import InputError, check_one_of, some_of
-from nooch.data import Dataset
+from nooch.data.dataset import Dataset
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS
 
 __all__ = ["attribute_table", "with_attributes"]

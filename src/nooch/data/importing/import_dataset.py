@@ -20,15 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nooch.base.calls import Map, Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, writing
-from nooch.base.shared_types import Map, Progress, no_progress, options_from
 from nooch.base.split_plan import SplitPlan
 from nooch.base.version import __version__
 from nooch.base.work_folder import held, remove_leftovers, work_folder
 
 if TYPE_CHECKING:
-    from nooch.data import Dataset
+    from nooch.data.dataset import Dataset
     from nooch.data.importing.parts import Imported
     from nooch.data.readers.contract import Reading
 
@@ -147,8 +147,7 @@ def _link(file: Path, new: Path) -> None:
 
 def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:
     """Write a dataset that was put together in memory. Raises OutputError as ``save_dataset``."""
-    from nooch.data import save_dataset
-    from nooch.data.dataset_folder import read_header
+    from nooch.data.dataset_folder import read_header, save_dataset
     from nooch.data.importing.parts import Imported
 
     save_dataset(data, out, overwrite=overwrite)
@@ -166,8 +165,8 @@ def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
     """
     import polars as pl
 
-    from nooch.data import apply_split
     from nooch.data.importing.parts import split_provenance
+    from nooch.data.splits import apply_split
 
     if plan is None:
         return data

@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Map, Progress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError
 from nooch.base.files import replacing
-from nooch.base.shared_types import Map, Progress
 from nooch.base.split_plan import SplitPlan
-from nooch.data import SPLITS, ImageId
-from nooch.data.array_files import read_array, write_array
+from nooch.data.arrays import read_array, write_array
+from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import (
     Header,
     PartRecord,
@@ -34,6 +34,7 @@ from nooch.data.dataset_folder import (
 from nooch.data.readers.contract import ImageListing, NumberedJob, Scanned, part_edges
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.splits import group_names, split_codes
+from nooch.data.table_schema import SPLITS
 
 __all__ = [
     "Imported", "PartJob", "PartRange", "SplitJob", "Work", "Written", "divided", "groups_of",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER
-from nooch.data.data_files import TABLE_ENDINGS
 from nooch.data.readers.image_files import IMAGE_ENDINGS
+from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
@@ -106,11 +106,10 @@ def _table_file(file: Path) -> Recognized | None:
         return None
     import polars as pl
 
-    from nooch.data import read_table
     from nooch.data.readers.boxes import BoxReading
     from nooch.data.readers.table_layouts import LongTable, TableOfImages
-    from nooch.data.readers.table_reader import Columns
-    from nooch.data.readers.table_reading import TableReading
+    from nooch.data.readers.tables import Columns, TableReading
+    from nooch.data.table_files import read_table
 
     table = read_table(file)
     names = {name.lower(): name for name in table.columns}

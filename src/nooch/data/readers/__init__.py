@@ -1,6 +1,6 @@
 """A reader turns files of a format into a Dataset without splits; it knows nothing of criteria."""
 
-from nooch.base.shared_types import Map
+from nooch.base.calls import Map
 
 """Applies a reader's jobs: Python's ``map``, or an engine's, which spreads them over processes."""
 
@@ -9,8 +9,8 @@ READERS = {
     "label-maps": "nooch.data.readers.label_maps:read_label_maps",
     "boxes": "nooch.data.readers.boxes:read_boxes",
     "image-folder": "nooch.data.readers.image_folder:read_image_folder",
-    "table": "nooch.data.readers.table_reader:read_table_of_images",
-    "long-table": "nooch.data.readers.table_reader:read_long_table",
+    "table": "nooch.data.readers.tables:read_table_of_images",
+    "long-table": "nooch.data.readers.tables:read_long_table",
 }
 """Name -> where the reader is; imported when it is used."""
 

@@ -14,19 +14,18 @@ import numpy as np
 import polars as pl
 from blake3 import blake3
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, check_one_of
-from nooch.base.shared_types import Map, StepProgress
 from nooch.base.split_plan import SplitPlan
-from nooch.data import Dataset, ImageId, check_file_names
-from nooch.data.data_files import table_files
-from nooch.data.readers.box_rows import FoundBoxes, count_notes
+from nooch.data.dataset import Dataset, ImageId
+from nooch.data.readers.box_formats import FoundBoxes, count_notes, find_openimages, find_voc
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import list_images
 from nooch.data.readers.image_rows import ImageRows, row_ends, summed
 from nooch.data.readers.jobs import JobRunner
-from nooch.data.readers.openimages import find_openimages
-from nooch.data.readers.voc import find_voc
 from nooch.data.readers.yolo import find_yolo
+from nooch.data.table_files import table_files
+from nooch.data.table_schema import check_file_names
 
 __all__ = ["FORMATS", "BoxReading", "ScannedBoxes", "read_boxes"]
 

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import polars as pl
 
+from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.base.errors import InputError
-from nooch.base.shared_types import Map, StepProgress, no_progress
 from nooch.base.split_plan import SplitPlan
-from nooch.data import Dataset, ImageId
+from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
 from nooch.data.readers.jobs import ResumableJob
 

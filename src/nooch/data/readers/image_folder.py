@@ -13,12 +13,13 @@ import polars as pl
 from blake3 import blake3
 from scipy.sparse import csr_array
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
-from nooch.base.shared_types import Map, StepProgress
 from nooch.base.split_plan import SplitPlan
-from nooch.data import Dataset, ImageId, class_name
+from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.contract import ImageListing, in_range, read
 from nooch.data.readers.image_files import FolderWalk, list_images
+from nooch.data.table_schema import class_name
 
 __all__ = ["SPLIT_FOLDERS", "FolderReading", "ScannedFolder", "read_image_folder"]
 

@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array
 
 from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of
-from nooch.data import ImageId
+from nooch.data.dataset import ImageId
 from nooch.data.readers.contract import NumberedJob, in_range
 from nooch.data.readers.image_files import FolderWalk
 from nooch.data.readers.jobs import JobRunner

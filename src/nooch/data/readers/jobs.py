@@ -9,7 +9,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nooch.base.shared_types import Map, StepProgress
+from nooch.base.calls import Map, StepProgress
 from nooch.base.work_folder import stored
 
 __all__ = ["JobRunner", "ResumableJob", "map_for"]

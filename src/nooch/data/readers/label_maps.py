@@ -16,16 +16,17 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.shared_types import Map, StepProgress
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
-from nooch.data import Dataset, ImageId, class_name
+from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_rows import ImageRows, listed_digest
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
+from nooch.data.table_schema import class_name
 
 __all__ = ["MapReading", "ScannedMaps", "class_list", "means_void", "read_label_maps"]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, some_of
-from nooch.data import identifiers
-from nooch.data.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, row_ends
 from nooch.data.readers.jobs import JobRunner
+from nooch.data.table_schema import identifiers
 
 __all__ = ["MAP_ENDINGS", "CountedMaps", "count_maps", "counted_maps", "list_maps"]
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from nooch.base.errors import InputError
-from nooch.data.data_files import checked_read
+from nooch.data.table_files import checked_read
 
 __all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]
 

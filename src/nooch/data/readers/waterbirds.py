@@ -11,11 +11,11 @@ import polars as pl
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import Place
-from nooch.data import Dataset, as_dataset
-from nooch.data.readers.table_reader import Columns, read_table_of_images
+from nooch.data.dataset import Dataset, as_dataset
+from nooch.data.readers.tables import Columns, read_table_of_images
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
+from nooch.evaluation.averages import WORST_HARD, with_worst_hard
 from nooch.evaluation.prediction_files import PredictionSource
-from nooch.evaluation.score_summaries import WORST_HARD, with_worst_hard
 from nooch.suites import Suite, as_suite
 
 __all__ = [

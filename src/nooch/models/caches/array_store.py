@@ -9,25 +9,42 @@ verifies those blocks and makes the others only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
+import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.base.disk import sync
-from nooch.base.errors import NoochError
+from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, some_of
 from nooch.base.files import atomic_folder, check_output, replace_file, sha256_of, writing
+from nooch.base.limits import usable_cpus
 from nooch.base.version import __version__
 from nooch.base.work_folder import check_space, held, remove_folder
-from nooch.data import Dataset, sealed_header
+from nooch.data import Dataset, load_header, read_table, sealed_header
+from nooch.data.arrays import read_array
+from nooch.data.table_schema import Column, Schema, check_columns
 
-__all__ = ["ArrayHeader", "ArrayKind", "Unfinished", "block_hash", "making", "write_block"]
+__all__ = [
+    "ArrayHeader",
+    "ArrayKind",
+    "MappedRows",
+    "Unfinished",
+    "block_hash",
+    "making",
+    "open_array",
+    "write_block",
+]
+
 
 IMAGES = "images.parquet"
 
@@ -205,3 +222,151 @@ def _recorded(file: Path) -> Iterator[tuple[int, str]]:
         except ValueError:
             continue
         yield int(number), str(digest)
+
+
+_IMAGES: Schema = {
+    "image_id": Column(
+        (pl.Int64, pl.String), "each id once", wrong=lambda ids: ids.is_duplicated()
+    ),
+    "file_name": Column((pl.String,), "names of files, null where unknown", nulls=True),
+}
+
+
+_NPY_START = 10
+"""Bytes before the description in an ``.npy`` file: what it is, version, length."""
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRows:
+    """An array on disk, seen through a dataset: row i belongs to the dataset's image i.
+
+    Attributes:
+        folder: of the array.
+        header: how it was made.
+        array: memory map of the whole array; its rows are those of the dataset that it was made of.
+        rows: int64 (n_images,), for each image of the dataset its row in ``array``.
+    """
+
+    folder: Path
+    header: ArrayHeader
+    array: NDArray[Any]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def load_as(cls, folder: str | Path, data: Dataset, kind: ArrayKind, *, verify: bool) -> Self:
+        """Open a folder of a kind; see ``PixelCache.load`` and ``load_features``."""
+        path = Path(folder)
+        header, images, array = open_array(path, kind, verify=verify)
+        return cls(path, header, array, _rows(path, images, data, kind))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def identity(self) -> str:
+        """BLAKE3 over the hashes of contents and images: equal for folders of equal content."""
+        parts = self.header.images, self.header.dtype, str(self.header.shape), *self.header.blocks
+        return blake3("\n".join(parts).encode()).hexdigest()
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        return np.array_equal(self.rows, np.arange(len(self.array)))
+
+    def batch(self, rows: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A copy of some images' rows, (m, ...) in the order asked for, written into ``out`` if
+        given. Raises ParameterError: a position that the dataset does not have.
+        """
+        rows = np.asarray(rows)
+        if rows.size and (rows.min() < 0 or rows.max() >= len(self.rows)):
+            allowed = f"0 to {len(self.rows) - 1}"
+            raise ParameterError(f"row {rows.max()} or {rows.min()}", allowed=allowed)
+        # checked above: only with "clip" does numpy copy straight into the result
+        taken: NDArray[Any] = np.take(self.array, self.rows[rows], axis=0, out=out, mode="clip")
+        return taken
+
+    def matrix(self) -> NDArray[Any]:
+        """All rows in the order of the dataset: the map itself where possible, else a copy."""
+        return self.array if self._is_whole else self.batch(np.arange(len(self.rows)))
+
+
+def open_array(
+    folder: Path, kind: ArrayKind, *, verify: bool
+) -> tuple[ArrayHeader, pl.DataFrame, NDArray[Any]]:
+    """Header, table of images and memory map of a folder; ``verify`` compares all hashes.
+
+    Raises FormatError: no such folder, of a newer version, incomplete or altered.
+    """
+    again = f"make it again: {kind.make}"
+    names = {"name": kind.name, "make": kind.make, "again": again}
+    header = load_header(folder / kind.marker, ArrayHeader, version=kind.version, **names)
+    images = _images(folder, header, again)
+    array = _map(folder / kind.array, header, again)
+    if verify:
+        _verify(array, header, folder / kind.array, again)
+    return header, images, array
+
+
+def _images(folder: Path, header: ArrayHeader, again: str) -> pl.DataFrame:
+    file = folder / IMAGES
+    if not file.is_file() or sha256_of(file) != header.images:
+        raise FormatError(f"{IMAGES} is missing or altered", where=folder, remedy=again)
+    stored = check_columns(read_table(file), _IMAGES, file, again)
+    if stored.height != header.shape[0]:
+        problem = f"{IMAGES} has {stored.height} images, the header {header.shape[0]}"
+        raise FormatError(problem, where=folder, remedy=again)
+    return stored
+
+
+def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) -> NDArray[np.int64]:
+    wanted = data.images.select("image_id", "file_name")
+    if stored["image_id"].dtype != wanted["image_id"].dtype:
+        as_text = pl.col("image_id").cast(pl.String)
+        stored, wanted = stored.with_columns(as_text), wanted.with_columns(as_text)
+    stored = stored.select("image_id", stored="file_name", row=pl.int_range(pl.len()))
+    matched = wanted.join(stored, on="image_id", how="left", maintain_order="left")
+    # an id alone may mean another image in another dataset
+    differs = pl.col("file_name").ne_missing(pl.col("stored"))
+    other = matched.filter(pl.col("row").is_null() | differs)
+    if other.height:
+        raise InputError(
+            f"holds no {kind.name} of {other.height} of {len(data)} images:"
+            f" {some_of(other['image_id'])}",
+            where=folder,
+            allowed=f"{kind.name} of this dataset, or of one that has all its images under the same"
+            " ids and file names",
+            remedy=f"make it again: {kind.make}",
+        )
+    return matched["row"].cast(pl.Int64).to_numpy()
+
+
+def _map(file: Path, header: ArrayHeader, again: str) -> NDArray[Any]:
+    try:
+        array = read_array(file, mapped=True)
+    except InputError as error:
+        raise FormatError(error.problem, where=file, remedy=again) from error
+    count = -(-header.shape[0] // max(1, header.block))
+    form = array.shape, str(array.dtype), count
+    if form != (header.shape, header.dtype, len(header.blocks)):
+        problem = f"has shape {array.shape} {array.dtype}, unlike its header"
+        raise FormatError(problem, where=file, remedy=again)
+    # a plain array over the same map: the class of maps costs time with every look-up
+    return np.asarray(array)
+
+
+def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) -> None:
+    about = f"{{'descr': {array.dtype.str!r}, 'fortran_order': False, 'shape': {array.shape}, }}"
+    with file.open("rb") as stream:
+        described = stream.read(file.stat().st_size - array.nbytes)[_NPY_START:]
+    if not re.fullmatch(re.escape(about).encode() + rb" *\n", described):
+        raise FormatError("was altered: its description", where=file, remedy=again)
+    starts = range(0, len(array), header.block)
+    with ThreadPoolExecutor(usable_cpus()) as pool:
+        hashes = pool.map(lambda start: block_hash(array[start : start + header.block]), starts)
+        pairs = zip(starts, hashes, header.blocks, strict=True)
+        altered = [start for start, digest, recorded in pairs if digest != recorded]
+    if altered:
+        raise FormatError(
+            f"was altered: {len(altered)} blocks have another hash, from row {altered[0]} on",
+            where=file,
+            remedy=again,
+        )

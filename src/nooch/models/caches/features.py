@@ -12,19 +12,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.resources import usable_cpus
-from nooch.base.shared_types import StepProgress, no_progress
+from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
-from nooch.data.array_values import float_array
+from nooch.data.arrays import float_array
 from nooch.data.readers.image_files import image_paths
 from nooch.models.backbones import Backbone
-from nooch.models.caches.array_store import ArrayKind, Unfinished, making, write_block
-from nooch.models.caches.memmap import MappedRows
+from nooch.models.caches.array_store import ArrayKind, MappedRows, Unfinished, making, write_block
 from nooch.models.caches.pixels import PixelCache
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.encoders import load_embedding
-from nooch.models.image_decoding import Decoding, dark_notes, decode_images, refuse_broken
+from nooch.models.images import Decoding, dark_notes, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class FeatureOptions:
 
     Attributes:
         codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
-            ``nooch.models.image_decoding.Decoding``.
+            ``nooch.models.images.Decoding``.
         batch: images in a batch, 1 and more.
         half: keep float16, half the size; the features are computed as without.
         readers: threads that read and decode; by default one per CPU.

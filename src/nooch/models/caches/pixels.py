@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nooch.base.shared_types import Map, StepProgress, no_progress
+from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.data import Dataset
 from nooch.data.readers.image_files import image_paths
-from nooch.models.caches.array_store import ArrayKind, Unfinished, making, write_block
-from nooch.models.caches.memmap import MappedRows
-from nooch.models.image_decoding import (
+from nooch.models.caches.array_store import ArrayKind, MappedRows, Unfinished, making, write_block
+from nooch.models.images import (
     Decoding,
     check_size,
     dark_notes,
@@ -83,7 +82,7 @@ def build_pixels(
         folder: to write; it needs n_images x height x width x 3 bytes.
         size: pixels, or (height, width); the aspect is not kept.
         images: folder of images, where it is not the one that the dataset records.
-        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.image_decoding.Decoding``.
+        codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.images.Decoding``.
         map: where the blocks are done, such as an engine's.
         overwrite: replace a cache that exists.
         progress: called with (images done, images).

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nooch.base.calls import imported, is_named
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.import_string import imported, is_named
 from nooch.models.encoders.caption_vectors import (
     caption_means,
     distinct_captions,

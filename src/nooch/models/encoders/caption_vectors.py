@@ -12,11 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, UndefinedError
 from nooch.base.files import replacing, writing
-from nooch.base.shared_types import StepProgress, no_progress
 from nooch.data import Dataset
-from nooch.data.array_files import read_array, write_array
+from nooch.data.arrays import read_array, write_array
 from nooch.models.encoders.contract import Encoder
 
 __all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.shared_types import StepProgress
+from nooch.base.calls import StepProgress
 
 __all__ = ["Encoder"]
 

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.extmath import randomized_svd
 
+from nooch.base.calls import StepProgress
 from nooch.base.errors import ParameterError
-from nooch.base.shared_types import StepProgress
 from nooch.models.encoders.sentence_batches import distinct
 
 __all__ = ["LexicalEncoder"]

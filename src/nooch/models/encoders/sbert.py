@@ -11,20 +11,186 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import check_one_of
-from nooch.base.shared_types import StepProgress, no_progress
+from nooch.base.calls import StepProgress, no_progress
+from nooch.base.errors import MissingExtraError, as_input_error, check_one_of
 from nooch.models.encoders import folders
 from nooch.models.encoders import sentence_batches as batching
-from nooch.models.encoders import sentence_models as loading
 
-__all__ = ["PRECISIONS", "SbertEncoder", "distilroberta", "minilm"]
+__all__ = [
+    "CPU_TOKENS",
+    "FAMILIES",
+    "PRECISIONS",
+    "SbertEncoder",
+    "distilroberta",
+    "is_fast",
+    "load",
+    "minilm",
+    "require_package",
+    "use_short_attention",
+]
+
+
+FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
+"""Model types that attend to every token and look their attention up by name."""
+
+_NAME = "nooch_short"
+_LONGEST = 64
+
+
+def use_short_attention(transformer: Any) -> None:
+    """Let a Hugging Face model use ``_short_attention``, unless transformers is too old."""
+    try:
+        from transformers import AttentionInterface
+    except ImportError:
+        return
+    if transformer.config.model_type in FAMILIES:
+        AttentionInterface.register(_NAME, _short_attention)
+        transformer.set_attn_implementation(_NAME)
+
+
+def _short_attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Any, None]:
+    """Softmax(QK^T * scaling)V, softmax in float32.
+
+    Args:
+        module: the calling layer.
+        query: (batch, heads, tokens, width); ``key`` and ``value`` alike.
+        key: see ``query``.
+        value: see ``query``.
+        attention_mask: None, as there is no padding; anything else goes to the fused kernel.
+        scaling: of the products; 1 / sqrt(width) where None.
+        options: what other implementations take.
+
+    Returns:
+        (batch, tokens, heads, width), and no weights.
+    """
+    batch, heads, length, width = query.shape
+    if attention_mask is not None or length > _LONGEST or query.device.type != "cpu":
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        fused: tuple[Any, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, is_causal=False, **options
+        )
+        return fused
+    q, k, v = (x.reshape(batch * heads, length, width) for x in (query, key, value))
+    scale = width**-0.5 if scaling is None else scaling
+    weights = q.bmm(k.transpose(1, 2)).float()
+    weights = weights.sub_(weights.amax(-1, keepdim=True)).mul_(scale).exp_()
+    # dividing the result is cheaper than dividing the weights: width, not length, per token
+    mixed = weights.to(v.dtype).bmm(v).float().div_(weights.sum(-1, keepdim=True)).to(v.dtype)
+    return mixed.view(batch, heads, length, width).transpose(1, 2).contiguous(), None
+
+
+CPU_TOKENS = 1024
+"""Tokens in a batch: a CPU keeps the activations in its caches."""
+
+# what torch.compile calls for a linear layer on a CPU
+_OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
+# model types that need no input but token ids, checked on batches of equal length
+_FAST = FAMILIES | {"mpnet"}
+
+
+def require_package() -> None:
+    """Raise MissingExtraError if sentence-transformers is not installed."""
+    try:
+        import sentence_transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("sentence-transformers", "gist", "a sentence encoder") from error
+
+
+def is_fast(model: Any) -> bool:
+    """Whether a model runs on its transformer's token ids directly, in batches of equal length."""
+    transformer = getattr(model[0], "auto_model", None)
+    kind = getattr(getattr(transformer, "config", None), "model_type", None)
+    return (
+        kind in _FAST
+        and bool(getattr(model.tokenizer, "is_fast", False))
+        and model.default_prompt_name is None
+    )
+
+
+def load(folder: Path, device: str, precision: str) -> Any:
+    """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
+
+    Weights saved in half precision are converted to float32; with ``bf16`` the transformer alone
+    is in bfloat16 if it is a fast one, else the whole model.
+
+    Raises:
+        InputError: sentence-transformers cannot load the folder.
+    """
+    model = _quietly(folder, device).float()
+    fast = is_fast(model)
+    if fast:
+        use_short_attention(model[0].auto_model)
+    if precision == "bf16":
+        (model[0] if fast else model).bfloat16()
+    if fast and device == "cpu":
+        _use_packed_weights(model[0].auto_model)
+    return model.eval()
+
+
+def _quietly(folder: Path, device: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+    allowed = "a folder saved by sentence-transformers, with weights as .safetensors"
+    try:
+        with as_input_error("cannot be loaded", where=folder, allowed=allowed):
+            return SentenceTransformer(str(folder), device=device, **safe)
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _use_packed_weights(transformer: Any) -> None:
+    """Pack the weights of linear layers once, by oneDNN where torch has it. In float32 vectors
+    differ by rounding alone, in bfloat16 not at all.
+    """
+    import torch
+    from transformers.activations import GELUActivation
+
+    pack, multiply = (getattr(torch.ops.mkldnn, name, None) for name in _OPERATIONS)
+    if pack is None or multiply is None:
+        return
+    activated: set[Any] = set()
+    for part in transformer.modules():
+        after = getattr(part, "intermediate_act_fn", None)
+        # not the approximations by tanh, which are other classes; in bfloat16 one rounding less
+        # would give other vectors
+        exact = type(after) is GELUActivation and after.act is torch.nn.functional.gelu
+        if exact and part.dense.weight.dtype == torch.float32:
+            activated.add(part.dense)
+            part.intermediate_act_fn = torch.nn.Identity()
+        if type(part) is torch.nn.Linear:
+            weight = pack(part.weight.detach(), CPU_TOKENS)
+            bias = None if part.bias is None else part.bias.detach()
+            activation = "gelu" if part in activated else "none"
+            product = partial(_product, multiply, weight, bias, activation)
+            part.forward = product  # type: ignore[method-assign]
+
+
+def _product(multiply: Any, weight: Any, bias: Any, activation: str, inputs: Any) -> Any:
+    """Inputs W^T + bias, float (..., d_in) -> (..., d_out), activated."""
+    # the last: GELU itself, no approximation
+    return multiply(inputs, weight, bias, activation, [], "none" if activation == "gelu" else "")
+
 
 PRECISIONS = ("float32", "bf16")
 # suffix of the name of a stored embedding; data.embedding_precision reads it
@@ -128,13 +294,13 @@ class SbertEncoder:
 
     @cached_property
     def _folder(self) -> Path:
-        loading.require_package()
+        require_package()
         return folders.locate(self.source).resolve()
 
     @cached_property
     def _on(self) -> str:
         """The device that will be used."""
-        loading.require_package()
+        require_package()
         import torch
 
         return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -142,15 +308,15 @@ class SbertEncoder:
     @cached_property
     def _model(self) -> Any:
         folders.check_folder(self._folder)
-        return loading.load(self._folder, self._on, self.precision)
+        return load(self._folder, self._on, self.precision)
 
     def _encode(self, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
         model = self._model
-        if not loading.is_fast(model):
+        if not is_fast(model):
             return _encode_plainly(model, texts, progress)
         tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
-        budget = loading.CPU_TOKENS if self._on == "cpu" else _GPU_TOKENS
+        budget = CPU_TOKENS if self._on == "cpu" else _GPU_TOKENS
         batches = list(batching.equal_lengths(tokens.lengths, budget))
         vectors = np.empty((len(texts), 0), np.float32)
         with _workers(self._on) as pool:

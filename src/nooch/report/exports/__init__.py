@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
+from nooch.base.calls import imported, is_named
 from nooch.base.errors import check_one_of
-from nooch.base.import_string import imported, is_named
-from nooch.report.exports.export_contract import Content, Exported, Key
+from nooch.report.exports.contract import Content, Exported, Key
 
 __all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
 
 EXPORTS = MappingProxyType(
     {
-        "ids": "nooch.report.exports.id_lists:export_ids",
-        "npy": "nooch.report.exports.npy:export_npy",
+        "ids": "nooch.report.exports.lists:export_ids",
+        "npy": "nooch.report.exports.lists:export_npy",
         "coco": "nooch.report.exports.coco:export_coco",
-        "csv": "nooch.report.exports.group_csv:export_csv",
+        "csv": "nooch.report.exports.lists:export_csv",
         "hf": "nooch.report.exports.hugging_face:export_hf",
         "table": "nooch.report.exports.viewer_table:export_table",
         "fiftyone": "nooch.report.exports.fiftyone:export_fiftyone",
-        "pope": "nooch.report.exports.pope_export:export_pope",
+        "pope": "nooch.report.exports.question_files:export_pope",
         "lmms-eval": "nooch.report.exports.lmms_eval:export_lmms_eval",
-        "vlmevalkit": "nooch.report.exports.vlmevalkit_export:export_vlmevalkit",
+        "vlmevalkit": "nooch.report.exports.question_files:export_vlmevalkit",
     }
 )
 """Name -> where the export is; imported when it is used."""

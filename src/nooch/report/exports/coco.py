@@ -13,7 +13,7 @@ from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.files import check_output
 from nooch.data import Dataset, check_file_names
 from nooch.report.exports.coco_source import Annotations, CocoContent, read_annotations
-from nooch.report.exports.export_contract import (
+from nooch.report.exports.contract import (
     HARD_SUBSETS,
     MARKER,
     Content,

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from nooch.base.errors import InputError, some_of
-from nooch.data.readers.coco.coco_rows import source_of
 from nooch.data.readers.coco.decoder import Document, opened
+from nooch.data.readers.coco.rows import source_of
 from nooch.data.readers.coco.structure import Instances, decode
 
 __all__ = ["Annotations", "CocoContent", "read_annotations"]

@@ -8,13 +8,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from nooch.base.calls import options_from
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import Place
-from nooch.base.shared_types import options_from
 from nooch.data import Dataset, as_dataset
-from nooch.report.exports import Content, Exported, exporter
+from nooch.report.exports import exporter
+from nooch.report.exports.contract import Content, Exported
 from nooch.suites import Suite, as_suite
-from nooch.suites.question_draw import QuestionOptions
+from nooch.suites.questions import QuestionOptions
 
 __all__ = ["ExportSelection", "export"]
 

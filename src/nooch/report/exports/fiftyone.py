@@ -19,14 +19,14 @@ from nooch.base.errors import (
     some_of,
 )
 from nooch.data import ImageId
-from nooch.report.exports.export_contract import (
+from nooch.report.exports.contract import (
     HARD_SUBSETS,
     Content,
     Exported,
     about,
     check_subsets,
+    safe_name,
 )
-from nooch.report.exports.file_names import safe_name
 
 __all__ = ["Tag", "export_fiftyone", "match_samples", "plan_tags"]
 

@@ -2,19 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from nooch.base.display import parameters_text
 from nooch.data import ALL
-from nooch.report.exports.dataset_card import card
-from nooch.report.exports.export_contract import Content, Exported, Key, table_of, write_folder
-from nooch.report.exports.file_names import Names, safe_name
-from nooch.report.exports.parquet_parts import ParquetPart, written
+from nooch.report.exports.contract import (
+    Content,
+    Exported,
+    Key,
+    Names,
+    safe_name,
+    table_of,
+    write_folder,
+)
+from nooch.report.exports.licenses import LICENCES, licenses_text, one_line
+from nooch.report.exports.parquet_parts import COLUMNS, PAPER, ParquetPart, written
 
-__all__ = ["export_hf"]
+__all__ = [
+    "card",
+    "export_hf",
+    "markdown",
+    "yaml_value",
+]
+
+
+_WHAT = (
+    "Images whose context misleads: for each task (is this class present?) the images that have the"
+    " class without its usual context, and those that have the context without the class. Only ids,"
+    " labels and marks are here, no image."
+)
+
+_SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M"}
+_SIZES |= {10**7: "1M<n<10M"}
+
+
+def card(content: Content, files: Sequence[ParquetPart]) -> str:
+    """The text of ``README.md``."""
+    # names and addresses are recorded, often several: no identifier of the hub would be true
+    licence = {"license": "unknown"}
+    if content.licences:
+        licence = {"license": "other", "license_name": "see-licences-txt"}
+        licence["license_link"] = LICENCES
+    rows = sum(part.rows for part in files)
+    configs: dict[str, list[dict[str, str]]] = {}
+    for part in files:
+        configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
+    front = {
+        **licence,
+        "pretty_name": "Out-of-context challenge sets",
+        "task_categories": ["image-classification"],
+        "size_categories": [next((n for most, n in _SIZES.items() if rows < most), "10M<n<100M")],
+        "tags": ["robustness", "out-of-context", "nooch"],
+        "configs": [{"config_name": name, "data_files": of} for name, of in configs.items()],
+    }
+    head = "".join(f"{key}: {yaml_value(value)}\n" for key, value in front.items())
+    return f"---\n{head}---\n\n{_body(content, files)}"
+
+
+def yaml_value(value: Any) -> str:
+    """A value in YAML's flow style: JSON with some more characters escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", text
+    )
+
+
+def markdown(text: object) -> str:
+    """Text as it is, on one line, whatever Markdown and HTML would make of its characters."""
+    inline = re.sub(r"([\\`*_{}\[\]()<>#!|~&$^])", r"\\\1", one_line(text))
+    # at the beginning these would make a list or a heading
+    return re.sub(r"^(\d*)([-+.=])", r"\1\\\2", inline)
+
+
+def _body(content: Content, files: Sequence[ParquetPart]) -> str:
+    record = content.suite.header.dataset
+    fingerprint = markdown(record.fingerprint)
+    chapters = [
+        "# Out-of-context challenge sets",
+        _WHAT,
+        f"A suite over {record.n_images:,} images (dataset {fingerprint}), after {PAPER}.",
+        "## Criteria",
+        _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, files)),
+        "## Sizes",
+        _table(
+            ["configuration", "split", "tasks", "rows", "hard positives", "hard negatives"],
+            _counts(content, files),
+        ),
+        "## Columns",
+        "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
+        "## Licences",
+        "\n".join(
+            f"- {markdown(line[2:])}" if line.startswith("- ") else line
+            for line in licenses_text(content.licences).splitlines()
+        ),
+    ]
+    return "\n\n".join(chapters) + "\n"
+
+
+def _criteria(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:
+    configs = {part.criterion: part.config for part in files}
+    rows: list[list[object]] = []
+    for name, config in configs.items():
+        record = content.suite.header.criteria[name]
+        about = [parameters_text(record.parameters)] if record.parameters else []
+        about += [f"counts matched to {record.match}"] if record.match else []
+        about += [record.expression] if record.expression else []
+        rows.append([name, config, record.kind, "; ".join(about)])
+    return rows
+
+
+def _counts(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for part in files:
+        keys = [key for key in content.keys if (key[0], key[2]) == (part.criterion, part.split)]
+        records = [content.suite.record(*key) for key in keys]
+        hard = [sum(r.hard_positives for r in records), sum(r.hard_negatives for r in records)]
+        rows.append([part.config, part.name, len(records), part.rows, *hard])
+    return rows
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
 
 
 def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:

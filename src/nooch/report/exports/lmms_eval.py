@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.base.errors import check_one_of
-from nooch.report.exports.export_contract import Content, Exported, write_folder
+from nooch.report.exports.contract import Content, Exported, write_folder
 from nooch.report.exports.lmms_eval_functions import METRICS
 from nooch.report.exports.question_content import (
     ANSWER,
@@ -19,8 +19,7 @@ from nooch.report.exports.question_content import (
     need_image_folder,
     write_questions,
 )
-from nooch.suites.question_draw import QuestionOptions
-from nooch.suites.question_table import Questions
+from nooch.suites.questions import QuestionOptions, Questions
 
 __all__ = ["export_lmms_eval"]
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from nooch.base.errors import InputError
-from nooch.data.data_files import parquet_bytes
-from nooch.report.exports.export_contract import Content
-from nooch.suites.question_draw import QuestionOptions, draw_questions
-from nooch.suites.question_table import Questions, image_names
+from nooch.data.table_files import parquet_bytes
+from nooch.report.exports.contract import Content
+from nooch.suites.questions import QuestionOptions, Questions, draw_questions, image_names
 
 __all__ = [
     "ANSWER", "IMAGES_AS", "asked", "image_bytes", "image_folder", "need_image_folder",

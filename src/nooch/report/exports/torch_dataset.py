@@ -13,8 +13,7 @@ from PIL import Image
 from nooch.base.errors import InputError, MissingExtraError, ParameterError
 from nooch.base.files import Place
 from nooch.data import Dataset, as_dataset
-from nooch.data.readers.image_files import ImageIndex
-from nooch.data.readers.image_opening import UNREADABLE, rgb_image
+from nooch.data.readers.image_files import UNREADABLE, ImageIndex, rgb_image
 from nooch.suites import Suite, as_suite
 
 Item = tuple[Any, ...]

@@ -15,11 +15,10 @@ from nooch.base.errors import InputError
 from nooch.data import Dataset, class_name
 from nooch.data.readers.coco.masks import mask_area
 from nooch.data.readers.coco.structure import Annotation
-from nooch.data.readers.image_opening import LABEL_MAPS, UNREADABLE, opened_image
+from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.label_maps import class_list
 from nooch.report.exports.coco_source import read_annotations
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.thumbnails import Wanted
+from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 
 __all__ = ["COLORS", "Masks", "cue_masks", "inner"]

@@ -12,19 +12,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import options_from
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import Place, check_output_file, replace_file
-from nooch.base.shared_types import options_from
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.report.figures.style import SHEET_FORMATS, encoded
+from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks
-from nooch.report.images.example_choice import Chosen, chosen_examples
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.sources import Sources
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.task_views import TaskView, task_view
-from nooch.report.images.thumbnails import Wanted
+from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite, as_suite
 
 __all__ = [

@@ -16,7 +16,7 @@ from PIL import Image
 
 from nooch.base.errors import ParameterError
 from nooch.base.words import printable
-from nooch.data.readers.image_opening import thumbnail
+from nooch.data.readers.image_files import thumbnail
 from nooch.report.figures.style import styled
 from nooch.report.images.cue_masks import COLORS, inner
 

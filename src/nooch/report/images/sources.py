@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
-from nooch.base.shared_types import Progress, no_progress
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
-from nooch.evaluation.loss_sweep import sweep_losses
-from nooch.evaluation.task_losses import LossSweep
-from nooch.report.figures.level_figures import LEVELS, PAPER_LEVELS, level_points, points_of_scores
-from nooch.report.images.image_losses import ImageLosses
+from nooch.evaluation.losses import LossSweep, sweep_losses
+from nooch.report.figures.levels import LEVELS, PAPER_LEVELS, level_points, points_of_scores
+from nooch.report.images.choice import ImageLosses
 from nooch.report.results.cells import in_order
 from nooch.report.results.pairs import baseline_of, checked_pair, rival_of
 from nooch.report.results.run_results import Results, paper_cells, read_results
@@ -49,7 +48,7 @@ class Sources:
             there are any.
         sweep: of ``nooch.sweep_thresholds``; where it is missing, the dataset is swept.
         split: whose images.
-        rule: which hyperparameters of runs; out of ``nooch.training.setting_choice.RULES``.
+        rule: which hyperparameters of runs; out of ``nooch.training.selection.RULES``.
         roles: kind of criterion -> name of the criterion that it names in results of runs.
         tasks: names; all by default.
         strict: averages over all tasks: a value that is undefined for one of them has none. By

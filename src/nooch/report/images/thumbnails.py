@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.base.resources import usable_cpus
-from nooch.base.shared_types import Progress, no_progress
-from nooch.data.readers.image_opening import UNREADABLE, opened_image, rgb_image
+from nooch.base.calls import Progress, no_progress
+from nooch.base.limits import usable_cpus
+from nooch.data import Dataset
+from nooch.data.readers.image_files import UNREADABLE, opened_image, rgb_image
+from nooch.evaluation.predictions import positions
+from nooch.suites import ChallengeSet, Suite
 
-__all__ = ["LARGE", "SMALL", "DrawnPicture", "Wanted", "draw_pictures", "picture_name"]
+__all__ = [
+    "LARGE",
+    "SMALL",
+    "DrawnPicture",
+    "SplitImages",
+    "Wanted",
+    "cut_text",
+    "draw_pictures",
+    "picture_name",
+]
+
 
 SMALL, LARGE = 160, 640
 """Longest side in pixels. An image that is no larger than SMALL has no second picture."""
@@ -84,3 +102,63 @@ def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
 def _save(picture: Image.Image, longest: int, path: Path) -> None:
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     picture.save(path, "JPEG", quality=_QUALITY[longest], optimize=True)
+
+
+_LONGEST = 2000
+_MOST_CAPTIONS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SplitImages:
+    """The images of one split.
+
+    Attributes:
+        split: its name.
+        ids: Int64 or String, ascending, shape (n,).
+        data: the dataset of exactly these images, or None.
+    """
+
+    split: str
+    ids: pl.Series
+    data: Dataset | None = None
+
+    @classmethod
+    def of(cls, suite: Suite, split: str, data: Dataset | None) -> Self:
+        """All images of the split in the dataset; without one, those of any of the suite's sets."""
+        if data is not None:
+            part = data.select(split)
+            return cls(split, part.images["image_id"], part)
+        return cls(split, suite.image_ids(key for key in suite.keys if key[2] == split))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def spread(self, challenge: ChallengeSet, values: NDArray[Any], rest: Any) -> NDArray[Any]:
+        """Values of a set's images over all images of the split, else ``rest``; shape (n,)."""
+        wide = np.full(len(self), rest, dtype=values.dtype)
+        wide[positions(challenge.image_ids, self.ids)] = values
+        return wide
+
+    @cached_property
+    def file_names(self) -> list[str | None]:
+        """Names of the image files as far as they are known."""
+        if self.data is None:
+            return [None] * len(self)
+        names: list[str | None] = self.data.images["file_name"].to_list()
+        return names
+
+    @cached_property
+    def captions(self) -> list[list[str]]:
+        """Captions of each image, at most ten, each of at most 2,000 characters."""
+        if self.data is None or self.data.captions is None:
+            return [[] for _ in self.ids]
+        first = pl.col("caption").head(_MOST_CAPTIONS)
+        of_images = self.data.captions.group_by("image_id").agg(first)
+        ids = pl.DataFrame({"image_id": self.ids})
+        listed = ids.join(of_images, on="image_id", how="left", maintain_order="left")["caption"]
+        return [[cut_text(text) for text in texts or ()] for texts in listed.to_list()]
+
+
+def cut_text(text: str) -> str:
+    """The first 2,000 characters, and how many there are."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text):,} characters)"

@@ -9,9 +9,8 @@ import polars as pl
 
 from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.score_summaries import over_seeds, over_tasks, with_worst_hard
-from nooch.evaluation.task_averages import named_tasks
-from nooch.report.results.published_results import PAPER_NAMES
+from nooch.evaluation.averages import named_tasks, over_seeds, over_tasks, with_worst_hard
+from nooch.report.results.paper_numbers import PAPER_NAMES
 from nooch.training.methods import METHODS
 
 __all__ = [
@@ -61,7 +60,7 @@ def cells_of(
         rule: whose choice counts.
         split: whose scores.
         sees: method -> information that it may use, in words; of others, what ``METHODS`` says.
-        strict: see ``nooch.evaluation.score_summaries.over_tasks``.
+        strict: see ``nooch.evaluation.averages.over_tasks``.
 
     Raises:
         UndefinedError: the rule chose nothing at all.
@@ -132,7 +131,7 @@ def _plan(planned: pl.DataFrame) -> pl.DataFrame:
 def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """Cells of tasks, and rows of task ``average`` below them.
 
-    ``strict`` is that of ``nooch.evaluation.score_summaries.over_tasks``.
+    ``strict`` is that of ``nooch.evaluation.averages.over_tasks``.
     """
     sees = cells.select("method", "sees").unique()
     averages = over_tasks(cells, strict=strict).with_columns(setting=pl.lit(None, pl.String))

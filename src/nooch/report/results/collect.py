@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import InputError, ParameterError, UndefinedError, some_of
-from nooch.base.shared_types import Progress, no_progress
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.report.results.cells import sight, with_setting
 from nooch.report.tables.score_tables import average_label, mean_sd
@@ -20,7 +20,7 @@ from nooch.training.bench.plan import identity_of
 from nooch.training.jobs import Job
 from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
-from nooch.training.setting_choice import RULES, select
+from nooch.training.selection import RULES, select
 
 __all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
 
@@ -46,7 +46,7 @@ def collect(
     Args:
         runs: the folder.
         suite: that was trained for.
-        rules: out of ``nooch.training.setting_choice.RULES``.
+        rules: out of ``nooch.training.selection.RULES``.
         bootstrap: resamples for intervals of the scores.
         chosen_on: a split: the scores are those of the chosen jobs alone, on this split; of the
             others no more is computed than the rules need.
@@ -56,7 +56,7 @@ def collect(
         The scores, with ``worse_than_constant`` of the run on the task: whether the best
         constant answer is better by the method's own objective on the validation images (null where
         that is not recorded); the table of
-        ``nooch.training.setting_choice.select``, with the number of seeds of which that is so; and notes: jobs
+        ``training.selection.select``, with the number of seeds of which that is so; and notes: jobs
         that are missing, have diverged, or are worse than a constant.
 
     Raises:

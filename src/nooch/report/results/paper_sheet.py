@@ -9,16 +9,14 @@ from typing import Any
 
 import polars as pl
 
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import SUITE_MARKER
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.report.results.pairs import paired_results
+from nooch.report.results.paper_tables import legend, like, paper_set_tables, set_tables
 from nooch.report.results.run_results import Results, merge, paper_cells, read_results
-from nooch.report.results.suite_tables import paper_set_tables, set_tables
-from nooch.report.results.table_contents import legend, like
 from nooch.report.tables.method_tables import ResultSheet
-from nooch.report.tables.score_tables import tables_of
-from nooch.report.tables.set_count_tables import SetsShown
+from nooch.report.tables.score_tables import SetsShown, tables_of
 from nooch.suites import Suite, is_shipped, load_suite
 from nooch.suites.published_counts import SET_TABLES
 

@@ -9,11 +9,11 @@ from typing import Self
 
 import polars as pl
 
+from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.shared_types import Progress, no_progress
 from nooch.data import read_table
-from nooch.data.data_files import checked_read
+from nooch.data.table_files import checked_read
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.evaluation import AVERAGE
 from nooch.report.results.cells import (
@@ -27,13 +27,13 @@ from nooch.report.results.cells import (
     with_setting,
 )
 from nooch.report.results.collect import collect, worse_note
-from nooch.report.results.published_results import PAPER_NAMES, paper_results
+from nooch.report.results.paper_numbers import PAPER_NAMES, paper_results
 from nooch.report.tables.score_tables import mean_sd
 from nooch.suites import Suite
 from nooch.training.bench.plan import identity_of
 from nooch.training.methods import METHODS
 from nooch.training.records import RUNS_MARKER, RunsFolder
-from nooch.training.setting_choice import RULES
+from nooch.training.selection import RULES
 
 __all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
 
@@ -74,7 +74,7 @@ class Results:
             constant's (null where that is not known), ``reason`` where mean is null. Task
             ``average`` is the mean over ``n_tasks`` tasks of the criterion, which
             ``averaged_tasks`` names: the same for all metrics and subsets
-            (``nooch.evaluation.score_summaries.over_tasks``).
+            (``nooch.evaluation.averages.over_tasks``).
         notes: what a reader should know: what is missing.
         about: what the numbers are of, in words.
         strict: whether averages are over all tasks, and null where a value is undefined for one.
@@ -137,7 +137,7 @@ def read_results(
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
         suites: for runs: among them the suite that was trained for. For collected scores: the kinds
             of criteria.
-        rule: which hyperparameters; out of ``nooch.training.setting_choice.RULES``.
+        rule: which hyperparameters; out of ``nooch.training.selection.RULES``.
         split: whose scores.
         roles: kind of criterion -> name of the criterion that stands for it, where several could.
         strict: averages over all tasks, null where a value is undefined for one of them.

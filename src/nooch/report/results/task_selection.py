@@ -13,7 +13,7 @@ from nooch.evaluation import Predictions, class_losses, load_predictions
 from nooch.report.results.collect import runs_predictions
 from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER, RunsFolder
-from nooch.training.task_choice import select_tasks
+from nooch.training.selection import select_tasks
 
 __all__ = ["chosen_suite", "losses_by_class", "uneven_runs"]
 
@@ -78,7 +78,7 @@ def chosen_suite(
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
-    Args and errors are those of ``nooch.training.task_choice.select_tasks``, except that
+    Args and errors are those of ``nooch.training.selection.select_tasks``, except that
     ``criterion`` is one of the suite; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
     """
     name = check_one_of("criterion", criterion, suite.criteria)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.base.display import DisplayTable
 from nooch.report.images.cue_masks import Masks
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.thumbnails import Wanted
+from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 
 __all__ = ["Card", "ExampleGroup", "FindingSection", "LossesOf", "Site"]

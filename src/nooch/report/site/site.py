@@ -8,30 +8,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import Place, check_output
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation import Predictions
 from nooch.evaluation.thresholds import AnswerThreshold
+from nooch.report.images.choice import ImageLosses, chosen_examples, labels_of, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks
-from nooch.report.images.example_choice import chosen_examples
-from nooch.report.images.image_losses import ImageLosses
-from nooch.report.images.split_images import SplitImages
-from nooch.report.images.task_views import labels_of, task_view
-from nooch.report.images.thumbnails import Wanted
+from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.report.results.pairs import baseline_of, checked_pair, rival_of
 from nooch.report.results.run_results import Results, merge, read_results
-from nooch.report.site.answer_cards import answer_groups, answer_sections
+from nooch.report.site.cards import (
+    answer_groups,
+    answer_sections,
+    cards_of,
+    gallery_rows,
+    pictures_wanted,
+    with_cards,
+)
 from nooch.report.site.content import ExampleGroup, FindingSection, Site
-from nooch.report.site.criterion_data import fitted_of
-from nooch.report.site.example_cards import cards_of, gallery_rows, pictures_wanted, with_cards
-from nooch.report.site.html_pages import PAGES
-from nooch.report.site.predictions_page import score_predictions, scored_view
-from nooch.report.site.results_page import results_view
-from nooch.report.site.site_folder import SITE_MARKER, write_site
+from nooch.report.site.explore_data import fitted_of
+from nooch.report.site.folder import PAGES, SITE_MARKER, write_site
+from nooch.report.site.results_page import results_view, score_predictions, scored_view
 from nooch.report.site.threshold_losses import ThresholdLosses, swept
 from nooch.suites import Suite, as_suite
 from nooch.suites.summary import summary
@@ -86,7 +87,7 @@ class ReportOptions:
             Without a dataset, files are known by the ids in their names.
         annotations: the COCO files that the dataset was made from, or a folder of label maps as
             ``nooch annotate`` writes them, to shade cues in the pictures.
-        rule: which hyperparameters; see ``nooch.training.setting_choice.RULES``.
+        rule: which hyperparameters; see ``nooch.training.selection.RULES``.
         split: whose results and examples; ``test`` by default, or the only one.
         bootstrap: resamples of the intervals; 0 for none.
         metrics: that the tables of predictions have besides AUC, error, NLL and ECE.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
-from nooch.evaluation.task_losses import hard_sums
-from nooch.report.images.task_views import UNKNOWN, TaskView
+from nooch.evaluation.losses import hard_sums
+from nooch.report.images.choice import UNKNOWN, TaskView
 from nooch.suites import POOLED, Suite
 from nooch.suites.sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 

@@ -16,8 +16,7 @@ from nooch.base.files import check_output_file
 from nooch.base.words import printable
 from nooch.evaluation import AVERAGE
 from nooch.report.tables.score_files import TABLE_FILES, differences_file, write_files
-from nooch.report.tables.score_tables import average_label, latex, markdown, mean_sd
-from nooch.report.tables.set_count_tables import SetsShown
+from nooch.report.tables.score_tables import SetsShown, average_label, latex, markdown, mean_sd
 
 __all__ = [
     "RESULT_FILES", "WORSE", "ResultSheet", "ResultTable", "check_result_files", "result_latex",

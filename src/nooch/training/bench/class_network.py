@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.files import atomic_folder, check_output, replace_file
-from nooch.base.shared_types import Progress, no_progress, options_from
 from nooch.base.words import counted
 from nooch.data import Dataset, read_arrays
 from nooch.models.networks import backbones

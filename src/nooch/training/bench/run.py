@@ -14,17 +14,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Map, Progress, no_progress
 from nooch.base.engines import engine as engine_of
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import Place
-from nooch.base.resources import limited_threads
-from nooch.base.shared_types import Map, Progress, no_progress
+from nooch.base.limits import limited_threads
 from nooch.data import load_dataset
 from nooch.evaluation.metrics import constant_nll, nll
 from nooch.models.caches.features import load_features
 from nooch.models.caches.pixels import PixelCache
 from nooch.models.devices import choose_device, require_packages
-from nooch.models.model_sources import DEFAULT, is_custom
+from nooch.models.sources import DEFAULT, is_custom
 from nooch.suites import is_shipped, load_suite
 from nooch.training.bench.config import BenchConfig
 from nooch.training.bench.plan import Plan, Training, plan_bench, plan_finetune

@@ -1,7 +1,14 @@
 """An objective turns a batch's logits, labels and environments into one loss for each head."""
 
-from nooch.training.objectives.adaptive_objectives import CVaR, Focal
 from nooch.training.objectives.by_environment import GDRO, IRM, OnlineGDRO, VREx
+from nooch.training.objectives.by_label_and_loss import (
+    ERM,
+    BalancedSoftmax,
+    CVaR,
+    EnvironmentReweight,
+    Focal,
+    LabelReweight,
+)
 from nooch.training.objectives.contract import (
     VARIANTS,
     BatchTerms,
@@ -12,12 +19,6 @@ from nooch.training.objectives.contract import (
     indicators,
     losses,
     residuals,
-)
-from nooch.training.objectives.weighted_objectives import (
-    ERM,
-    BalancedSoftmax,
-    EnvironmentReweight,
-    LabelReweight,
 )
 
 OBJECTIVES: dict[str, type[Objective]] = {

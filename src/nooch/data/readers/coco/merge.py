@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, some_of
-from nooch.data import Dataset, check_file_names, class_name
+from nooch.data.dataset import Dataset
 from nooch.data.readers.coco.structure import ParsedFile
 from nooch.data.readers.cocostuff import OTHER
 from nooch.data.readers.image_files import ImageIndex
 from nooch.data.readers.image_rows import Entries, summed
+from nooch.data.table_schema import check_file_names, class_name
 
 __all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import ParameterError
-from nooch.base.shared_types import Map, StepProgress
 from nooch.base.split_plan import SplitPlan
-from nooch.data.readers.coco.coco_rows import ScannedFile, scan_files
 from nooch.data.readers.coco.decoder import SLICE
+from nooch.data.readers.coco.rows import ScannedFile, scan_files
 from nooch.data.readers.cocostuff import map_values
 from nooch.data.readers.jobs import JobRunner
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from nooch.data import Dataset, ImageId
+    from nooch.data.dataset import Dataset, ImageId
     from nooch.data.readers.coco.pixels import StuffMaps
     from nooch.data.readers.contract import ImageListing
 
@@ -113,8 +113,8 @@ class CocoReading:
         if plan is not None and plan.group is not None:
             import polars as pl
 
-            from nooch.data import CORE_COLUMNS
             from nooch.data.splits import group_names
+            from nooch.data.table_schema import CORE_COLUMNS
 
             # these files give images no other columns
             group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), plan.group)

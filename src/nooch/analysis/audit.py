@@ -1,0 +1,294 @@
+"""A suite and sources of evidence -> its labels, those first that the sources contradict most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+
+from nooch.base.calls import Progress, no_progress, options_from, tracked
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError, ParameterError
+from nooch.base.files import Place, atomic_folder, check_output
+from nooch.base.limits import limited_threads
+from nooch.base.words import counted
+from nooch.criteria.context import FOLDS
+from nooch.criteria.presences import fold_numbers
+from nooch.data import Dataset, parquet_bytes
+from nooch.evaluation import PredictionFormat, Predictions, context_run, load_predictions, run_notes
+from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.prediction_files import PredictionSource
+from nooch.evaluation.predictions import positions
+from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
+from nooch.report.site.cards import pictures_wanted
+from nooch.report.site.explore_data import script
+from nooch.report.site.folder import page_environment, write_assets
+from nooch.report.site.site import image_index
+from nooch.suites import Suite, as_suite
+
+__all__ = [
+    "Audit",
+    "AuditOptions",
+    "audit",
+    "cross_fitted",
+    "values_of",
+    "weighed",
+    "write_review",
+]
+
+
+_SURE = 1e-3
+"""A probability below this, or above 1 - this, is taken for it: 0 has no finite log odds."""
+
+
+def cross_fitted(
+    columns: Any, labels: NDArray[np.bool_], folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Log odds of presence by logistic regressions, each fitted on the rows of the other folds.
+
+    Args:
+        columns: dense or sparse, (n, k).
+        labels: bool (n,).
+        folds: int64 (n,); negative: fitted on alone.
+
+    Returns:
+        float64 (n,), NaN where the other folds have one label alone.
+    """
+    odds = np.full(len(labels), np.nan)
+    for fold in np.unique(folds[folds >= 0]):
+        fitted, own = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if 0 < labels[fitted].sum() < len(fitted):
+            # threads would wait for each other most of the time: a step of a regression is short
+            with limited_threads(1):
+                model = LogisticRegression(max_iter=1000).fit(columns[fitted], labels[fitted])
+            odds[own] = model.decision_function(columns[own])
+    return odds
+
+
+def values_of(run: Predictions, task: str, ids: pl.Series) -> NDArray[np.float64]:
+    """A run's log odds of presence in images, float64 (n,); NaN where it has none."""
+    values = run.outputs(task, ids)
+    return values if run.scale == "logit" else logit(np.clip(values, _SURE, 1 - _SURE))
+
+
+def weighed(
+    values: NDArray[np.float64], labels: NDArray[np.bool_], folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Log odds of presence from the sources that speak of each label, float64 (n,); else NaN.
+
+    A regression for each set of sources, fitted on the labels that all of them speak of. ``values``
+    is (n, n_sources), NaN where a source is silent.
+    """
+    bits = 1 << np.arange(values.shape[1])
+    codes, odds = ~np.isnan(values) @ bits, np.full(len(values), np.nan)
+    for code in np.unique(codes[codes > 0]):
+        rows = np.flatnonzero(codes & code == code)
+        fitted = cross_fitted(values[np.ix_(rows, bits & code > 0)], labels[rows], folds[rows])
+        own = codes[rows] == code
+        odds[rows[own]] = fitted[own]
+    return odds
+
+
+def write_review(
+    folder: Path,
+    shown: pl.DataFrame,
+    suite: Suite,
+    data: Dataset | None,
+    images: str | Path | None,
+    notes: Sequence[str],
+    progress: Progress,
+) -> None:
+    """Write the page with these labels, pictures and scripts. Raises InputError: no such images."""
+    of = "audit"
+    ids = shown["image_id"].unique(maintain_order=True)
+    known = SplitImages(of, ids if data is None else data.images["image_id"], data)
+    rows = positions(ids, known.ids).tolist()
+    wanted, _ = pictures_wanted({of: known}, image_index(data, images), {of: rows})
+    drawn = {one.wanted.row: one.sizes for one in draw_pictures(wanted, folder, progress)}
+    pictures = {
+        image_id: picture_name(of, row, large=drawn[row] == 2)
+        for image_id, row in zip(ids, rows, strict=True)
+        if drawn.get(row)
+    }
+    pairs = [
+        {
+            "image": str(image_id),
+            "task": task,
+            "label": bool(label),
+            "odds": odds,
+            "picture": pictures.get(image_id),
+        }
+        for image_id, task, label, *odds in shown.iter_rows()
+    ]
+    about = {"dataset": suite.header.dataset.fingerprint, "sources": shown.columns[4:]}
+    (folder / "data").mkdir()
+    (folder / "data" / "audit.js").write_bytes(script("audit", {**about, "pairs": pairs}))
+    write_assets(folder / "assets")
+    template = page_environment().get_template("review.html")
+    page = template.render(page="index", pages={"index": "Review"}, suite=suite, notes=notes)
+    (folder / "index.html").write_text(page, encoding="utf-8")
+
+
+_PAIR = ("image_id", "task", "label")
+_TABLE = "audit.parquet"
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(PredictionFormat):
+    """Which labels are audited, and what the page shows; also the fields of ``PredictionFormat``.
+
+    Attributes:
+        split: one or several; by default ``test``, or the only one.
+        tasks: names; all of the suite's by default.
+        criterion: names; labels of images on which none of them has a verdict are not audited. All
+            of the suite's by default.
+        captions: files of captions, see ``nooch.score_captions``.
+        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        most: labels on the page at most.
+        images: folder of images; by default the one that the dataset records, where it exists.
+    """
+
+    split: str | Sequence[str] | None = None
+    tasks: Sequence[str] | None = None
+    criterion: Sequence[str] | None = None
+    captions: Sequence[str | Path] = ()
+    synonyms: str | Path = COCO
+    most: int = 200
+    images: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most < 1:
+            raise ParameterError(f"most is {self.most}", allowed="1 and more")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(TabularResult):
+    """Labels, those first that are most likely wrong.
+
+    Attributes:
+        table: ``image_id, task, label, score``, and a column for each source. All numbers are
+            natural log odds against the label: above 0, they contradict it. A source is null where
+            it says nothing; ``score`` is of all together.
+        notes: what a reader should know.
+    """
+
+    table: pl.DataFrame
+    notes: Sequence[str] = ()
+
+    @property
+    def display(self) -> DisplayTable:
+        """The labels that are contradicted most."""
+        title = f"Audit({counted(len(self.table), 'label')}; {', '.join(self.table.columns[4:])})"
+        rows = self.table.head(_SHOWN).rows()
+        return DisplayTable(title, self.table.columns, rows, left=2, notes=self.notes)
+
+
+def audit(
+    suite: Suite | str | Path,
+    predictions: PredictionSource = None,
+    *,
+    data: Dataset | Place | str | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    options: AuditOptions | None = None,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Audit:
+    """Rank labels by how strongly models, captions and the context contradict them.
+
+    Each source is turned into log odds of presence by a logistic regression on the labels
+    themselves, fitted on the images of the other folds; another one weighs all sources together,
+    so that models that err alike count once, and a source that is silent counts nothing.
+
+    Args:
+        suite: whose labels.
+        predictions: as for ``nooch.evaluate``: outputs, or answers in words, of several models.
+        data: the dataset, whose other labels are the context; by default the one that the suite
+            records, where it is there.
+        out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
+        overwrite: replace an earlier audit.
+        options: see ``AuditOptions``.
+        progress: called with what is being done, and how much of how much is done.
+        named: fields of ``AuditOptions``, such as ``split`` and ``captions``.
+
+    Raises:
+        InputError: files that cannot be used, no source, two of one name, labels all alike.
+        ParameterError: unknown tasks or splits, another dataset than the suite's.
+        OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+    """
+    suite, asked = as_suite(suite), options_from(AuditOptions, options, named)
+    if out is not None:
+        check_output(out, overwrite=overwrite, marker=_TABLE)
+    splits = suite.splits_to_score(asked.split)
+    keys = suite.select_keys(asked.criterion or (), asked.tasks or (), splits)
+    tasks = list(dict.fromkeys(key[1] for key in keys))
+    found = suite.found_in() if data is None else suite.require_dataset(data)
+    runs = []
+    if predictions is not None:
+        runs += load_predictions(predictions, suite, found, options=asked)
+    if asked.captions:
+        words = load_vocabulary(asked.synonyms)
+        runs += [mentions(one, words, tasks) for one in read_captions(asked.captions, suite)]
+    notes = run_notes(runs)
+    if found is not None:
+        progress("fitting contexts", 0, 1)
+        try:
+            runs.insert(0, context_run(found, tasks, splits))
+        except InputError as error:
+            notes.append(f"no context: {error.problem}")
+        progress("fitting contexts", 1, 1)
+    else:
+        notes.append("no context: the dataset is not where it was; it can be given as `dataset`")
+    table = _ranked(suite, keys, runs, progress)
+    if out is not None:
+        with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
+            shown = table.head(asked.most)
+            write_review(folder, shown, suite, found, asked.images, notes, progress)
+            (folder / _TABLE).write_bytes(parquet_bytes(table))
+    return Audit(table, notes)
+
+
+def _ranked(
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+    runs: Sequence[Predictions],
+    progress: Progress,
+) -> pl.DataFrame:
+    """The table of ``Audit``: the images on which any criterion has a verdict."""
+    frames = []
+    for task in dict.fromkeys(key[1] for key in keys):
+        sets = (suite.set(*key).table for key in keys if key[1] == task)
+        rows = pl.concat(one.select("image_id", "label") for one in sets).unique("image_id")
+        frames.append(rows.sort("image_id").with_columns(task=pl.lit(task)))
+    pairs = pl.concat(frames)
+    labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"], FOLDS)
+    if labels.all() or not labels.any():
+        raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
+    names = [run.run for run in runs]
+    if not names or len({*names, *_PAIR, "score"}) < len(names) + 4:
+        raise InputError(
+            f"the sources of evidence are {', '.join(names) or 'none'}",
+            allowed=f"one and more of different names, but {', '.join(_PAIR)}, score",
+            remedy="give `predictions`, `captions` or `dataset`; rename files of one name",
+        )
+    for run in runs:
+        of_tasks = [values_of(run, one["task"][0], one["image_id"]) for one in frames if len(one)]
+        pairs = pairs.with_columns(pl.Series(run.run, np.concatenate(of_tasks)))
+    sources = {"score": names, **{name: [name] for name in names}}
+    odds = {
+        name: weighed(pairs.select(of).to_numpy(), labels, folds)
+        for name, of in tracked(sources.items(), len(sources), "weighing sources", progress)
+    }
+    against = [pl.Series(name, np.where(labels, -one, one)) for name, one in odds.items()]
+    table = pairs.select(*_PAIR, *against).fill_nan(None)
+    order = {"score": True, "task": False, "image_id": False}
+    return table.sort(*order, descending=[*order.values()], nulls_last=True)

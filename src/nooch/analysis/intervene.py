@@ -1,0 +1,517 @@
+"""Images edited where their masks are, predicted again: what the answers depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
+
+from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.files import Place, atomic_folder, check_output
+from nooch.base.words import counted
+from nooch.data import Dataset
+from nooch.data.table_files import csv_bytes, parquet_bytes
+from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.evaluation.context_rates import Estimate, context_rates
+from nooch.evaluation.metrics.pointwise import probabilities
+from nooch.evaluation.predictions import positions
+from nooch.evaluation.scores import check_scoring
+from nooch.evaluation.thresholds import RULES, AnswerThreshold, answer_thresholds
+from nooch.inference.predict import (
+    find_images,
+    predict,
+    read_logits,
+    save_predictions,
+    tasks_to_predict,
+)
+from nooch.models.images import Decoding, decode_images
+from nooch.models.task_contract import TaskModel
+from nooch.report.figures.style import encoded
+from nooch.report.images.cue_masks import cue_masks
+from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
+from nooch.report.images.thumbnails import SplitImages, Wanted
+from nooch.suites import CELLS, Suite, as_suite
+
+__all__ = [
+    "CHANGES",
+    "EDITS",
+    "InterveneOptions",
+    "Intervention",
+    "TaskEdits",
+    "blurred",
+    "control_patch",
+    "draw_examples",
+    "hidden",
+    "intervene",
+    "mask_of_size",
+]
+
+
+Pixels = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+_BLUR = 0.05
+"""Standard deviation of the Gaussian, as a share of the longer side."""
+
+
+def mask_of_size(mask: Mask, size: tuple[int, int]) -> Mask:
+    """The mask resized: a pixel is inside where any of it is."""
+    whole = Image.fromarray(mask.astype(np.uint8) * 255)
+    return np.asarray(whole.resize(size[::-1], Image.Resampling.BOX)) > 0
+
+
+def hidden(pixels: Pixels, mask: Mask) -> Pixels:
+    """The mask filled with the mean color of the pixels outside, of which there must be one."""
+    color = pixels[~mask].mean(axis=0).round().astype(np.uint8)
+    return np.where(mask[:, :, None], color, pixels)
+
+
+def blurred(pixels: Pixels, mask: Mask) -> Pixels:
+    """The image with a Gaussian blur inside of the mask."""
+    blur = ImageFilter.GaussianBlur(_BLUR * max(mask.shape))
+    return np.where(mask[:, :, None], np.asarray(Image.fromarray(pixels).filter(blur)), pixels)
+
+
+def control_patch(mask: Mask, free: Mask, random: np.random.Generator) -> Mask | None:
+    """As many free pixels as the mask has, those nearest to a random one; None: there are fewer."""
+    places, n = np.argwhere(free), int(mask.sum())
+    if len(places) < n:
+        return None
+    distance = ((places - random.choice(places)) ** 2).sum(axis=1)
+    patch = np.zeros_like(mask)
+    patch[tuple(places[np.argsort(distance, kind="stable")[:n]].T)] = True
+    return patch
+
+
+EDITS = ("hide-object", "hide-cue", "blur-cue", "swap-background")
+_OF_OBJECTS = ("hide-object", "swap-background")
+
+Masks = Callable[[int], Sequence[tuple[str, NDArray[np.bool_]]]]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskEdits:
+    """Images of a task, each to be edited in one way and, as a control, in another.
+
+    Attributes:
+        edit: one of ``EDITS``.
+        task: its name; ``cues`` are those of its context.
+        images: ``image_id``, ``row`` in the split, and ``path``: those with the object or a cue.
+        backgrounds: files of images without the object: those without a cue, those with one.
+        masks: row of an image -> masks of classes; see ``nooch.report.images.cue_masks``.
+        size: height and width of the network's input.
+        decoding: how image files become pixels.
+        seed: of the places of control patches, and of backgrounds.
+        has_control: number of an image -> whether it has a control; filled while images are read,
+            without those that cannot be edited.
+    """
+
+    edit: str
+    task: str
+    cues: Sequence[str]
+    images: pl.DataFrame
+    backgrounds: tuple[Sequence[str], Sequence[str]]
+    masks: Masks
+    size: tuple[int, int]
+    decoding: Decoding
+    seed: int
+    has_control: dict[int, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, suite: Suite, key: tuple[str, str], data: Dataset, files: pl.DataFrame, **how: Any
+    ) -> TaskEdits:
+        """Plan the edits of a task and split, ``key``; ``files`` are all images of the split, whose
+        dataset is ``data``; ``how`` has the other attributes.
+        """
+        keys = [of for of in suite.keys if of[1:] == key]
+        listed = [record.cues.get(key[0], []) for record in suite.header.criteria.values()]
+        cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
+        own = files.filter(pl.col("image_id").is_in(suite.image_ids(keys).implode()))
+        labels = [data.labels(name, unknown=False)[own["row"]] for name in (key[0], *cues)]
+        thing, context = labels[0], np.any([np.zeros(len(own), bool), *labels[1:]], axis=0)
+        inside = thing if how["edit"] in _OF_OBJECTS else context
+        hard = [image for of in keys for image in suite.set(*of).ids("hard_negative")]
+        sides = ~thing & ~context, ~thing & context & own["image_id"].is_in(hard).to_numpy()
+        without, with_cue = (own["path"].filter(side).to_list() for side in sides)
+        possible = how["edit"] != "swap-background" or bool(without and with_cue)
+        return cls(
+            task=key[0],
+            cues=cues,
+            images=own.filter(inside & possible),
+            backgrounds=(without, with_cue),
+            **how,
+        )
+
+    def read(self, items: range) -> tuple[NDArray[np.uint8], list[str]]:
+        """Items 2 i and 2 i + 1 are image i with its edit and with its control; what cannot be
+        edited is unchanged. Returns as ``decode_images``.
+        """
+        numbers = range(items.start // 2, items.stop // 2)
+        paths = self.images["path"][list(numbers)].to_list()
+        pixels, broken = decode_images(paths, self.size, self.decoding)
+        pixels = pixels.repeat(2, axis=0)
+        for number, at in zip(numbers, range(0, len(pixels), 2), strict=True):
+            broken += self._edit(number, pixels[at : at + 2])
+        return pixels, broken
+
+    def _edit(self, number: int, pair: NDArray[np.uint8]) -> list[str]:
+        """Edit an image and its copy in place; return which files cannot be read."""
+        row = self.images["row"][number]
+        random, nothing = np.random.default_rng([self.seed, row]), np.zeros(self.size, bool)
+        found = [(name, mask) for name, mask in self.masks(row) if name in {self.task, *self.cues}]
+        masks = {name: mask_of_size(mask, self.size) for name, mask in found}
+        thing = masks.get(self.task, nothing)
+        context = np.any([nothing, *(masks.get(c, nothing) for c in self.cues)], axis=0) & ~thing
+        if self.edit == "swap-background":
+            if not thing.any():
+                return []
+            chosen = [files[int(random.integers(len(files)))] for files in self.backgrounds]
+            backgrounds, broken = decode_images(chosen, self.size, self.decoding)
+            pair[:] = np.where(thing[:, :, None], pair, backgrounds)
+            self.has_control[number] = True
+            return broken
+        mask = thing if self.edit == "hide-object" else context
+        if mask.any() and not mask.all():
+            patch = control_patch(mask, ~(thing | context), random)
+            change = blurred if self.edit == "blur-cue" else hidden
+            pair[0] = change(pair[0], mask)
+            if patch is not None:
+                pair[1] = change(pair[1], patch)
+            self.has_control[number] = patch is not None
+        return []
+
+
+_MOST = 6
+"""Examples of a subset."""
+
+
+def draw_examples(
+    file: Path, suite: Suite, rows: pl.DataFrame, planned: Sequence[TaskEdits]
+) -> None:
+    """Draw the edits of each subset (of the task's first criterion) that change the probability
+    most; rows are as in ``edited.parquet``.
+    """
+    plans = {one.task: one for one in planned}
+    cells = pl.concat(suite.set(*key).cell_frame for key in suite.keys)
+    cells = cells.unique(["image_id", "task"], keep="first", maintain_order=True)
+    change = (pl.col("edit") - pl.col("before")).abs()
+    rows = rows.join(cells, on=["image_id", "task"]).sort(change, descending=True)
+    panels: list[SheetPanel] = []
+    with TemporaryDirectory() as folder:
+        for row in pl.concat(rows.filter(cell=cell).head(_MOST) for cell in CELLS).to_dicts():
+            one, tiles = plans[row["task"]], []
+            at = one.images["image_id"].to_list().index(row["image_id"])
+            unedited, _ = decode_images([one.images["path"][at]], one.size, one.decoding)
+            pixels = [*unedited, *one.read(range(2 * at, 2 * at + 2))[0]]
+            for name, version in zip(("before", "edit", "control"), pixels, strict=True):
+                if row[name] is not None:
+                    path = Path(folder) / f"{len(panels)}-{name}.png"
+                    Image.fromarray(version).save(path)
+                    answer = "yes" if row[f"yes_{name}"] else "no"
+                    tiles.append(Tile(path, [f"{name}: {answer} ({row[name]:.2f})"]))
+            title = f"{row['task']}, image {row['image_id']}"
+            panels.append(SheetPanel(title, tiles, row["cell"].replace("_", " ")))
+        if panels:
+            file.write_bytes(encoded(draw_sheet(panels, SheetLayout(3, 3, 1.2)), "png"))
+
+
+CHANGES = "changes.parquet"
+"""The file that marks a folder of an intervention."""
+
+_METRICS = ("yes_rate", "error", "nll")
+_PAIR, _EDITED = ("image_id", "task"), ("edit", "control")
+_PATCH = "a control patch of the same size"
+_WORDS = {
+    "hide-object": ("when the object is hidden", _PATCH),
+    "hide-cue": ("when the cue is hidden", _PATCH),
+    "blur-cue": ("when the cue is blurred", _PATCH),
+    "swap-background": ("on a background without the cue", "one with the cue"),
+}
+
+
+@dataclass(frozen=True)
+class InterveneOptions:
+    """What is edited, and how it is predicted.
+
+    Attributes:
+        edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
+            ``swap-background``, the object pasted onto an image without object and cue.
+        annotations: the COCO files that the dataset was made from, or a folder of label maps.
+        split: whose images; ``test`` by default, or the only one.
+        images: folder of images; by default the one that the dataset records.
+        threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
+        range: values that become black and white, of images of more than 8 bits a channel.
+        batch: images in a batch.
+        bootstrap: resamples of the intervals.
+        seed: of the places of control patches, the backgrounds and the resamples.
+    """
+
+    edit: str = "hide-cue"
+    annotations: Sequence[str | Path] = ()
+    split: str | None = None
+    images: str | Path | None = None
+    threshold: AnswerThreshold = 0.5
+    range: tuple[float, float] | None = None
+    batch: int = 32
+    bootstrap: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_one_of("edit", self.edit, EDITS)
+        check_scoring((), self.bootstrap, least=0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Intervention(TabularResult):
+    """How answers change with an edit.
+
+    Attributes:
+        table: differences of scores as ``nooch.evaluate`` gives them, with paired intervals: of the
+            edit from before, and on the images that have a control, of the edit and the control
+            from before and from each other.
+        scores: before and with the edit, of the edited images alone.
+        sentences: the main results.
+        notes: what a reader should know.
+    """
+
+    table: pl.DataFrame
+    scores: Scores
+    sentences: Sequence[str]
+    notes: Sequence[str] = ()
+
+    @property
+    def display(self) -> DisplayTable:
+        """The scores, and the sentences below."""
+        return replace(self.scores.display, notes=[*self.sentences, *self.notes])
+
+
+def intervene(
+    suite: Suite | str | Path,
+    model: TaskModel,
+    out: str | Path,
+    *,
+    data: Dataset | Place | str | None = None,
+    overwrite: bool = False,
+    options: InterveneOptions | None = None,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Intervention:
+    """Edit images where their masks are, predict them again, and compare the answers.
+
+    Pixels are edited in the size of the network's input: filled with the mean color of the others,
+    or blurred by a Gaussian of 5 % of the longer side. The control is the same for as many pixels
+    without object and cue, where there are; of ``swap-background``, a hard negative's background.
+
+    Args:
+        suite: the suite.
+        model: from ``nooch.load_task_model``; its tasks are asked about.
+        out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
+            images of the split (what is not edited is as before), ``edited.parquet``,
+            ``changes.parquet``, ``thresholds.csv`` (above which an answer is yes) and
+            ``examples.png``.
+        data: the dataset; by default the one that the suite records, where it is there.
+        overwrite: replace an earlier intervention.
+        options: see ``InterveneOptions``.
+        progress: called with what is being done, and how much of how much is done.
+        named: fields of ``InterveneOptions``, such as ``edit`` and ``annotations``.
+
+    Raises:
+        InputError: images or annotations that cannot be used; no image that can be edited.
+        ParameterError: unknown names, no annotations, another dataset than the suite's.
+        OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+    """
+    suite, asked = as_suite(suite), options_from(InterveneOptions, options, named)
+    check_output(out, overwrite=overwrite, marker=CHANGES)
+    found = suite.found_in() if data is None else suite.require_dataset(data)
+    if found is None or not asked.annotations:
+        raise ParameterError(
+            "an edit needs the suite's dataset, and masks",
+            allowed="`dataset`; `annotations`: its COCO files, or a folder of label maps",
+        )
+    tasks = tasks_to_predict(suite, model.tasks)
+    (split,) = suite.splits_to_score(asked.split)
+    splits = {split, "valid"} if asked.threshold in RULES else {split}
+    # a number or a file is refused before anything is predicted
+    answer_thresholds(0.5 if len(splits) > 1 else asked.threshold, suite, (), tasks)
+    ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
+    files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
+    planned = _planned(model, suite, found, split, files, asked)
+    how: dict[str, Any] = {"batch": asked.batch, "codec": Decoding(range=asked.range)}
+    before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
+    versions, edited = _versions(model, planned, before, asked, progress)
+    limits_of, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
+    limits = limits_of[before.run]
+    how = {"split": split, "metrics": _METRICS, "threshold": limits}
+    how |= {"bootstrap": asked.bootstrap, "seed": asked.seed}
+    compared = [
+        evaluate(suite, [replace(versions[n], weights=edited[w] * 1.0) for n in pair], **how)
+        for *pair, w in (("before", "edit", 0), ("before", "control", 1), ("control", "edit", 1))
+        if edited[w].any()
+    ]
+    rows = _rows(versions, edited, limits)
+    sentences = list(_sentences(suite, split, rows, asked))
+    table = pl.concat(scores.differences for scores in compared)
+    with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
+        _write(folder, versions, limits, rows)
+        draw_examples(folder / "examples.png", suite, rows, planned)
+        (folder / CHANGES).write_bytes(parquet_bytes(table))
+    return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
+
+
+def _write(
+    folder: Path,
+    versions: Mapping[str, Predictions],
+    limits: Mapping[str, float],
+    rows: pl.DataFrame,
+) -> None:
+    """Predictions, the probabilities above which they are yes, and the edited images."""
+    for name, run in versions.items():
+        save_predictions(run, folder / f"{name}.parquet")
+    thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
+    (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
+    (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
+
+
+def _planned(
+    model: TaskModel,
+    suite: Suite,
+    data: Dataset,
+    split: str,
+    files: pl.DataFrame,
+    asked: InterveneOptions,
+) -> list[TaskEdits]:
+    """The edits of each task; ``files`` are ``image_id`` and ``path``."""
+    part = data.select(split)
+    ids = part.images.select("image_id")
+    files = files.join(ids.with_row_index("row"), on="image_id", maintain_order="left")
+    wanted = [Wanted(split, row, Path(path)) for path, row in files.select("path", "row").rows()]
+    images = {split: SplitImages(split, ids["image_id"], part)}
+    masks = cue_masks(suite, data, images, asked.annotations, wanted, model.tasks)
+    how = {"masks": partial(masks, split), "size": model.size, "seed": asked.seed}
+    how["decoding"] = Decoding(range=asked.range)
+    return [
+        TaskEdits.of(suite, (task, split), part, files, edit=asked.edit, **how)
+        for task in model.tasks
+    ]
+
+
+def _versions(
+    model: TaskModel,
+    planned: Sequence[TaskEdits],
+    before: Predictions,
+    asked: InterveneOptions,
+    progress: Progress,
+) -> tuple[dict[str, Predictions], NDArray[np.bool_]]:
+    """Predictions ``before``, with the ``edit`` and with the ``control``; and which values are of
+    edited images, and of those with a control: bool (2, n_tasks, n).
+    """
+    values, edited = np.stack([before.values] * 2), np.zeros((2, *before.values.shape), bool)
+    done, total = 0, 2 * sum(len(one.images) for one in planned)
+
+    def step(first: int, read: int, _: int) -> None:
+        progress("predicting edits", first + read, total)
+
+    for one in planned:
+        ids, row = one.images["image_id"], before.tasks.index(one.task)
+        logits = read_logits(
+            model,
+            ids.gather(np.arange(len(ids)).repeat(2)),
+            one.read,
+            # an image's edit and control are in the same batch
+            batch=asked.batch + asked.batch % 2,
+            readers=None,
+            progress=partial(step, done),
+        )
+        done += len(logits)
+        at = positions(ids, before.image_ids)
+        values[:, row, at] = logits[:, row].reshape(-1, 2).T
+        for number, has_control in one.has_control.items():
+            edited[:, row, at[number]] = True, has_control
+    if not edited.any():
+        raise InputError(
+            f"{asked.edit}: no image has a mask that leaves some of the image",
+            where=some_of(asked.annotations),
+            allowed="masks of a task's context cues or, to hide and to paste it, of the object",
+        )
+    edit, control = np.where(edited, values, before.values)
+    versions = {
+        "before": before,
+        "edit": replace(before, values=edit, run=f"{before.run}, {asked.edit}"),
+        "control": replace(before, values=control, run=f"{before.run}, control"),
+    }
+    return versions, edited
+
+
+def _left_out(planned: Sequence[TaskEdits]) -> Iterator[str]:
+    """Notes on images and tasks without an edit."""
+    if skipped := sum(len(one.images) - len(one.has_control) for one in planned):
+        yield f"{counted(skipped, 'image')} left out: no mask, or one that fills the image"
+    if idle := [one.task for one in planned if not one.has_control]:
+        yield f"no image is edited of {some_of(idle)}"
+
+
+def _rows(
+    versions: Mapping[str, Predictions], edited: NDArray[np.bool_], limits: Mapping[str, float]
+) -> pl.DataFrame:
+    """``image_id, task`` of edited images, and by version probability and answer (``yes_``)."""
+    before, (task, image) = versions["before"], np.nonzero(edited[0])
+    shown = {n: probabilities(run.values[task, image], "logit") for n, run in versions.items()}
+    shown["control"][~edited[1, task, image]] = np.nan
+    about = {"image_id": before.image_ids[image], "task": pl.Series(before.tasks)[task]}
+    rows = pl.DataFrame({**about, **shown}).with_columns(pl.col("control").fill_nan(None))
+    limit = pl.col("task").replace_strict(limits, return_dtype=pl.Float64)
+    return rows.with_columns((pl.col(*versions) > limit).name.prefix("yes_"))
+
+
+def _sentences(
+    suite: Suite, split: str, rows: pl.DataFrame, asked: InterveneOptions
+) -> Iterator[str]:
+    """How many errors on hard images go with the edit, and how many easy positives stay right."""
+    when, control = _WORDS[asked.edit]
+    right = pl.col("yes_before") == pl.col("cell").str.ends_with("positive")
+    shown = [("hard_negative", ~right, "wrong"), ("hard_positive", ~right, "wrong")]
+    if asked.edit == "hide-object":
+        # without the object, yes is not right
+        shown = [("hard_positive", right, "right")]
+    for criterion in suite.criteria:
+        keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
+        if not keys:
+            continue
+        known = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
+        for cell, inside, was in [*shown, ("easy_positive", right, "right")]:
+            of = known.filter(inside, cell=cell)
+            share, of_control = (_share(of.drop_nulls(n), n, cell, asked) for n in _EDITED)
+            if share is None:
+                continue
+            now = "still answered yes" if was == "right" else "right"
+            by = f" by {criterion}" if len(suite.criteria) > 1 else ""
+            text = f"Of {share.n:,} {cell.replace('_', ' ')}s{by} that the model got {was}, "
+            text += f"{share.n * (share.value or 0):,.0f} are {now} {when} ({_percent(share)})"
+            if of_control is not None:
+                text += f"; {control}: {_percent(of_control)} of {of_control.n:,}"
+            yield text
+
+
+def _share(rows: pl.DataFrame, version: str, cell: str, asked: InterveneOptions) -> Estimate | None:
+    """The share of right answers of images of one cell, or None without images."""
+    if not rows.height:
+        return None
+    yes = rows.with_columns(yes=pl.col(f"yes_{version}") == cell.endswith("positive"))
+    rates = context_rates(yes, bootstrap=asked.bootstrap, seed=asked.seed)
+    return rates.estimates["rate", cell]
+
+
+def _percent(estimate: Estimate) -> str:
+    value, low, high = (100 * (v or 0) for v in (estimate.value, estimate.low, estimate.high))
+    return f"{value:.0f} % [{low:.0f}, {high:.0f}]"

@@ -1,0 +1,263 @@
+"""A whole collection: use files that exist, fetch the rest, unpack zips."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from nooch.base.calls import Progress, StepProgress, no_progress
+from nooch.base.disk import locked
+from nooch.base.download.catalogue import Collection, Remote, collection
+from nooch.base.download.http import Client, Patience
+from nooch.base.download.one_file import DownloadRecord, PartialFile, fault, fetch
+from nooch.base.download.zips import unpack
+from nooch.base.errors import DownloadError, OutputError
+from nooch.base.files import replace_file
+from nooch.base.limits import BROKEN_JSON
+from nooch.base.work_folder import check_space
+
+__all__ = [
+    "Downloaded",
+    "Obtained",
+    "download",
+    "is_unpacked",
+    "note_unpacked",
+    "only_process",
+    "prepared",
+]
+
+
+_LOCK = ".nooch-download.lock"
+
+
+def prepared(root: Path) -> Path:
+    """Make the folder if it is missing; OutputError if it cannot be made or written."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder: {error.strerror}", where=root, remedy="choose another"
+        ) from error
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise OutputError("no permission to write here", where=root, remedy="choose another folder")
+    return root
+
+
+@contextlib.contextmanager
+def only_process(root: Path) -> Iterator[None]:
+    """Lock a folder of downloads; OutputError if another process has it. A kill unlocks it."""
+    remedy = "wait until it has ended, or choose another folder"
+    with locked(root / _LOCK, "downloading into this folder", root, remedy=remedy):
+        yield
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    checksum: str | None
+    into: str
+    files: dict[str, int]
+
+
+def note_unpacked(root: Path, remote: Remote, files: dict[str, int]) -> None:
+    """Record the files that a zip was unpacked to (path in its target -> bytes); written last."""
+    manifest = _Manifest(remote.checksum, str(remote.into), files)
+    replace_file(_manifest_file(root, remote), msgspec.json.encode(manifest))
+
+
+def is_unpacked(root: Path, remote: Remote) -> bool:
+    """Whether this very zip was unpacked, and every file exists with its size."""
+    if remote.into is None:
+        return False
+    try:
+        known = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
+    except (OSError, *BROKEN_JSON):
+        return False
+    if known.into != remote.into or remote.checksum not in {None, known.checksum}:
+        return False
+    target = root / remote.into
+    with contextlib.suppress(OSError):
+        return all((target / path).stat().st_size == size for path, size in known.files.items())
+    return False
+
+
+def _manifest_file(root: Path, remote: Remote) -> Path:
+    return root / f".{remote.name}.unpacked.json"
+
+
+LARGE = 10**7
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """How a file was obtained: ``downloaded``, ``there`` already, ``unpacked`` earlier.
+
+    ``published`` tells a published checksum from one that was recorded at the first download.
+    """
+
+    name: str
+    how: str
+    size: int
+    checksum: str | None
+    source: str | None = None
+    unpacked_to: str | None = None
+    published: bool = True
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """What ``download`` did; ``next`` is the command to run after it."""
+
+    collection: str
+    root: str
+    files: list[Obtained]
+    licences: list[str]
+    next: str
+    notes: list[str] = field(default_factory=list)
+
+
+def download(
+    wanted: str | Collection,
+    root: str | Path,
+    *,
+    images: bool = False,
+    keep_zips: bool = True,
+    progress: Progress = no_progress,
+    patience: Patience | None = None,
+) -> Downloaded:
+    """Download a collection's files into a folder, check them, unpack zips; resume if interrupted.
+
+    Args:
+        wanted: ``coco-stuff``, ``nooch-published``, or a custom collection.
+        root: folder of downloads; made if it is missing.
+        images: also the images (coco-stuff: 20 GB).
+        keep_zips: keep zips after they are unpacked.
+        progress: called with (what, done, total): ``files`` counts files, anything else bytes,
+            an estimate if their number is unknown.
+        patience: timeouts and attempts.
+
+    Raises:
+        DownloadError: no mirror gives a file.
+        InputError: a zip is damaged or holds what is refused.
+        OutputError: the folder cannot be written, its disk is full, another process uses it, or it
+            holds other files of these names.
+    """
+    chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
+    folder = prepared(Path(root).absolute())
+    with only_process(folder), Client(patience or Patience()) as client:
+        run = _DownloadRun(folder, DownloadRecord(folder), client, keep_zips, progress)
+        check_space(folder, run.needs(chosen.files), "downloading and unpacking")
+        files = []
+        for number, remote in enumerate(chosen.files):
+            progress("files", number, len(chosen.files))
+            files.append(run.obtain(remote))
+        progress("files", len(files), len(files))
+    following = chosen.next.replace("{root}", shlex.quote(str(root)))
+    return Downloaded(chosen.name, str(root), files, list(chosen.licences), following, run.notes)
+
+
+@dataclass(frozen=True)
+class _DownloadRun:
+    """One run: the folder, its record, and where to get missing files."""
+
+    root: Path
+    record: DownloadRecord
+    client: Client
+    keep_zips: bool
+    progress: Progress
+    notes: list[str] = field(default_factory=list)
+
+    def needs(self, remotes: tuple[Remote, ...]) -> int:
+        """Most bytes of disk space needed at any time; zips count twice: they are unpacked."""
+        used = peak = 0
+        for remote in map(self.record.complete, map(self._choice, remotes)):
+            if is_unpacked(self.root, remote):
+                continue
+            final = self.root / remote.name
+            here = remote.expected_size if final.exists() else PartialFile(final).size
+            used += max(0, remote.expected_size - here)
+            unpacked = remote.expected_size if remote.into else 0
+            peak = max(peak, used + unpacked)
+            used += unpacked - (remote.expected_size if remote.into and not self.keep_zips else 0)
+        return max(peak, used)
+
+    def obtain(self, remote: Remote) -> Obtained:
+        """Obtain one file, or its mirror, and unpack it."""
+        chosen = self._choice(remote)
+        try:
+            return self._obtain(chosen)
+        except DownloadError as error:
+            if chosen.mirror is None:
+                raise
+            self.notes.append(f"{chosen.name} {error.problem}; trying {chosen.mirror.name} instead")
+            return self.obtain(chosen.mirror)
+
+    def _choice(self, remote: Remote) -> Remote:
+        """The file or mirror that is in the folder or unpacked; else the file."""
+        for choice in remote.choices:
+            there = (self.root / choice.name).exists()
+            if there or is_unpacked(self.root, self.record.complete(choice)):
+                return choice
+        return remote
+
+    def _obtain(self, remote: Remote) -> Obtained:
+        if remote.checksum is None:
+            self.notes.append(
+                f"{remote.name}: nobody has published a checksum; its members are tested against"
+                f" their CRC-32, and its SHA-256 is recorded in {self.record.path} at the first"
+                " download"
+            )
+        remote = self.record.complete(remote)
+        final = self.root / remote.name
+        if is_unpacked(self.root, remote):
+            return self._done(remote, "unpacked")
+        how, origin = self._bring(remote, final)
+        remote = self.record.add(remote, final, origin or "there already")
+        if remote.into is not None:
+            self._unpack(remote, final)
+        return self._done(remote, how, origin)
+
+    def _done(self, remote: Remote, how: str, origin: str | None = None) -> Obtained:
+        final = self.root / remote.name
+        size = final.stat().st_size if final.exists() else remote.expected_size
+        if remote.into is not None and not self.keep_zips:
+            final.unlink(missing_ok=True)
+        published = remote.recorded_in is None
+        return Obtained(remote.name, how, size, remote.checksum, origin, remote.into, published)
+
+    def _bring(self, remote: Remote, final: Path) -> tuple[str, str | None]:
+        """Put the file under its final name; returns how, and from where."""
+        if final.exists():
+            self._check_there(remote, final)
+            return "there", None
+        title = f"downloading {remote.name}"
+        return "downloaded", fetch(
+            remote, PartialFile(final), self.client, self._teller(remote, title)
+        )
+
+    def _check_there(self, remote: Remote, final: Path) -> None:
+        progress = self._teller(remote, f"checking {remote.name}")
+        progress(0, remote.expected_size)
+        if reason := fault(final, remote):
+            raise OutputError(
+                f"is there already, but {reason}",
+                where=final,
+                remedy="move it away, or choose another folder",
+            )
+        progress(remote.expected_size, remote.expected_size)
+
+    def _teller(self, remote: Remote, what: str) -> StepProgress:
+        """Progress of a file that is large enough to wait for."""
+        if remote.expected_size < LARGE:
+            return no_progress
+        return lambda done, total: self.progress(what, done, total)
+
+    def _unpack(self, remote: Remote, final: Path) -> None:
+        into = str(remote.into)
+        tell = self._teller(remote, f"unpacking {remote.name}")
+        files = unpack(final, self.root / into, remote.unpacked_at_most, tell=tell)
+        note_unpacked(self.root, remote, files)

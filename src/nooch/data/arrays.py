@@ -1,0 +1,173 @@
+"""Arrays as ``.npy`` files, embeddings of a dataset folder among them; one error for any fault."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from tokenize import TokenError
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.base.disk import make_folder
+from nooch.base.errors import FormatError, InputError, ParameterError
+from nooch.base.files import Place, replacing
+
+__all__ = [
+    "UNREADABLE_ARRAY",
+    "check_embedding_name",
+    "embedding_precision",
+    "float_array",
+    "in_main_memory",
+    "load_embedding",
+    "read_array",
+    "save_embedding",
+    "write_array",
+]
+
+
+_AGAIN = "write the dataset again"
+
+UNREADABLE_ARRAY = (
+    ValueError,
+    OSError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    TokenError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+)
+"""What numpy raises for files that are empty, cut off or no arrays, and for damaged headers."""
+
+
+def write_array(path: Path, values: NDArray[Any]) -> None:
+    """Write an array to a file of this very name.
+
+    Raises:
+        OSError: it cannot be written; the file is then removed.
+    """
+    try:
+        with path.open("wb") as file:
+            # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
+            writer: Any = SimpleNamespace(write=file.write)
+            np.save(writer, values, allow_pickle=False)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of a ``.npy`` file.
+
+    Args:
+        source: the file, or its content.
+        mapped: map the file (read-only) instead of reading it.
+
+    Raises:
+        InputError: the file cannot be read, is empty or damaged, or holds Python objects.
+    """
+    try:
+        if not isinstance(source, Path):
+            values: NDArray[Any] = np.lib.format.read_array(source, allow_pickle=False)
+        elif mapped:
+            values = np.lib.format.open_memmap(source, mode="r")
+        else:
+            with source.open("rb") as file:
+                values = np.lib.format.read_array(file, allow_pickle=False)
+    except UNREADABLE_ARRAY as error:
+        where = source if isinstance(source, Path) else None
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        problem = f"cannot be read as an array: {reason}"
+        raise InputError(problem, where=where, allowed="a .npy file of numbers or text") from error
+    return values
+
+
+def check_embedding_name(name: str) -> str:
+    """The name; ParameterError where it would be none of a file in the folder."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ParameterError(
+            f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+def save_embedding(
+    folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = ""
+) -> Path:
+    """Write an embedding, or a part of one; return its file. Raises OSError where that fails."""
+    check_embedding_name(name)
+    path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
+    make_folder(path.parent)
+    with replacing(path) as partial:
+        write_array(partial, values)
+    return path
+
+
+def load_embedding(
+    folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
+) -> NDArray[Any]:
+    """An embedding, mapped: float (n, d).
+
+    Args:
+        folder: the dataset folder.
+        name: of the file.
+        n_images: the number of rows that it must have.
+        content: of the file, where it was fetched already.
+
+    Raises:
+        FormatError: it cannot be read, or has another number of rows.
+    """
+    try:
+        values = (
+            read_array(folder / name, mapped=True)
+            if content is None and isinstance(folder, Path)
+            else read_array(io.BytesIO(content or b""))
+        )
+    except InputError as error:
+        raise FormatError(f"{name} {error.problem}", where=folder, remedy=_AGAIN) from error
+    if values.dtype.kind != "f" or values.ndim != 2 or n_images not in (None, len(values)):
+        raise FormatError(
+            f"{name} has shape {values.shape} {values.dtype}, expected ({n_images}, d) of floats",
+            where=folder,
+            remedy=_AGAIN,
+        )
+    return values
+
+
+def embedding_precision(name: str) -> str:
+    """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown``
+    for other embeddings.
+
+    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier
+    versions too.
+    """
+    return {"fp32": "float32", "bf16": "bf16"}.get(name.rpartition("-")[2], "unknown")
+
+
+def in_main_memory(values: Any) -> Any:
+    """A tensor detached and copied to main memory; anything else as it is."""
+    for step in ("detach", "cpu"):
+        values = getattr(values, step, lambda same=values: same)()
+    return values
+
+
+def float_array(values: Any) -> NDArray[np.float64]:
+    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
+    values = in_main_memory(values)
+    if str(getattr(values, "dtype", "")) == "torch.bfloat16":
+        # NumPy has no such type
+        values = values.float()
+    try:
+        array = np.asarray(values)
+        # NumPy would read text as numbers and drop imaginary parts
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64)
+        problem: object = f"they are {array.dtype}"
+    except (TypeError, ValueError) as error:
+        problem = error
+    raise InputError(f"values are no numbers: {problem}", allowed="an array (n_images, n_tasks)")

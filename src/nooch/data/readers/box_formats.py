@@ -1,0 +1,293 @@
+"""What every format of bounding boxes gives: each image's boxes; and the checks they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from nooch.base.errors import InputError, ParameterError, check_one_of, reason_of, some_of
+from nooch.data.readers.contract import ImageListing, NumberedJob
+from nooch.data.readers.image_rows import (
+    ImageRows,
+    Parse,
+    files_below,
+    listed_digest,
+    parse_files,
+    write_rows,
+)
+from nooch.data.readers.jobs import JobRunner
+from nooch.data.table_files import read_table
+from nooch.data.table_schema import class_name, identifiers
+
+__all__ = [
+    "BOX_COLUMNS",
+    "LEEWAY",
+    "BoxFiles",
+    "BoxTable",
+    "FoundBoxes",
+    "check_box",
+    "count_notes",
+    "files_of",
+    "find_openimages",
+    "find_voc",
+    "listed_files",
+]
+
+
+BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
+"""Class keys of an image's boxes, and their areas as fractions of the image."""
+
+LEEWAY = 1e-3
+"""How far a box may reach beyond the image, as a fraction: annotation tools round outwards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundBoxes(ABC):
+    """Where the boxes are, before any is read.
+
+    Attributes:
+        source: what was given, for errors.
+        names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
+        root: folder of the images, where the files name each of them.
+        images: folder below which the images are looked for, unless another one is given.
+        notes: for the dataset.
+    """
+
+    source: Path
+    names_of: Callable[[Sequence[str]], dict[str, str]]
+    root: Path | None = None
+    images: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A digest of the files beyond the source itself."""
+
+    @abstractmethod
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
+        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (no boxes), other known columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxFiles(FoundBoxes):
+    """Boxes in a file for each image: ``listed`` has its ``stem``, the ``file`` of its boxes (null:
+    it has none), and ``file_name`` and ``split`` where they are known; ``parsed`` are columns of
+    ``parse``.
+    """
+
+    listed: pl.DataFrame
+    parse: Parse
+    parsed: Mapping[str, Any] = field(default_factory=lambda: BOX_COLUMNS)
+
+    def digest(self) -> str:
+        """Of the files by name, size and time."""
+        return listed_digest(self.listed)
+
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
+        """Parse the files. Raises InputError where two have the same name."""
+        stems = self.listed["stem"]
+        if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
+            problem = f"several files are called {some_of(twice)}"
+            raise InputError(problem, where=self.source, allowed="one file for each image")
+        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, runner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxTable(FoundBoxes):
+    """Boxes in one table, which ``read`` gives as ``stem`` and ``BOX_COLUMNS``."""
+
+    read: Callable[[], pl.DataFrame]
+
+    def digest(self) -> str:
+        """Empty: there is only the source."""
+        return ""
+
+    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
+        """Read the table."""
+        (n_batches,) = runner.results([_TableJob(folder, 0, self.read, images)])
+        return ImageRows(folder, n_batches)
+
+
+@dataclass(frozen=True)
+class _TableJob(NumberedJob):
+    """Read a table of boxes; the result is the number of batches of rows."""
+
+    name: ClassVar[str] = "table"
+    result_type: ClassVar[type] = int
+    read: Callable[[], pl.DataFrame]
+    images: ImageListing | None
+
+    def make(self) -> int:
+        """Read the table."""
+        return write_rows(_with_bare(self.read(), self.images), self.folder)
+
+
+def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
+    """Rows with ids, in the order of stems; images without boxes have rows, too."""
+    rows = rows.with_columns(bare=False)
+    if images is not None:
+        stems = sorted({Path(path).stem for path in images.paths()})
+        bare = pl.DataFrame({"stem": stems}, schema={"stem": pl.String})
+        bare = bare.join(rows, on="stem", how="anti").with_columns(bare=True)
+        rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
+    return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
+
+
+def listed_files(files: Sequence[str]) -> pl.DataFrame:
+    """Files that are called after their images, as ``BoxFiles.listed``."""
+    stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files]
+    return pl.DataFrame(
+        {"stem": stems, "file": files}, schema={"stem": pl.String, "file": pl.String}
+    )
+
+
+def files_of(folder: Path, ending: str) -> list[str]:
+    """The files below a folder with an ending, sorted. Raises InputError where there is none."""
+    if not folder.is_dir():
+        raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
+    files = files_below(folder, lambda name: name.endswith(ending))
+    if not files:
+        raise InputError(f"holds no {ending} file", where=folder)
+    return files
+
+
+def count_notes(bare: int, missing: int, of: int) -> list[str]:
+    """Notes that count images without labels, and labels without an image file."""
+    without = (
+        f"{bare} of {of} images have no label file or row: they count as images without objects"
+    )
+    lost = f"{missing} of {of} image files are not there"
+    return [note for note, count in ((without, bare), (lost, missing)) if count]
+
+
+def check_box(edges: Sequence[float], where: object) -> None:
+    """Raise InputError unless left, right, top, bottom (fractions) lie within the image."""
+    left, right, top, bottom = edges
+    # false for NaN, too
+    if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
+        box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
+        raise InputError(
+            f"the box from {box} is not within the image",
+            where=where,
+            allowed="edges between 0 and 1 of the image's width and height, in order",
+        )
+
+
+_EDGES = ("xmin", "xmax", "ymin", "ymax")
+
+
+def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFiles:
+    """Boxes of VOC files; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
+    del images  # each file names its image
+    if classes is not None:
+        raise ParameterError(
+            "VOC files name their classes themselves", remedy="leave `classes` out"
+        )
+    known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
+    return BoxFiles(
+        source=folder,
+        names_of=lambda keys: {key: class_name(key, folder) for key in keys},
+        listed=listed_files(files_of(folder, ".xml")),
+        parse=_parse,
+        parsed=known,
+    )
+
+
+def _parse(path: Path, where: str) -> dict[str, Any]:
+    content = path.read_bytes()
+    # entities can blow up a small file or name other files; in UTF-16, zeros lie between
+    plain = content.replace(b"\0", b"")
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise InputError(
+            "declares a document type or entities", where=where, allowed="plain annotation XML"
+        )
+    try:
+        root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
+        width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
+        names = [_text(item, "name") for item in root.findall("object")]
+        edges = [
+            [float(_text(item, f"bndbox/{edge}")) for edge in _EDGES]
+            for item in root.findall("object")
+        ]
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise InputError(f"is no VOC annotation: {error}", where=where) from error
+    if min(width, height) < 1 or max(width, height) >= 1 << 31:
+        allowed = "1 pixel to 2,147,483,647"
+        raise InputError(f"size is {width} x {height}", where=where, allowed=allowed)
+    for left, right, top, bottom in edges:
+        # VOC counts pixels from 1 and includes the last; some tools count from 0
+        first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
+        check_box((first / width, right / width, upper / height, bottom / height), where)
+    size = width * height
+    areas = [(right - left + 1) * (bottom - top + 1) / size for left, right, top, bottom in edges]
+    file_name = root.findtext("filename")
+    return {"keys": names, "areas": areas, "width": width, "height": height, "file_name": file_name}
+
+
+def _text(item: ET.Element, path: str) -> str:
+    text = item.findtext(path)
+    if text is None:
+        raise ValueError(f"{path} is missing")
+    return text
+
+
+_CORNERS = ("XMin", "XMax", "YMin", "YMax")
+
+
+def find_openimages(file: Path, classes: Path | None, images: Path | None) -> BoxTable:
+    """Boxes of a table; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
+    del images  # a table names no images
+    return BoxTable(source=file, names_of=partial(_names, file, classes), read=partial(_read, file))
+
+
+def _read(file: Path) -> pl.DataFrame:
+    """The boxes of each image, in the order of rows."""
+    table = read_table(file)
+    for name in ("ImageID", "LabelName", *_CORNERS):
+        check_one_of("column", name, table.columns, owner=str(file))
+    table = table.select(pl.col("ImageID", "LabelName").cast(pl.String), *_CORNERS)
+    if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
+        raise InputError(
+            f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
+        )
+    try:
+        table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64))
+    except pl.exceptions.PolarsError as error:
+        reason = reason_of(error)
+        raise InputError(f"edges are no numbers: {reason}", where=file) from error
+    left, right, top, bottom = (pl.col(edge) for edge in _CORNERS)
+    # the same bounds as ``check_box``, which raises for the first box outside them
+    inside = [
+        pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
+        for low, high in ((left, right), (top, bottom))
+    ]
+    is_inside = pl.all_horizontal(inside).fill_null(value=False)
+    outside = table.with_row_index("row", 1).filter(~is_inside).head(1)
+    for row, *box in outside.select("row", pl.col(_CORNERS).fill_null(float("nan"))).iter_rows():
+        check_box(box, f"{file}, row {row}")
+    boxes = table.select(stem="ImageID", keys="LabelName", areas=(right - left) * (bottom - top))
+    return boxes.group_by("stem", maintain_order=True).agg("keys", "areas")
+
+
+def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:
+    if classes is None:
+        return {key: class_name(key, file) for key in keys}
+    options = {"has_header": False} if classes.suffix == ".csv" else {}
+    listed = read_table(classes, **options)
+    if listed.width < 2:
+        raise InputError("has one column", where=classes, allowed="LabelName, name")
+    known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
+    if unknown := [key for key in keys if key not in known]:
+        raise InputError(
+            f"labels {some_of(unknown)} have no name",
+            where=classes,
+            allowed="a row LabelName, name for each label",
+        )
+    return {key: known[key] for key in keys}

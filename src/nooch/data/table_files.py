@@ -1,0 +1,446 @@
+"""Files of data: tables (one file, or a folder of parts), named arrays, JSON headers of folders."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Collection
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, TypeVar
+from zipfile import BadZipFile
+
+import msgspec
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+from numpy.typing import NDArray
+
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    MissingExtraError,
+    NoochError,
+    reason_of,
+    some_of,
+)
+from nooch.base.files import Place, local_path, read_bytes
+from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
+from nooch.base.text_encoding import transcoded, utf8_bytes
+from nooch.data.arrays import UNREADABLE_ARRAY
+from nooch.data.image_names import IMAGE_COLUMNS
+
+__all__ = [
+    "BROKEN_TABLE",
+    "TABLE_ENDINGS",
+    "are_exact_integers",
+    "checked_read",
+    "csv_bytes",
+    "encode_header",
+    "file_records",
+    "id_column",
+    "is_intact",
+    "json_records",
+    "load_header",
+    "parquet_bytes",
+    "parquet_rows",
+    "read_arrays",
+    "read_table",
+    "sealed_header",
+    "table_files",
+    "table_of",
+]
+
+
+def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
+    """A CSV, TSV, Parquet or JSON-lines table: one file, or a folder of part files of one kind.
+
+    ``names`` are columns of CSV and TSV (in lower case) in which numbers with leading zeros are
+    text; other ``csv_options`` are those of Polars.
+
+    Raises:
+        InputError: no such file, an ending that is not known, or contents that do not parse.
+    """
+    path = Path(path)
+    frames = [
+        checked_read(part, partial(_READ[part.suffix.lower()], part, csv_options))
+        for part in table_files(path)
+    ]
+    try:
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"part files differ: {error}", where=path, allowed="the same columns and types"
+        ) from error
+
+
+def table_files(path: Path) -> list[Path]:
+    """The file, or the part files of a folder in reading order. Raises InputError without any."""
+    if not path.exists():
+        raise InputError("no such file or folder", where=path)
+    parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
+    if not parts:
+        raise InputError("the folder holds no table", where=path, allowed=", ".join(_READ))
+    for part in parts:
+        if part.suffix.lower() not in _READ:
+            raise InputError(
+                f"ending {part.suffix!r} is not a table's", where=part, allowed=", ".join(_READ)
+            )
+    return parts
+
+
+_READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
+    ".parquet": lambda path, _: parquet_rows([path], path),
+    ".csv": lambda path, options: _read_csv(path, **options),
+    ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
+    ".jsonl": lambda path, _: pl.read_ndjson(utf8_bytes(path.read_bytes(), path)),
+}
+TABLE_ENDINGS = tuple(_READ)
+"""Endings of the files that are tables."""
+
+
+_CSV_ROWS = 200_000  # written at a time, so that a large table is not in memory as text as well
+# what a spreadsheet runs, but no number; and what would be taken for such text that is quoted
+_FORMULA = r"('*(?:[=@\t\r\n]|[+-][0-9.]*[^0-9.]|[+-]$))"
+
+
+def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
+    """A table as the content of a CSV file.
+
+    A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
+    apostrophe in front, which ``read_table`` removes.
+    """
+    content = io.BytesIO()
+    for start in range(0, max(table.height, 1), _CSV_ROWS):
+        part = table.slice(start, _CSV_ROWS)
+        texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
+        part = part.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
+        part = part.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
+        part.write_csv(content, include_header=header and start == 0)
+    return content.getvalue()
+
+
+def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.DataFrame:
+    # a name with [ or * is a name, not a pattern
+    content = transcoded(path)
+    source = path if content is None else content
+    read = partial(pl.read_csv, source, infer_schema_length=None, glob=False, **options)
+    columns = read(n_rows=0).columns if names else []
+    texts = [column for column in columns if column.strip(' \t"').lower() in names]
+    table = read(schema_overrides=dict.fromkeys(texts, pl.String))
+    table = table.with_columns(_without_zeros(table[column]) for column in texts)
+    table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
+    return table.with_columns(
+        column.str.replace(f"^'{_FORMULA}", "${1}")
+        for column in table.select(cs.string())
+        if column.str.starts_with("'").any()
+    )
+
+
+def _without_zeros(column: pl.Series) -> pl.Series:
+    """Text as numbers where all of it is such; 007 is a name."""
+    if not column.str.contains(r"^\s*0\d").any():
+        for kind in (pl.Int64, pl.Float64):
+            numbers = column.cast(kind, strict=False)
+            if numbers.null_count() == column.null_count():
+                return numbers
+    return column
+
+
+_T = TypeVar("_T")
+_Kind = TypeVar("_Kind")
+
+
+def checked_read(where: object, read: Callable[[], _T]) -> _T:
+    """The result of reading a table. Raises InputError for errors of polars or the disk."""
+    try:
+        return read()
+    except NoochError:
+        raise
+    except BROKEN_TABLE as error:
+        raise InputError(f"cannot be read: {reason_of(error)}", where=where) from error
+
+
+BROKEN_TABLE = (
+    pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError
+)  # fmt: skip
+"""What reading a broken table raises; polars panics on some."""
+
+
+def table_of(content: bytes, where: object) -> pl.DataFrame:
+    """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
+    source: IO[bytes] = io.BytesIO(content)
+    return checked_read(where, lambda: parquet_rows([source], where))
+
+
+def parquet_rows(
+    sources: list[Path] | list[IO[bytes]], where: object, columns: list[str] | None = None
+) -> pl.DataFrame:
+    """The rows of Parquet files with the same columns, or of some of these that there are.
+
+    Raises InputError where a file has too many rows; what is broken as errors of ``BROKEN_TABLE``.
+    """
+    # not by polars, which ends the process where a page says that it has -1 values
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    try:
+        for source in sources:
+            with pq.ParquetFile(source) as file:
+                if (rows := file.metadata.num_rows) > MOST_ROWS:
+                    allowed = f"at most {MOST_ROWS:,}"
+                    raise InputError(f"has {rows:,} rows", where=where, allowed=allowed)
+                tables.append(file.read(columns=columns))
+        table = pa.concat_tables(tables)
+        table.validate(full=True)
+    except pa.ArrowNotImplementedError:
+        # types that polars alone has, such as Int128
+        return pl.scan_parquet(sources, glob=False).select(columns or pl.all()).collect()
+    except pa.ArrowException as error:
+        raise OSError(reason_of(error)) from error
+    try:
+        frame = pl.from_arrow(table)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # a schema that Arrow takes, such as two columns of one name
+        raise OSError(reason_of(error)) from error
+    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+
+def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
+
+    ``allowed`` says, for errors, what the file should hold.
+
+    Raises:
+        InputError: no such file, no archive of arrays, or an array of objects.
+    """
+    try:
+        # opened here: numpy leaves a file that is no archive open
+        with Path(path).open("rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
+                size = member.file_size
+                if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
+                    raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
+            members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
+        # members of an archive that are no arrays come as bytes
+        return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    except (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error) as error:
+        raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
+
+
+def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
+    """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats
+    become integers.
+
+    Raises:
+        InputError: ids that are neither integers nor text, not in one dimension, or numbers that
+            are not whole or too large: floats beyond 2^53 in size, integers of more than 64 bits.
+    """
+    if isinstance(ids, pl.Series):
+        column = ids.rename("image_id")
+    elif ids.ndim != 1 or ids.dtype.kind not in "iufU":
+        raise InputError(
+            f"holds {ids.dtype} of shape {ids.shape}",
+            where=where,
+            allowed="one dimension of integers or text",
+        )
+    else:
+        # polars has no float of 16 bits
+        column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
+    if not (column.dtype.is_float() or column.dtype.is_integer()):
+        return column.cast(pl.String)
+    numbers = column.drop_nulls()
+    if column.dtype.is_float():
+        exact = are_exact_integers(numbers)
+    else:
+        exact = numbers.cast(pl.Int64, strict=False).is_not_null()
+    wrong = numbers.filter(~exact)
+    if len(wrong):
+        raise InputError(
+            f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}",
+            where=where,
+            allowed="integers of at most 64 bits (as floats up to 2^53), or text",
+        )
+    return column.cast(pl.Int64)
+
+
+def are_exact_integers(values: pl.Series) -> pl.Series:
+    """Which floats are whole numbers that float64 holds exactly, up to 2^53 in size: bool (n,)."""
+    return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
+
+
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    """A table as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+class _BaseHeader(msgspec.Struct):
+    """What every version has."""
+
+    format: str
+    version: int
+    checksum: Any = None
+
+
+def load_header(
+    path: Place, kind: type[_T], *, name: str, version: int, make: str, again: str
+) -> _T:
+    """Contents of a folder's header file.
+
+    Args:
+        path: the header file.
+        kind: the structure to decode into.
+        name: kind of folder, such as ``dataset``; the file's format is ``nooch-dataset``.
+        version: newest known version.
+        make: remedy where the file is missing.
+        again: remedy where the file is broken.
+
+    Raises:
+        FormatError: the file is missing, broken, of another format or of a newer version, or its
+            checksum is not that of its content.
+        InputError: an address that cannot be fetched.
+        ParameterError: an address that was taken for a path.
+    """
+    try:
+        content = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if isinstance(path, Path):
+            local_path(path)
+        raise FormatError(
+            f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
+        ) from error
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    def decoded(kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (*BROKEN_JSON, ValueError) as error:
+            # ValueError: an integer of thousands of digits
+            raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+
+    # first what every version has, so that a newer version is reported as such
+    base = decoded(_BaseHeader)
+    if base.format != f"nooch-{name}" or base.version > version:
+        raise FormatError(
+            f"holds {base.format} version {base.version}",
+            where=path,
+            allowed=f"nooch-{name} up to version {version}",
+            remedy="install a newer nooch",
+        )
+    if base.checksum is not None and not is_intact(content):
+        raise FormatError(
+            "was altered: its checksum is not that of its content",
+            where=path,
+            remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
+        )
+    return decoded(kind)
+
+
+def encode_header(header: Any) -> bytes:
+    """A header as JSON that people can read."""
+    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+
+
+_SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')
+_ALTERED_SEAL = re.compile(rb'"checksum"|"[0-9a-f]{64}"\s*}\s*\Z')
+_TAIL = 100
+"""Bytes at the end of a header that a checksum is in."""
+
+
+def sealed_header(header: Any) -> bytes:
+    """A header of ``encode_header``, with the SHA-256 of that as its last field, ``checksum``."""
+    content = encode_header(header)
+    line = f',\n "checksum": "{sha256(content).hexdigest()}"'
+    return content.removesuffix(b"\n}\n") + line.encode() + b"\n}\n"
+
+
+def is_intact(content: bytes) -> bool | None:
+    """Whether a header is what its checksum says; None without one, as in earlier versions."""
+    seal = _SEAL.search(content[-_TAIL:])
+    if seal is None:
+        return False if _ALTERED_SEAL.search(content[-_TAIL:]) else None
+    rest = content[: -len(seal[0])] + b"\n}\n"
+    return sha256(rest).hexdigest() == seal[1].decode()
+
+
+# a ValueError: an integer of thousands of digits
+_BROKEN = (*BROKEN_JSON, ValueError)
+_TABLES = {".parquet", ".csv", ".tsv"}
+
+
+def json_records(path: str | Path) -> list[dict[str, Any]]:
+    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, or holds anything but objects; the
+            message names the record.
+    """
+    content = utf8_bytes(checked_read(path, lambda: read_bytes(Path(path))), path)
+    records: list[Any]
+    try:
+        whole = msgspec.json.decode(content)
+        records = whole if isinstance(whole, list) else [whole]
+    except _BROKEN:
+        try:
+            records = msgspec.json.Decoder().decode_lines(content)
+        except _BROKEN:
+            records = _one_by_one(content, path)
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict):
+            raise InputError(
+                f"record {number} is {type(record).__name__}",
+                where=path,
+                allowed="JSON objects: in an array, one per line, or one after the other",
+            )
+    return records
+
+
+def file_records(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or those of ``json_records``.
+
+    Raises:
+        InputError: see ``json_records`` and ``read_table``.
+        MissingExtraError: XLSX cannot be read without openpyxl.
+    """
+    ending = Path(path).suffix.lower()
+    if ending == ".xlsx":
+        try:
+            return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl").to_dicts())
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
+    if ending not in _TABLES:
+        return json_records(path)
+    # dates that Python does not have are found where rows are made
+    return checked_read(path, read_table(path, names=IMAGE_COLUMNS).to_dicts)
+
+
+def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
+    records: list[Any] = []
+    decoder, at = json.JSONDecoder(), 0
+    text = content.decode()
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        try:
+            record, at = decoder.raw_decode(text, at)
+            # halves of characters are none
+            json.dumps(record, ensure_ascii=False).encode()
+        # also a number of thousands of digits
+        except (ValueError, RecursionError) as error:
+            line = text.count("\n", 0, at) + 1
+            raise InputError(
+                f"record {len(records) + 1}, which starts in line {line}, is not JSON: {error}",
+                where=path,
+                allowed="JSON objects: in an array, one per line, or one after the other",
+            ) from error
+        records.append(record)
+    return records

@@ -1,0 +1,491 @@
+"""Files of answers as the tools of the field write them, recognized by their fields."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nooch.base.errors import InputError, check_one_of, reason_of, some_of
+from nooch.base.text_encoding import decoded
+from nooch.base.words import counted_are
+from nooch.data import Dataset, name_column
+from nooch.data.table_files import file_records
+from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
+from nooch.evaluation.answer_words import AskedQuestion
+from nooch.suites import Suite
+from nooch.suites.questions import (
+    QuestionOptions,
+    asked_of,
+    asked_questions,
+    draw_questions,
+    match_images,
+    match_tasks,
+)
+
+__all__ = [
+    "FORMATS",
+    "AnswerFormat",
+    "Answers",
+    "holds_answers",
+    "read_answers",
+    "read_raw_answers",
+    "recognized_format",
+]
+
+
+_FIRST = 1 << 20
+"""Bytes within which a file's first record ends."""
+
+_COLUMNS: Mapping[str, type[pl.DataType]] = {
+    "answer": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "image": pl.String,
+    "task": pl.String,
+    "category": pl.String,
+    "position": pl.Int64,
+    "probability": pl.Float64,
+    "mass": pl.Float64,
+    "weight": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """What a tool writes.
+
+    Attributes:
+        fields: alternatives of fields that identify it; each record has those of one.
+        columns: column of ``read_raw_answers`` -> fields that hold it, the first that is there.
+        letters: whether answers may be A for yes and B for no.
+    """
+
+    fields: tuple[str, ...]
+    columns: Mapping[str, str]
+    letters: bool = False
+
+    def lacking(self, fields: set[str]) -> set[str]:
+        """The fields that a record lacks; none where it is in this format."""
+        return min((set(some.split()) - fields for some in self.fields), key=len)
+
+
+_OWN = ("answer", "question_id", "task", "probability", "mass", "weight")
+
+FORMATS: Mapping[str, AnswerFormat] = {
+    "lmms-eval": AnswerFormat(
+        ("doc_id filtered_resps", "doc_id resps"),
+        {"answer": "filtered_resps resps", "position": "doc_id"},
+    ),
+    "vlmevalkit": AnswerFormat(
+        ("index question prediction",),
+        {"answer": "prediction", "question_id": "index", "question": "question"},
+        letters=True,
+    ),
+    "dash-b": AnswerFormat(
+        ("img_id object_name response", "img_id object_name answer"),
+        {"answer": "response answer", "image": "img_id", "task": "object_name"},
+    ),
+    "nooch": AnswerFormat(
+        ("image_id task answer",),
+        {"image": "image_id", "question": "text"} | {name: name for name in _OWN},
+    ),
+    "pope": AnswerFormat(
+        ("question answer", "question_id answer"),
+        {name: name for name in ("answer", "question_id", "question", "probability")},
+    ),
+    "llava": AnswerFormat(
+        ("question_id text",),
+        {"answer": "text", "question_id": "question_id", "question": "prompt"}
+        | {"category": "category"},
+    ),
+    "amber": AnswerFormat(("id response",), {"answer": "response", "question_id": "id"}),
+}
+"""Name -> format; the first whose fields a file has is its format."""
+
+
+def recognized_format(fields: set[str]) -> str | None:
+    """Name of the format whose fields are all there, or None."""
+    return next((name for name, kind in FORMATS.items() if not kind.lacking(fields)), None)
+
+
+def holds_answers(path: str | Path) -> bool:
+    """Whether a file's first record has the fields of an answer; False where it cannot be read."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if not path.is_file():
+        return False
+    try:
+        if ending == ".parquet":
+            fields = set(pl.read_parquet_schema(path))
+        elif ending == ".xlsx":
+            return True
+        else:
+            with path.open("rb") as file:
+                head = file.read(_FIRST)
+            # not within a character: tables end lines, and records end in what is ASCII
+            end = len(head) if len(head) < _FIRST else max(map(head.rfind, (b"\n", b"}"))) + 1
+            start = decoded(head[: end + end % 2 if b"\0" in head else end], path)
+            if ending in {".csv", ".tsv"}:
+                fields = set(re.split(r"[,;\t]", start.partition("\n")[0].strip()))
+            else:
+                record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
+                fields = set(record) if isinstance(record, dict) else set()
+    except (OSError, ValueError, RecursionError, InputError, pl.exceptions.PolarsError):
+        return False
+    return recognized_format(fields) is not None
+
+
+def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
+    """Name of the format of a file, and its answers in order.
+
+    Args:
+        path: JSON in any layout, Parquet, CSV, TSV or XLSX.
+
+    Returns:
+        The name, and one row for each answer, null where the file does not say: ``answer`` (the
+        model's words), ``question_id`` (in its file of questions), ``question`` (its text),
+        ``image`` (name; Int64 where all are ids) and ``task``, where the answer itself names them,
+        ``category`` (part of the file of questions), ``position`` (Int64, from 0, in that file),
+        ``probability`` (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token),
+        ``weight`` (Float64, images that the question stands for). All others are String.
+
+    Raises:
+        InputError: the file cannot be read, is in none of ``FORMATS``, or a record lacks a field or
+            has another type.
+    """
+    records = file_records(path)
+    name = recognized_format(set(records[0])) if records else None
+    if name is None:
+        known = (f"{kind}: {' or '.join(of.fields)}" for kind, of in FORMATS.items())
+        fields = ", ".join(sorted(records[0])) if records else "no record"
+        raise InputError(
+            f"holds no answers that are recognized: its first record has {fields}",
+            where=path,
+            allowed="; ".join(known),
+        )
+    if name == "llava" and {"image", "image_id"} & set(records[0]):
+        raise InputError(
+            "holds questions or captions, which have an image, and no answers",
+            where=path,
+            allowed="answers of a model",
+            remedy="give questions as `questions`, and captions to nooch captions",
+        )
+    kind = FORMATS[name]
+    for number, record in enumerate(records, 1):
+        if lacking := kind.lacking(set(record)):
+            raise InputError(
+                f"record {number} has no field {some_of(sorted(lacking))}",
+                where=path,
+                allowed=f"the fields of {name} in every record",
+            )
+    columns = {column: _values(records, fields) for column, fields in kind.columns.items()}
+    if name == "lmms-eval":
+        columns["answer"] = [_only(value) for value in columns["answer"]]
+        columns["question_id"] = [_of_metric(record) for record in records]
+    for number, text in enumerate(columns["answer"], 1):
+        if text is not None and not isinstance(text, str):
+            problem = f"the answer of record {number} is {type(text).__name__}"
+            raise InputError(problem, where=path, allowed="text")
+    return name, _frame(columns, len(records), path)
+
+
+def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
+    first, *others = fields.split()
+    values = [record.get(first) for record in records]
+    for name in others:
+        pairs = zip(values, records, strict=True)
+        values = [record.get(name) if value is None else value for value, record in pairs]
+    return values
+
+
+def _only(value: Any) -> Any:
+    """The only element of nested lists, as lmms-eval writes single responses."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def _of_metric(record: Mapping[str, Any]) -> Any:
+    """The question id that our functions for lmms-eval put into each metric."""
+    metrics = [value for value in record.values() if isinstance(value, dict)]
+    return next((m["question_id"] for m in metrics if "question_id" in m), None)
+
+
+def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.DataFrame:
+    series = []
+    for name, kind in _COLUMNS.items():
+        if name == "image" and name in columns:
+            series.append(name_column(columns[name], path))
+            continue
+        try:
+            # ids and names may be numbers
+            values = columns.get(name, [None] * n)
+            series.append(pl.Series(name, values, kind, strict=kind != pl.String))
+        except (TypeError, OverflowError) as error:
+            problem = f"{name} is no number: {reason_of(error)}"
+            raise InputError(problem, where=path, allowed="numbers") from error
+    frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
+    for name, most in (("probability", 1.0), ("mass", math.inf)):
+        wrong = frame.filter(~pl.col(name).is_between(0, most))
+        if wrong.height:
+            problem = f"{counted_are(wrong.height, 'value')} no {name}, such as {wrong[name][0]}"
+            raise InputError(problem, where=path, allowed="0 to 1")
+    return frame
+
+
+_MOST = 0.5
+"""Probability of yes and no together from which that of yes counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model said.
+
+    Attributes:
+        run: its name.
+        frame: one row for each image and task, ascending: ``image_id, task, question, answer``
+            (String, the model's words, those of the first phrasing), ``yes`` (Float64: the share of
+            phrasings whose answer is yes, null where they are neither yes nor no), ``probability``
+            (Float64, of yes, null where it is not recorded or does not count), ``weight``
+            (Float64), ``label`` (Int8, what the file of questions says, null where it does not).
+        rule: name of the rule.
+        notes: counts of what was left out, answered in other ways, or differs.
+    """
+
+    run: str
+    frame: pl.DataFrame
+    rule: str
+    notes: list[str] = field(default_factory=list)
+
+
+def read_answers(
+    path: str | Path,
+    about: Suite | Dataset,
+    *,
+    questions: str | Path | None = None,
+    rule: str | None = None,
+    language: str = "en",
+    run: str | None = None,
+    ignore_unknown: bool = False,
+) -> Answers:
+    """Answers of a model in words, joined with the images and tasks that they are about.
+
+    Args:
+        path: a file in one of ``FORMATS``.
+        about: the suite; or a dataset, whose classes are the tasks.
+        questions: the file of questions that were asked: ``questions.parquet`` of an export or its
+            folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
+            questions that ``nooch export --to pope`` draws from the suite without further options,
+            if answers are to all of them or have their texts.
+        rule: how text becomes yes or no, a name out of ``RULES``; by default ``tolerant``.
+        language: of the answers: a name out of ``LANGUAGES``, or a file of words, see
+            ``answer_words``; for the rule ``tolerant``.
+        run: name of the run; by default the file's.
+        ignore_unknown: leave out images of which no file of the dataset has the name.
+
+    Raises:
+        InputError: the file is not recognized, names of images that ``ImageNames.match`` refuses,
+            answers that fit no question or another one's text, two answers to a question, fewer
+            than there are to questions that are not known to be theirs, or no answer about an image
+            and task of the suite.
+        ParameterError: an unknown rule.
+    """
+    kind, raw = read_raw_answers(path)
+    rule = check_one_of("rule", rule or TOLERANT, RULES)
+    notes: list[str] = []
+    if raw["image"][0] is not None:
+        matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
+        named, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
+        asked = raw.select("question_id", *named, "weight", text="question", label=label)
+        notes += [matched.note] if matched.note else []
+        of = pl.Series(range(len(raw)))
+    else:
+        asked, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
+        of = _matched(raw, asked, path)
+        if is_drawn and len(raw) < len(asked) and raw["question"].has_nulls():
+            raise InputError(
+                f"{len(raw):,} answers, without the texts of their questions, may not be to those"
+                f" that are drawn by default, which are {len(asked):,}",
+                where=path,
+                remedy="give the file of questions that the model was asked as `questions`",
+            )
+    answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
+    answers = answers.hstack(raw.select("answer", "probability", "mass"))
+    known = answers.drop_nulls(["image_id", "task"])
+    if not known.height:
+        raise InputError("no answer is about an image and task of the suite", where=path)
+    if known.height < len(raw):
+        outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
+        notes.append(f"{outside}: the suite does not have their image or object")
+    numbers = pl.int_range(len(asked), eager=True)
+    unanswered = asked["question_id"].filter(~numbers.is_in(of.implode()))
+    if len(unanswered):
+        count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
+        notes.append(f"{count}: {some_of(unanswered)}")
+    about_each = [AskedQuestion(*of) for of in known.select(
+        pl.col("question").fill_null(""), "task"
+    ).iter_rows()]  # fmt: skip
+    texts = known["answer"].fill_null("").to_list()
+    letters = FORMATS[kind].letters
+    words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
+    judged, doubts = _judged(known, pl.Series("words", words, pl.Boolean))
+    frame, counts = _averaged(judged, rule)
+    counts += doubts
+    if isinstance(about, Suite):
+        counts += _disagreeing(frame, about)
+    return Answers(run or Path(path).stem, frame, rule, notes + counts)
+
+
+def _questions(
+    path: str | Path, about: Suite | Dataset, questions: str | Path | None, ignore_unknown: bool
+) -> tuple[pl.DataFrame, list[str], bool]:
+    """The questions, notes on them, and whether they are those that are drawn by default."""
+    sibling = Path(path).parent / "questions.parquet"
+    if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
+        questions = sibling
+    if questions is not None:
+        asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+        return asked, [matched] if matched else [], False
+    if isinstance(about, Dataset):
+        raise InputError(
+            "the answers do not name images and tasks", where=path, remedy="give `questions`"
+        )
+    keys = about.select_keys(splits=about.splits_to_score())
+    note = "no file of questions is given: taken to answer those that are drawn by default"
+    return asked_of(draw_questions(about, keys, QuestionOptions())), [note], True
+
+
+def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
+    """Position of each answer's question: by id, by category and id, or by order.
+
+    Raises:
+        InputError: answers without a question or to another text, or two to one question.
+    """
+    remedy = "give the file of questions that the model was asked as `questions`"
+    own, ids = raw["question_id"], asked["question_id"]
+    has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
+    nothing = own.null_count() == len(own) and not has_position
+    if len(raw) == len(asked) and (nothing or own.equals(ids)):
+        of = pl.Series(range(len(raw)), dtype=pl.Int64)
+    elif has_ids and not ids.is_duplicated().any():
+        of = _looked_up(raw, asked, ["question_id"])
+    elif has_ids and raw["category"][0] is not None:
+        of = _looked_up(raw, asked, ["category", "question_id"])
+    elif has_position:
+        of = raw["position"]
+    else:
+        raise InputError(
+            f"{len(raw):,} answers do not fit {len(asked):,} questions: they have no ids, or ids"
+            " that repeat in the questions",
+            where=path,
+            allowed="one answer for each question, in order, or with the ids of the questions",
+            remedy=remedy,
+        )
+    number = pl.int_range(1, pl.len() + 1).cast(pl.String)
+    inside = of.is_between(0, len(asked) - 1).fill_null(value=False)
+    stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
+    if stray.height:
+        raise InputError(
+            f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}",
+            where=path,
+            allowed="answers to the questions",
+            remedy=remedy,
+        )
+    twice = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    if len(twice):
+        raise InputError(
+            f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}",
+            where=path,
+            allowed="one answer for each question",
+        )
+    pairs = raw.select("question").hstack(asked.select("question_id", "text")[of])
+    same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
+    other = pairs.filter(~same)
+    if other.height:
+        text, question_id, question = other.row(0)
+        raise InputError(
+            f"{other.height:,} answers are to other questions: question {question_id} is"
+            f" {question!r}, its answer is to {text!r}",
+            where=path,
+            allowed="answers to the questions, with the same texts",
+            remedy=remedy,
+        )
+    return of
+
+
+def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Series:
+    """Position of the question with an answer's keys, Int64; null where there is none."""
+    places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
+    found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
+    return found["at"].cast(pl.Int64)
+
+
+def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
+    """A note where the file of questions labels images in another way than the suite."""
+    labeled = answers.drop_nulls("label")
+    tasks, wrong = set(labeled["task"]), []
+    # criteria differ in images alone
+    for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
+        rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
+        positive = pl.col("cell").str.ends_with("positive")
+        wrong.append(rows.filter((pl.col("label") == 1) != positive))
+    differ = [f"{row['task']} {row['image_id']}" for some in wrong for row in some.to_dicts()]
+    text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+    return [f"{text}: {some_of(differ)}"] if differ else []
+
+
+def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list[str]]:
+    """Answers with ``yes`` (Boolean): by the probability where it counts, else by the words.
+
+    A probability with its mass is of one token: it counts where yes and no have most of the mass,
+    and where the words, if there are any, say yes or no: "No idea" begins with No. A probability
+    without mass is taken as it is.
+    """
+    given, mass = pl.col("probability").is_not_null(), pl.col("mass")
+    low = given & (mass < _MOST).fill_null(value=False)
+    spoken = pl.col("answer").fill_null("").str.strip_chars() != ""
+    unread = given & ~low & spoken & pl.col("words").is_null()
+    of = answers.with_columns(words).with_columns(low=low, unread=unread)
+    void = pl.col("low") | (pl.col("unread") & mass.is_not_null())
+    of = of.with_columns(
+        void=void & pl.col("unread"), probability=pl.when(~void).then("probability")
+    )
+    of = of.with_columns(yes=pl.coalesce(pl.col("probability") > 0.5, "words"))
+    of = of.with_columns(unread=pl.col("unread") & ~pl.col("void"))
+    of = of.with_columns(differ=pl.col("words") != pl.col("yes"))
+    texts = {
+        "low": "yes and no have less than half of the probability at the answer: the words count",
+        "void": "the words are neither yes nor no, whatever the probability of the first of them",
+        "unread": "the words are neither yes nor no: the probability counts",
+        "differ": "words and probability disagree: the probability counts",
+    }
+    sizes = {text: int(of[name].sum()) for name, text in texts.items()}
+    notes = [f"in {n:,} of {len(of):,} answers {text}" for text, n in sizes.items() if n]
+    return of.drop("words", *texts, "mass"), notes
+
+
+def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
+    """One row for each image and task; several answers about one are averaged."""
+    yes, probability = pl.col("yes"), pl.col("probability")
+    groups = answers.group_by("image_id", "task").agg(
+        pl.col("question", "answer").first(),
+        yes.cast(pl.Float64).mean(),
+        pl.when(~probability.is_null().any()).then(probability.mean()),
+        pl.col("weight", "label").first(),
+        split=yes.any() & ~yes.all(),
+    )
+    notes, n, rows = [], groups.height, answers.height
+    if n < rows:
+        notes.append(f"{rows:,} answers are about {n:,} images and tasks")
+    if split := groups["split"].sum():
+        notes.append(f"{split:,} of {n:,} have answers of both kinds")
+    if unknown := groups["yes"].null_count():
+        notes.append(f"{unknown:,} of {n:,} answers are neither yes nor no ({rule})")
+    return groups.drop("split").sort("image_id", "task"), notes

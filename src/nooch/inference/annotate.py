@@ -1,0 +1,546 @@
+"""The reading of images by a model: predictions in batches, thresholds, labels that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from PIL import Image
+from scipy.sparse import csr_array
+
+from nooch.base.calls import Map, StepProgress, is_named
+from nooch.base.disk import make_folder, sync_files
+from nooch.base.errors import (
+    InputError,
+    NoochError,
+    OutputError,
+    ParameterError,
+    check_fraction,
+    some_of,
+)
+from nooch.base.files import DATASET_MARKER, Place, is_address
+from nooch.base.limits import usable_cpus
+from nooch.base.split_plan import SplitPlan
+from nooch.base.words import counted
+from nooch.data import (
+    Dataset,
+    ImageId,
+    as_dataset,
+    identifiers,
+    load_dataset,
+    replaced_columns,
+    save_dataset,
+)
+from nooch.data.coverage import KNOWN, UNKNOWN
+from nooch.data.importing.recognition import recognize
+from nooch.data.readers.contract import ImageListing, NumberedJob, read
+from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
+from nooch.data.readers.image_rows import ImageRows, listed_digest, row_ends, write_batch
+from nooch.data.readers.jobs import JobRunner
+from nooch.models.backbones import Backbone, load_backbone
+from nooch.models.devices import choose_device, memory_limits, reuse_memory
+from nooch.models.images import Decoding, dark_notes, decode_images
+from nooch.models.pixel_batches import batches_of, forward, read_in_order
+from nooch.models.segmenters import (
+    MODEL_FILE,
+    Annotator,
+    ModelChoice,
+    custom_annotator,
+    load_onnx_segmenter,
+    load_segmenter,
+)
+
+__all__ = [
+    "NO_CLASS",
+    "AnnotationJob",
+    "AnnotationReading",
+    "loaded_models",
+    "task_labels",
+    "with_labels",
+]
+
+
+NO_CLASS = 65535
+"""Value of a label map's pixels without a class."""
+
+# less than this is not recorded of a model of presence alone
+_LEAST = 0.01
+_SCHEMA: dict[str, Any] = {
+    "width": pl.Int64,
+    "height": pl.Int64,
+    "column": pl.List(pl.Int64),
+    "area": pl.List(pl.Float64),
+    "confidence": pl.List(pl.Float64),
+    "vector": pl.List(pl.Float32),
+    "broken": pl.String,
+}
+"""Of each image: size, predicted classes (NaN: unknown area), embedding; or why it is not read."""
+
+
+@lru_cache(maxsize=1)
+def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
+    """The annotator, and the backbone that embeds: a worker loads them once. Raises as their
+    functions do.
+    """
+    if choice.device == "cpu":
+        reuse_memory()
+    folder = Path(choice.source).expanduser()
+    if is_named(choice.source):
+        annotator = custom_annotator(choice)
+    elif (folder / MODEL_FILE).is_file():
+        annotator = load_onnx_segmenter(folder, choice)
+    else:
+        annotator = load_segmenter(choice)
+    if choice.embedder is None:
+        return annotator, None
+    layout = {"channels_last": True, "bf16": choice.bf16}
+    return annotator, load_backbone(choice.embedder, device=choice.device, **layout)
+
+
+@dataclass(frozen=True)
+class AnnotationJob(NumberedJob):
+    """Predict the images ``listed``: ``image_id``, ``file_name`` and ``file``, the path. The result
+    is their number; other attributes are those of ``AnnotationReading``.
+    """
+
+    name: ClassVar[str] = "annotated"
+    result_type: ClassVar[type] = int
+    listed: pl.DataFrame
+    choice: ModelChoice
+    batch: int
+    maps: Path | None
+    skip_broken: bool
+    decoding: Decoding
+
+    def make(self) -> int:
+        """Predict the images. Raises NoochError, which keeps the work of other jobs, where some
+        cannot be read.
+        """
+        # once, before threads ask for them
+        loaded_models(self.choice)
+        batches, rows = batches_of(range(self.listed.height), self.batch), list[dict[str, Any]]()
+        decoded = read_in_order(self._decoded, batches, usable_cpus())
+        for batch, images in zip(batches, decoded, strict=True):
+            with memory_limits(self.batch, "annotating"):
+                rows += self._predicted(batch.start, images)
+        broken = [row["broken"] for row in rows if "broken" in row]
+        if broken and not self.skip_broken:
+            problem = f"{counted(len(broken), 'image')} cannot be read: {some_of(broken)}"
+            remedy = "fix them, or leave such images out (`skip_broken`); finished work is kept"
+            raise NoochError(problem, remedy=remedy)
+        table = self.listed.drop("file").hstack(pl.DataFrame(rows, schema=_SCHEMA))
+        write_batch(table, self.folder, self.number)
+        return table.height
+
+    def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
+        """Of each image its size and its pixels for each model, or why it cannot be read."""
+        sizes = [model.size for model in loaded_models(self.choice) if model is not None]
+        images = list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]()
+        for file in self.listed["file"][rows.start : rows.stop]:
+            try:
+                with opened_image(Path(file)) as image:
+                    own = upright_size(image)[::-1]
+            except UNREADABLE as error:
+                images.append(({"broken": f"{file}: {error}"}, []))
+                continue
+            made = [decode_images([file], size or own, self.decoding) for size in sizes]
+            reasons = [reason for _, broken in made for reason in broken]
+            row = {"broken": reasons[0]} if reasons else {"height": own[0], "width": own[1]}
+            images.append((row, [pixels for pixels, _ in made]))
+        return images
+
+    def _predicted(
+        self, first: int, images: list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]
+    ) -> list[dict[str, Any]]:
+        """Rows of ``_SCHEMA``; images of one size are predicted together."""
+        annotator, embedder = loaded_models(self.choice)
+        of_shape: dict[tuple[int, ...], list[int]] = {}
+        for place, (row, pixels) in enumerate(images):
+            if "broken" not in row:
+                of_shape.setdefault(pixels[0].shape, []).append(place)
+        for places in of_shape.values():
+            chosen = [images[place] for place in places]
+            predicted = annotator.predict(np.concatenate([pixels[0] for _, pixels in chosen]))
+            confidences, areas = predicted.confidences, predicted.areas
+            areas = np.full(confidences.shape, np.nan) if areas is None else areas
+            for (row, _), confidence, area in zip(chosen, confidences, areas, strict=True):
+                kept = np.flatnonzero((area > 0) | (confidence >= _LEAST))
+                row["column"], row["area"] = kept.tolist(), area[kept].tolist()
+                row["confidence"] = confidence[kept].tolist()
+            if self.maps is not None and predicted.maps is not None:
+                files = []
+                for place, found in zip(places, predicted.maps, strict=True):
+                    image = self.maps / self.listed["file_name"][first + place]
+                    values = np.where(found < len(annotator.classes), found, NO_CLASS)
+                    files.append(image.with_suffix(".png"))
+                    _save_map(files[-1], values, images[place][0])
+                # before the images count as done
+                sync_files([*files, *{file.parent for file in files}])
+            if embedder is not None:
+                both = np.concatenate([pixels[1] for _, pixels in chosen])
+                features = lambda part: embedder.features(embedder.prepare(part))  # noqa: E731
+                for (row, _), vector in zip(
+                    chosen, forward(features, both, embedder.device), strict=True
+                ):
+                    row["vector"] = vector.tolist()
+        return [row for row, _ in images]
+
+
+def _save_map(file: Path, values: NDArray[np.integer[Any]], size: dict[str, int]) -> None:
+    """A label map of 16 bits in the size of its image."""
+    make_folder(file.parent)
+    small = Image.fromarray(values.astype(np.uint16))
+    small.resize((size["width"], size["height"]), Image.Resampling.NEAREST).save(file)
+
+
+def task_labels(
+    source: Dataset | Place | str,
+    tasks: Sequence[str] | None,
+    index: ImageIndex,
+    ids: Mapping[ImageId, str],
+) -> Dataset:
+    """Labels of some classes, by default of all, for the images that are there; file names become
+    those of the index. Images are found by file name, else by id; ``ids`` are of the files.
+
+    Raises:
+        InputError: what ``nooch import auto`` does not recognize, or names none of the images.
+        ParameterError: a task that is no class.
+    """
+    local = isinstance(source, str | Path) and not is_address(source)
+    if local and not (Path(str(source)) / DATASET_MARKER).is_file():
+        data = read(recognize(str(source)).reading)
+    else:
+        data = as_dataset(source).in_memory()
+    columns = np.array([data.column(task) for task in tasks or data.classes])
+    pairs = data.images.select("image_id", "file_name").iter_rows()
+    files = [
+        index.by_file_name(str(name or own)) or ids.get(own) or index.by_id(own)
+        for own, name in pairs
+    ]
+    names = pl.Series("file_name", files, dtype=pl.String)
+    if names.null_count() == len(names):
+        raise InputError(
+            f"names none of the images below {index.root}, such as {data.image_ids[0]}",
+            where="`labels`",
+            allowed="the images' file names, or their names without ending as ids",
+        )
+    classes = [data.classes[column] for column in columns]
+    chosen = replace(
+        data,
+        images=data.images.with_columns(names),
+        classes=tuple(classes),
+        areas=csr_array(data.areas[:, columns]),
+        kinds={name: kind for name, kind in data.kinds.items() if name in classes},
+        exceptions=None if data.exceptions is None else csr_array(data.exceptions[:, columns]),
+        confidences=None if data.confidences is None else csr_array(data.confidences[:, columns]),
+    )
+    return chosen.select(rows=names.is_not_null().to_numpy())
+
+
+def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
+    """The dataset with the labels of the same images, which count alone for their classes, all of
+    which it has. A labeled class has the area that the labels give, else the predicted one, else 0.
+    """
+    places = np.array([predicted.column(name) for name in labels.classes])
+    shape = predicted.areas.shape
+    stated = labels.areas.tocoo()
+    nearest = np.asarray(predicted.areas[stated.row, places[stated.col]]).ravel()
+    if not predicted.has_areas:
+        nearest[nearest == 0] = np.nan
+    areas = labels.areas.copy()
+    areas.data = np.where(np.isnan(areas.data), nearest, areas.data)
+    confidences, pairs = predicted.confidences, {}
+    if confidences is not None and labels.confidences is not None:
+        confidences = replaced_columns(confidences, labels.confidences, places)
+    if labels.exceptions is not None:
+        known = labels.exceptions.tocoo()
+        for name, value in (("unknown", UNKNOWN), ("verified", KNOWN)):
+            at = (known.row, places[known.col])
+            pairs[name] = csr_array((known.data == value, at), shape=shape)
+    return Dataset.build(
+        labels.images.with_columns(predicted.images.select("width", "height")),
+        predicted.classes,
+        replaced_columns(predicted.areas, areas, places),
+        labels.captions,
+        embeddings={**labels.embeddings, **predicted.embeddings},
+        image_root=predicted.image_root,
+        kinds=dict(labels.kinds),
+        confidences=confidences,
+        **pairs,
+    )
+
+
+# images of a job: few enough to lose little, enough for a cluster
+_MOST, _JOBS = 512, 256
+_MAP_CLASSES = "classes.txt"
+
+
+@dataclass(frozen=True)
+class AnnotationReading:
+    """Images and a model that annotates them, for ``nooch.import_dataset``.
+
+    Areas are shares of the pixels of the model's output. An image's id is its name without ending
+    where these are unique, else its path; with labels, the id is theirs.
+
+    Attributes:
+        images: folder of the image files.
+        segmenter: a segmentation model of transformers (hub id or folder); a folder with
+            ``model.onnx``, ``labels.txt``, ``preprocessor_config.json``; or ``package.module:Name``
+            of a custom model, see ``nooch.PredictedClasses``.
+        labels: known labels, which count alone for their classes: a dataset, or files that ``nooch
+            import auto`` recognizes. Images without labels are left out.
+        tasks: classes of the labels that are taken; by default all.
+        merge: name -> classes that it stands for, such as ``{"road": ["road", "sidewalk"]}``.
+        min_area: a class is present where its predicted area is above this fraction.
+        min_confidence: and its confidence is this at least; by default 0, or 0.5 without areas.
+        embedder: a backbone such as CLIP that embeds the images, for the gist criterion.
+        maps: folder for a label map of each image, a PNG in its size, and ``classes.txt``.
+        skip_broken: leave out, and count, images that cannot be read.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        size: height and width of the model's input in pixels; by default its own.
+        batch: images in a batch.
+        bf16: compute in bfloat16.
+        range: values that become black and white, of images of more than 8 bits a channel.
+
+    Raises:
+        ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
+    """
+
+    doing: ClassVar[str] = "annotating images"
+    images: str | Path
+    segmenter: str
+    labels: Dataset | Place | str | None = None
+    tasks: Sequence[str] | None = None
+    merge: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    min_area: float = 0.01
+    min_confidence: float | None = None
+    embedder: str | None = None
+    maps: str | Path | None = None
+    skip_broken: bool = False
+    device: str = "auto"
+    size: int | None = None
+    batch: int = 8
+    bf16: bool = False
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
+        check_fraction("min_area", self.min_area, "`min_area`")
+        if not 0 <= (self.min_confidence or 0) <= 1:
+            raise ParameterError(f"min_confidence {self.min_confidence}", allowed="0 to 1")
+        if self.tasks is not None and self.labels is None:
+            raise ParameterError("`tasks` are classes of `labels`", remedy="give `labels`, too")
+
+    def files(self) -> list[tuple[str, Path]]:
+        """None beyond the images, which ``dependencies`` has."""
+        return []
+
+    def check(self, plan: SplitPlan | None) -> None:
+        """Raises InputError and ParameterError for images, labels and models that do not fit."""
+        del plan
+        if not self.listed.height:
+            left = "".join(f"; {text}" for text in self._index.walk.left_notes())
+            raise InputError(f"holds no images{left}", where=self.images, allowed="image files")
+        maps = Path(self.maps or "")
+        listed = maps / _MAP_CLASSES
+        ours = listed.is_file() and listed.read_bytes() == self._map_classes
+        if self.maps is not None and maps.exists() and not ours:
+            allowed = "a new folder, or the one of the run that is resumed"
+            raise OutputError("exists already", where=maps, allowed=allowed)
+        names = self.listed["file_name"]
+        twins = names.filter(names.str.replace(r"\.[^./]*$", "").is_duplicated())
+        if self.maps is not None and len(twins):
+            problem = f"images that differ in their ending alone share a map: {some_of(twins)}"
+            raise InputError(problem, where=self.images, remedy="rename them")
+
+    def dependencies(self) -> list[Any]:
+        """The images by name, size and time, the models, labels and options."""
+        labels = [] if self._labels is None else [self._labels.fingerprint, *self._labels.classes]
+        asked = [self.min_area, self.min_confidence, self.batch, str(self.maps)]
+        return [self._predicted, asked, labels, listed_digest(self.listed)]
+
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
+    ) -> ScannedAnnotations:
+        """Predict all images, in batches that do not depend on parts."""
+        del part_size
+        maps = None if self.maps is None else Path(self.maps)
+        if maps is not None:
+            maps.mkdir(parents=True, exist_ok=True)
+            (maps / _MAP_CLASSES).write_bytes(self._map_classes)
+        step = min(_MOST, -(-self.listed.height // _JOBS))
+        batches = self.listed.iter_slices(-(-step // self.batch) * self.batch)
+        rest = (self._choice, self.batch, maps, self.skip_broken, Decoding(range=self.range))
+        jobs = [AnnotationJob(folder, number, rows, *rest) for number, rows in enumerate(batches)]
+        JobRunner(map, progress).run(jobs)
+        rows = ImageRows(folder, len(jobs))
+        broken = pl.concat(rows.columns("file_name", "broken")).drop_nulls("broken")["file_name"]
+        if len(broken) == self.listed.height:
+            problem = f"none of {len(broken)} images can be read: {some_of(broken)}"
+            raise InputError(problem, where=self.images)
+        classes, labels = list(self._annotator.classes), None
+        if self._labels is not None:
+            labels = folder / "labels"
+            classes += [task for task in self._labels.classes if task not in classes]
+            save_dataset(self._labels, labels, overwrite=True)
+        embedding = self._predicted.get("embedding")
+        root, thresholds = str(self._index.root.resolve()), (self.min_area, self.min_confidence)
+        sized = all(frame["area"].explode().is_not_nan().all() for frame in rows.columns("area"))
+        about = self._about(broken, sized=sized)
+        return ScannedAnnotations(root, rows, classes, thresholds, embedding, labels, about)
+
+    @cached_property
+    def _choice(self) -> ModelChoice:
+        merge = tuple((name, tuple(members)) for name, members in self.merge.items())
+        device = choose_device(self.device)
+        return ModelChoice(self.segmenter, device, self.size, self.bf16, merge, self.embedder)
+
+    @property
+    def _annotator(self) -> Any:
+        return loaded_models(self._choice)[0]
+
+    @cached_property
+    def _predicted(self) -> dict[str, Any]:
+        """What determines the predictions, for the provenance, without what is as by default."""
+        annotator, embedder = loaded_models(self._choice)
+        asked: dict[str, Any] = {
+            "size": self.size,
+            "merge": {name: list(members) for name, members in self.merge.items()},
+            "min_confidence": self.min_confidence,
+            "range": list(self.range or ()),
+        }
+        if embedder is not None:
+            name = embedder.name.rpartition("/")[2]
+            precision = "bf16" if embedder.bf16 else "fp32"
+            asked["embedding"] = f"image-{name}-{embedder.identity[:12]}-{precision}"
+        facts = {"model": annotator.name, **annotator.facts, "min_area": self.min_area}
+        return facts | {name: value for name, value in asked.items() if value}
+
+    @cached_property
+    def _index(self) -> ImageIndex:
+        return ImageIndex(self.images)
+
+    @cached_property
+    def _labels(self) -> Dataset | None:
+        if self.labels is None:
+            return None
+        return task_labels(self.labels, self.tasks, self._index, dict(self._files.iter_rows()))
+
+    @cached_property
+    def _files(self) -> pl.DataFrame:
+        """All images: ``image_id``, ``file_name``."""
+        names = sorted(self._index.paths)
+        ids = identifiers([name.rsplit("/", 1)[-1].rsplit(".", 1)[0] for name in names])
+        ids = ids if ids.n_unique() == len(ids) else pl.Series("image_id", names, pl.String)
+        return pl.DataFrame([ids, pl.Series("file_name", names, pl.String)])
+
+    @cached_property
+    def listed(self) -> pl.DataFrame:
+        """The images to annotate: ``image_id``, ``file_name``, ``file``, sorted by id."""
+        images = self._files if self._labels is None else self._labels.images
+        listed = images.select("image_id", "file_name")
+        root = pl.lit(f"{self._index.root.absolute()}/")
+        return listed.with_columns(file=root + pl.col("file_name")).sort("image_id")
+
+    @property
+    def _map_classes(self) -> bytes:
+        classes = enumerate(self._annotator.classes)
+        lines = [f"# {NO_CLASS} no class", *(f"{number} {name}" for number, name in classes)]
+        return "\n".join([*lines, ""]).encode()
+
+    def _about(self, broken: pl.Series, *, sized: bool) -> dict[str, Any]:
+        """The provenance; ``sized``: whether all areas are known."""
+        notes: list[str] = []
+        source = {"role": "images", "files": self.listed.height - len(broken)}
+        about: dict[str, Any] = {"reader": "annotate", "area": "predicted" if sized else "unknown"}
+        about["sources"] = [{**source, "blake3": listed_digest(self.listed)}]
+        about["predicted"] = self._predicted
+        if len(broken):
+            notes = [f"{len(broken)} images cannot be read and are left out: {some_of(broken)}"]
+        notes += self._index.walk.notes()
+        notes += dark_notes(self.listed["file"].to_list(), Decoding(range=self.range))
+        if self._labels is not None:
+            tasks = self._labels.classes
+            about["labels"] = {"classes": list(tasks), "fingerprint": self._labels.fingerprint}
+            if others := len(self._index.paths) - self.listed.height:
+                notes.append(f"{others} images have no labels and are left out")
+            if lacking := [task for task in tasks if task not in self._annotator.classes]:
+                notes.append(
+                    f"no class of the model is called {some_of(lacking, 12)}: where the labels have"
+                    f" no area it is 0 (`merge` {lacking[0]}=CLASS names the model's class)"
+                )
+        return {**about, "notes": notes}
+
+
+@dataclass(frozen=True)
+class ScannedAnnotations:
+    """Predictions on disk: a ``Scanned``; ``classes`` are those of the model, then of the labels.
+
+    ``embedding`` is the name of the embedding, ``labels`` the folder of the dataset of labels, or
+    None; ``about`` is the provenance.
+    """
+
+    root: str
+    rows: ImageRows
+    classes: list[str]
+    thresholds: tuple[float, float | None]
+    embedding: str | None
+    labels: Path | None
+    about: Mapping[str, Any]
+
+    def ids(self) -> pl.Series:
+        """Ids of the images that could be read."""
+        rows = self.rows.columns("image_id", "broken")
+        return pl.concat(_readable(some)["image_id"] for some in rows)
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high``; there is nothing to count."""
+        del images  # the folder is known
+        rows = _readable(self.rows.read(low, high))
+        columns, areas, confidences = (
+            rows[name].explode().drop_nulls().to_numpy()
+            for name in ("column", "area", "confidence")
+        )
+        least_area, asked = self.thresholds
+        # without areas, presence is a probability
+        least = np.where(np.isnan(areas), 0.5, 0.0) if asked is None else asked
+        present = (confidences >= least) & ~(areas <= least_area)
+        ends = row_ends(rows["column"])
+        present_ends = np.concatenate([[0], np.cumsum(present)])[ends]
+        shape = (rows.height, len(self.classes))
+        embeddings = {}
+        if self.embedding is not None:
+            embeddings[self.embedding] = np.stack([*rows["vector"].to_numpy()])
+        data = Dataset.build(
+            rows.select("image_id", "file_name", "width", "height"),
+            self.classes,
+            csr_array((areas[present], columns[present], present_ends), shape=shape),
+            embeddings=embeddings,
+            image_root=self.root,
+            confidences=csr_array((confidences, columns, ends), shape=shape),
+        )
+        if self.labels is None:
+            return data, {}
+        labels = load_dataset(self.labels)
+        among = labels.images["image_id"].is_in(rows["image_id"].implode())
+        return with_labels(data, labels.select(rows=among.to_numpy())), {}
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Where the dataset comes from."""
+        del counts, n_images, images
+        return dict(self.about)
+
+
+def _readable(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("broken").is_null())

@@ -1,0 +1,239 @@
+"""What every export is given, chosen sets, their dataset and licenses, and how it writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+from blake3 import blake3
+
+from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.files import atomic_folder, sha256_of
+from nooch.base.version import __version__
+from nooch.data import Dataset, sealed_header
+from nooch.report.exports.licenses import LICENCES, License, all_licenses, licenses_text
+from nooch.suites import SUBSETS, ChallengeSet, Suite
+
+__all__ = [
+    "HARD_SUBSETS",
+    "MARKER",
+    "Content",
+    "Exported",
+    "Key",
+    "Names",
+    "about",
+    "check_subsets",
+    "safe_name",
+    "table_of",
+    "write_folder",
+]
+
+
+Key = tuple[str, str, str]
+"""(criterion, task, split)."""
+
+HARD_SUBSETS = ("hard_positive", "hard_negative")
+_EASY_SIDES = ("easy_positive", "easy_negative")
+MARKER = "nooch-export.json"
+"""The file that marks a folder as an export of nooch; it is written last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What is to be exported.
+
+    Attributes:
+        suite: the suite.
+        keys: (criterion, task, split) of the chosen sets, in the suite's order.
+        data: the dataset that the suite was found in, or None where it is not there.
+        stated: licenses that the user states, added to those that are recorded.
+        found: licenses that are recorded in files which an export reads itself.
+    """
+
+    suite: Suite
+    keys: tuple[Key, ...]
+    data: Dataset | None = None
+    stated: tuple[str, ...] = ()
+    found: Sequence[Mapping[str, Any]] = ()
+
+    def sets(self) -> Iterator[ChallengeSet]:
+        """The chosen sets, one after the other."""
+        return (self.suite.set(*key) for key in self.keys)
+
+    @property
+    def criteria(self) -> list[str]:
+        """Names of the criteria that have a chosen set."""
+        return list(dict.fromkeys(criterion for criterion, _, _ in self.keys))
+
+    @property
+    def splits(self) -> list[str]:
+        """Splits that have a chosen set, in the suite's order."""
+        chosen = {split for _, _, split in self.keys}
+        return [split for split in self.suite.splits if split in chosen]
+
+    @property
+    def licences(self) -> list[License]:
+        """Licenses recorded with the suite, with the dataset, and found, then stated ones."""
+        of_data = [] if self.data is None else self.data.provenance.get("licenses") or []
+        recorded = [*self.suite.header.dataset.licenses, *of_data, *self.found]
+        return all_licenses(recorded, self.stated)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of any export of this."""
+        unknown = "no licence is recorded for this data; `licence` TEXT states one in the export"
+        return [] if self.licences else [unknown]
+
+    def need_data(self, purpose: str) -> Dataset:
+        """The dataset. Raises InputError where it is not there."""
+        if self.data is None:
+            raise InputError(
+                f"{purpose} needs the dataset, which is not where the suite records it, or has"
+                " changed since",
+                remedy="give `dataset` DATASET",
+            )
+        return self.data
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        to: the format; ``out`` is the file, folder or FiftyOne dataset.
+        sets: number of challenge sets in it.
+        files: names of the files, relative to ``out``.
+        licences: as they were written; empty where none is known.
+        notes: what a user should know.
+    """
+
+    to: str
+    out: str
+    sets: int
+    files: list[str]
+    licences: list[License]
+    notes: list[str] = field(default_factory=list)
+
+
+def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
+    """Names of subsets, each once. Raises ParameterError: an unknown subset, none, or easy images
+    with one of their sides.
+    """
+    known = (*SUBSETS, *_EASY_SIDES)
+    for name in subsets:
+        check_one_of("subset", name, known)
+    if not subsets:
+        raise ParameterError("no subset is named", allowed=", ".join(known))
+    if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
+        raise ParameterError(
+            "easy holds its own sides",
+            where="subsets",
+            allowed=f"easy, or {' and '.join(_EASY_SIDES)}",
+        )
+    return tuple(dict.fromkeys(subsets))
+
+
+def about(content: Content) -> dict[str, Any]:
+    """Where an export comes from, JSON-like: suite, dataset, criteria, licenses.
+
+    ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts,
+    thresholds, the dataset's fingerprint), wherever suite and dataset lie.
+    """
+    header = content.suite.header
+    dataset = msgspec.structs.replace(header.dataset, path=None)
+    placeless = msgspec.structs.replace(header, dataset=dataset, image_names="")
+    # all of them: the chosen ones may combine others, or match their counts
+    criteria = {name: msgspec.to_builtins(record) for name, record in header.criteria.items()}
+    for record in criteria.values():
+        del record["fitted"]
+    return {
+        "nooch": __version__,
+        "suite": {"fingerprint": blake3(msgspec.json.encode(placeless)).hexdigest()},
+        "dataset": {
+            key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")
+        },
+        "criteria": criteria,
+        "licences": content.licences,
+        "licences_text": licenses_text(content.licences),
+    }
+
+
+def table_of(challenge: ChallengeSet) -> pl.DataFrame:
+    """A set as ``image_id`` (Int64 or String), ``task`` (String), ``label`` (Int8), ``subset``
+    (String), ``support`` (Float64, null where there is none).
+    """
+    return pl.DataFrame({"image_id": challenge.image_ids}).with_columns(
+        task=pl.lit(challenge.task),
+        label=pl.Series(challenge.labels).cast(pl.Int8),
+        subset=pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
+        support=pl.lit(None, pl.Float64) if challenge.support is None else challenge.support,
+    )
+
+
+def write_folder(
+    content: Content,
+    to: str,
+    out: str | Path,
+    fill: Callable[[Path], list[str]],
+    *,
+    overwrite: bool,
+) -> Exported:
+    """Write an export's folder atomically: what ``fill`` writes into the folder that it is given,
+    ``LICENCES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
+    (and ``overwrite`` is false, or no export wrote it) or cannot be written.
+    """
+    with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
+        notes = fill(partial)
+        (partial / LICENCES).write_text(licenses_text(content.licences), encoding="utf-8")
+        written = [file for file in sorted(partial.rglob("*")) if file.is_file()]
+        files = {file.relative_to(partial).as_posix(): file for file in written}
+        record = {
+            "format": "nooch-export",
+            "version": 1,
+            "to": to,
+            **about(content),
+            "sets": [msgspec.to_builtins(content.suite.record(*key)) for key in content.keys],
+            "files": {
+                name: {"sha256": sha256_of(file), "bytes": file.stat().st_size}
+                for name, file in files.items()
+            },
+        }
+        (partial / MARKER).write_bytes(sealed_header(record))
+    names, notes = [*files, MARKER], [*notes, *content.notes]
+    return Exported(to, str(out), len(content.keys), names, content.licences, notes)
+
+
+def safe_name(name: str) -> str:
+    """A name that is safe in paths and addresses: letters, digits, ``_``, ``-``, ``=`` and ``.``
+    inside stay as they are.
+
+    Every other byte becomes ``+`` and two hexadecimal digits, so that ``ce & gist`` is
+    ``ce+20+26+20gist``: percent-encoding with another sign.
+    """
+    return re.sub(
+        r"^\.|[^A-Za-z0-9_.=-]", lambda match: "".join(f"+{b:02X}" for b in match[0].encode()), name
+    )
+
+
+class Names:
+    """File names that were given, so that two things never share one, not even where case is
+    ignored.
+    """
+
+    def __init__(self) -> None:
+        self._owner: dict[str, str] = {}
+
+    def take(self, file: str, owner: str) -> str:
+        """The file name, for ``owner``. Raises ParameterError where another owner has it."""
+        other = self._owner.setdefault(file.casefold(), owner)
+        if other != owner:
+            raise ParameterError(
+                f"{other} and {owner} would both be written to {file}",
+                remedy="choose one with `criterion` or `tasks`",
+            )
+        return file

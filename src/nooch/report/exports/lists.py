@@ -1,0 +1,197 @@
+"""One JSON file: the ids of each challenge set's hard images, and the licenses of the data."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, OutputError, some_of
+from nooch.base.files import check_output, replace_file
+from nooch.data import Dataset, csv_bytes
+from nooch.data.arrays import write_array
+from nooch.report.exports.contract import (
+    HARD_SUBSETS,
+    Content,
+    Exported,
+    Names,
+    about,
+    safe_name,
+    table_of,
+    write_folder,
+)
+from nooch.suites import ChallengeSet, SetRecord
+
+__all__ = [
+    "FORMAT",
+    "export_csv",
+    "export_ids",
+    "export_npy",
+]
+
+
+FORMAT = "nooch-ids"
+_HEAD = b'{"format":"nooch-ids"'
+
+
+def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
+    """Write ``OUT`` as JSON: ``format, version, nooch, suite, dataset, criteria, licences, sets,
+    skipped``.
+
+    A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
+    all of its counts and thresholds under the names they have in ``suite.json``.
+
+    Raises:
+        OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot
+            be written.
+    """
+    path = Path(out).absolute()
+    # what exists is replaced only where it is an export of this kind
+    if not (overwrite and path.exists()):
+        check_output(path)
+    elif not _is_ours(path):
+        raise OutputError(
+            "exists and is no nooch-ids file, so it is not replaced",
+            where=path,
+            remedy="choose another path",
+        )
+    sets = [
+        msgspec.to_builtins(SetRecord.of(challenge))
+        | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
+        for challenge in content.sets()
+    ]
+    document = {
+        "format": FORMAT,
+        "version": 1,
+        **about(content),
+        "sets": sets,
+        "skipped": content.suite.header.skipped,
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder: {error.strerror}", where=path.parent) from error
+    replace_file(path, msgspec.json.encode(document) + b"\n")
+    return Exported(
+        "ids", str(out), len(content.keys), [path.name], content.licences, content.notes
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEAD)) == _HEAD
+    except OSError:
+        # a folder, or a file that may not be read
+        return False
+
+
+def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
+    """Write a folder of ``.npy`` files, int64 ids ascending, as the authors published theirs.
+
+    The criterion ``ce`` is called CE there; characters of other names that are not safe in file
+    names are escaped (see ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``:
+    all images of the dataset where it is there, else those of the exported sets.
+
+    Raises:
+        InputError: image ids are text.
+        ParameterError: two sets would have the same file name.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    return write_folder(content, "npy", out, partial(_fill, content), overwrite=overwrite)
+
+
+def _fill(content: Content, folder: Path) -> list[str]:
+    names = Names()
+    splits: dict[str, list[NDArray[np.int64]]] = {}
+    for challenge in content.sets():
+        if challenge.image_ids.dtype != pl.Int64:
+            raise InputError(
+                "image ids are text, and the authors' layout has integers",
+                remedy="export with `to` ids, csv or hf",
+            )
+        ids = challenge.image_ids.to_numpy()
+        splits.setdefault(challenge.split, []).append(ids)
+        criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
+        for number, subset in enumerate(HARD_SUBSETS):
+            task = f"{safe_name(challenge.task)}_{subset}_{challenge.split}"
+            owner = f"{challenge.criterion} {challenge.task}"
+            file = names.take(f"nooch_ids_{criterion}_{task}.npy", owner)
+            write_array(folder / file, ids[challenge.subset == number])
+    notes = []
+    if content.data is not None:
+        parts = content.data.images.select("image_id", "split").partition_by("split", as_dict=True)
+        whole = {
+            str(split): part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
+        }
+    else:
+        whole = {split: np.unique(np.concatenate(ids)) for split, ids in splits.items()}
+        notes.append(
+            "the dataset is not there: the ids of a split are those of the exported sets, without"
+            " images that have no verdict"
+        )
+    arrays: dict[str, Any] = {f"{split}_ids": ids for split, ids in whole.items()}
+    np.savez(folder / "cocostuff_split_image_ids.npz", **arrays)
+    if other := [split for split in content.splits if split not in {"valid", "test"}]:
+        notes.append(
+            f"the authors' layout knows the splits valid and test: files of {', '.join(other)} are"
+            " read by no one else"
+        )
+    return notes
+
+
+def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
+    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a`` and then
+    ``image_id,subset,support``.
+
+    ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is:
+    1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a holds
+    where context helps, and the groups (y, a) are those of group robustness methods. ``filename``
+    is relative to the dataset's folder of images.
+
+    Raises:
+        InputError: the dataset is not there, or has no file names.
+        ParameterError: two tables would have the same file name.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+
+    def fill(folder: Path) -> list[str]:
+        data = content.need_data("a CSV with file names")
+        names = Names()
+        tables: dict[tuple[str, str], list[pl.DataFrame]] = {}
+        for one in content.sets():
+            tables.setdefault((one.criterion, one.task), []).append(_rows(one, data))
+        for (criterion, task), frames in tables.items():
+            name = f"{safe_name(criterion)}/{safe_name(task)}.csv"
+            file = folder / names.take(name, f"{criterion} {task}")
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(csv_bytes(pl.concat(frames)))
+        return []
+
+    return write_folder(content, "csv", out, fill, overwrite=overwrite)
+
+
+def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
+    hard = pl.col("subset") != "easy"
+    names = data.images.select("image_id", filename="file_name")
+    rows = table_of(challenge).join(names, on="image_id", how="left", maintain_order="left")
+    if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
+        raise InputError(
+            f"{len(nameless)} images of the {challenge.split} split have no file name:"
+            f" {some_of(nameless)}",
+            remedy="import the dataset again with `images` DIR, or export with `to` ids or hf",
+        )
+    return rows.select(
+        pl.lit(challenge.split).alias("split"),
+        "filename",
+        pl.col("label").alias("y"),
+        (pl.col("label") ^ hard.cast(pl.Int8)).alias("a"),
+        "image_id",
+        "subset",
+        "support",
+    )

@@ -1,0 +1,123 @@
+"""Yes/no questions as POPE's JSON lines."""
+
+from __future__ import annotations
+
+import base64
+import csv
+from pathlib import Path
+
+import polars as pl
+
+from nooch.base.errors import check_one_of
+from nooch.report.exports.contract import Content, Exported, write_folder
+from nooch.report.exports.question_content import (
+    ANSWER,
+    IMAGES_AS,
+    asked,
+    image_bytes,
+    image_folder,
+    need_image_folder,
+    write_questions,
+)
+from nooch.suites.questions import QuestionOptions, Questions
+
+__all__ = [
+    "export_pope",
+    "export_vlmevalkit",
+]
+
+
+def export_pope(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    questions: QuestionOptions | None = None,
+    images: str | Path | None = None,
+) -> Exported:
+    """Write ``questions.json``, an object per line with ``question_id, image, text, label`` as
+    POPE's files have them (Li et al., EMNLP 2023), and ``questions.parquet``.
+
+    Args:
+        content: what is exported.
+        out: the folder to write.
+        overwrite: replace a folder, but only one that an export wrote.
+        questions: how many, which wording, which seed.
+        images: folder of images, whose files are matched by the dataset's names, else by ids.
+
+    Raises:
+        InputError: the file of an image is not known.
+        UndefinedError: the chosen sets are empty.
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    table = asked(content, questions, images)
+
+    def fill(folder: Path) -> list[str]:
+        lines = table.frame.select("question_id", "image", "text", label=ANSWER)
+        lines.write_ndjson(folder / "questions.json")
+        return write_questions(content, table, folder)
+
+    return write_folder(content, "pope", out, fill, overwrite=overwrite)
+
+
+def export_vlmevalkit(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    questions: QuestionOptions | None = None,
+    images: str | Path | None = None,
+    images_as: str = IMAGES_AS[0],
+) -> Exported:
+    """Write ``nooch_questions.tsv`` for VLMEvalKit's folder ``LMUData``, where it is scored as
+    multiple choice, A for yes and B for no, and ``questions.parquet``.
+
+    Its columns are ``index`` (the question id), ``question, A, B, answer, category`` (the subset
+    under the first criterion that has a verdict, ``ce:hard_negative``), ``l2-category`` (the task),
+    and ``image_path``, or ``image`` in base64, where later questions about an image have the index
+    of the first one.
+
+    Args:
+        content: what is exported.
+        out: the folder to write.
+        overwrite: replace a folder, but only one that an export wrote.
+        questions: how many, which wording, which seed.
+        images: by default the dataset's own folder.
+        images_as: absolute ``paths``, or ``bytes`` in the file.
+
+    Raises:
+        InputError: no folder of images, or a file that is not there or cannot be read.
+        ParameterError: another ``images_as``.
+    """
+    check_one_of("images_as", images_as, IMAGES_AS)
+    folder = need_image_folder(image_folder(content, images), "the export vlmevalkit")
+    table = asked(content, questions, folder)
+
+    def fill(partial: Path) -> list[str]:
+        _write_tsv(table, folder, images_as == "bytes", partial / "nooch_questions.tsv")
+        return write_questions(content, table, partial)
+
+    return write_folder(content, "vlmevalkit", out, fill, overwrite=overwrite)
+
+
+def _write_tsv(table: Questions, folder: Path, as_bytes: bool, path: Path) -> None:
+    """Write line by line, one image in memory at a time."""
+    subsets = [pl.lit(f"{name}:") + pl.col(name) for name in table.criteria]
+    rows = table.frame.select(
+        "question_id", "text", "label", pl.coalesce(subsets).alias("category"), "task", "image"
+    )
+    first: dict[str, int] = {}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        image_column = "image" if as_bytes else "image_path"
+        head = "index question A B answer category l2-category"
+        writer.writerow([*head.split(), image_column])
+        for number, text, label, category, task, name in rows.iter_rows():
+            if not as_bytes:
+                image = str(folder / name)
+            elif first.setdefault(name, number) != number:
+                image = str(first[name])
+            else:
+                image = base64.b64encode(image_bytes(folder, name)).decode()
+            answer = "A" if label else "B"
+            writer.writerow([number, text, "Yes", "No", answer, category, task, image])

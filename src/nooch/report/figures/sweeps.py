@@ -1,0 +1,383 @@
+"""Sweeps as pictures, after the paper's Figs. 10 to 12: tables of their data, axes, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import FormatError, InputError
+from nooch.base.files import SWEEP_MARKER, atomic_folder
+from nooch.base.version import __version__
+from nooch.data import encode_header, load_header, read_table
+from nooch.report.figures.style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
+from nooch.suites import POOLED, Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "by_tau",
+    "cue_counts",
+    "cues",
+    "draw_cues",
+    "draw_grid_losses",
+    "draw_shares",
+    "draw_sides",
+    "draw_tau",
+    "draw_tau_losses",
+    "grid_losses",
+    "grid_points",
+    "heat",
+    "largest",
+    "load_sweep",
+    "matrix",
+    "of_side",
+    "quartiles",
+    "save_sweep",
+    "share_points",
+    "shares",
+    "tau_band",
+    "tau_counts",
+    "tau_losses",
+    "tau_points",
+]
+
+
+_MOST_CUES = 5
+
+
+def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
+    """The lines of Fig. 10, from ``Sweep.cues``.
+
+    Returns:
+        ``alpha``, ``cues`` (1 to 5) and ``tasks`` that have at least so many (Int64).
+    """
+    lines = cues.group_by("alpha").agg(
+        pl.col("n_cues").ge(k).sum().cast(pl.Int64).alias(str(k)) for k in range(1, _MOST_CUES + 1)
+    )
+    long = lines.unpivot(index="alpha", variable_name="cues", value_name="tasks")
+    long = long.with_columns(pl.col("cues").cast(pl.Int64)).sort("cues", "alpha")
+    return long.select("alpha", "cues", "tasks")
+
+
+def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataFrame:
+    """The fields of Fig. 12, from ``Sweep.grid``.
+
+    Returns:
+        ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and
+        ``share``: P(hard | y), null without an image.
+    """
+    part, values = grid.filter(split=split, task=task), {"n": "{}s", "share": "share_{}"}
+    sides = [of_side(part, side, ["alpha", "beta"], **values) for side in SIDE_COLORS]
+    return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
+
+
+def of_side(table: pl.DataFrame, side: str, thresholds: list[str], **values: str) -> pl.DataFrame:
+    """``task, split, side``, thresholds, ``hard`` images, and columns named with ``{}`` for it."""
+    named = {name: column.format(side) for name, column in {"hard": "hard_{}s", **values}.items()}
+    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **named)
+
+
+def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
+    """The bands of Fig. 11, from ``Sweep.tau``, or the same from ``Sweep.lift``.
+
+    Returns:
+        ``split, side, tau`` (or ``lift``), then ``low, median, high``: quartiles over tasks of the
+            number of hard images, and ``tasks``.
+    """
+    part = tau.filter(pl.col("task") != POOLED, split=split)
+    sides = [quartiles(part, side, f"hard_{side}s") for side in SIDE_COLORS]
+    return pl.concat(sides).select(pl.lit(split).alias("split"), pl.all())
+
+
+def quartiles(table: pl.DataFrame, side: str, column: str) -> pl.DataFrame:
+    """``side, tau, low, median, high, tasks``: quartiles of a column over tasks; nulls are left
+    out.
+    """
+    value = pl.col(column)
+    name = _swept(table)
+    bands = table.group_by(name).agg(
+        low=value.quantile(0.25, "linear"),
+        median=value.median(),
+        high=value.quantile(0.75, "linear"),
+        tasks=value.count().cast(pl.Int64),
+    )
+    return bands.sort(name).select(pl.lit(side).alias("side"), pl.all())
+
+
+def _swept(table: pl.DataFrame) -> str:
+    return "lift" if "lift" in table.columns else "tau"
+
+
+def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Fig. 10: number of tasks with at least 1, 2, ... cues by alpha, from ``cue_counts``."""
+    from matplotlib import colormaps
+    from matplotlib.ticker import MaxNLocator
+
+    ax = new_axes(ax)
+    colors = colormaps["cividis"](np.linspace(0, 0.85, _MOST_CUES))
+    for k, (color, marker) in enumerate(zip(colors, "osD^v", strict=True), 1):
+        line = counts.filter(cues=k)
+        (drawn,) = ax.plot(line["alpha"], line["tasks"], color=color, marker=marker, linewidth=1.4)
+        drawn.set(label=f"{k} or more", markersize=4, markeredgewidth=0)
+    ax.set(xlabel="alpha", ylabel="tasks", title="Tasks by number of context cues", ylim=(0, None))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.legend(title="cues")
+    return ax
+
+
+def shares(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``.
+
+    A white line marks where both sides are equal.
+    """
+    ax = new_axes(ax)
+    part = points.filter(side=side)
+    task, split = part.select("task", "split").row(0)
+    heat(ax, part, "share", top=largest(points["share"]), label="share of images")
+    ax.set_title(f"P(hard | {side}), {worded(task)} ({split})")
+    wide = {name: matrix(points.filter(side=name), "share") for name in SIDE_COLORS}
+    difference = wide["positive"] - wide["negative"]
+    # a line needs both signs and more than one row and column; without a positive all is NaN
+    if min(difference.shape) > 1 and (difference < 0).any() and (difference > 0).any():
+        from matplotlib.lines import Line2D
+
+        alphas, betas = part["alpha"].unique().sort(), part["beta"].unique().sort()
+        ax.contour(alphas, betas, difference, levels=[0.0], colors="white", linewidths=1.2)
+        mark = Line2D([], [], color="white", linewidth=1.2, label="both sides equal")
+        # on a dark ground: the field below may be light
+        ground: Any = {"facecolor": "0.25", "labelcolor": "white"}
+        ax.legend(handles=[mark], frameon=True, loc="upper right", **ground)
+    return ax
+
+
+def heat(ax: Axes, part: pl.DataFrame, column: str, *, top: float, label: str) -> None:
+    """A field over alpha and beta, null left white, with its scale from 0 to ``top``."""
+    alphas, betas = part["alpha"].unique().sort(), part["beta"].unique().sort()
+    scale: Any = {"vmin": 0, "vmax": top, "cmap": "cividis", "shading": "nearest"}
+    values = matrix(part, column)
+    shown = ax.pcolormesh(alphas, betas, values, **scale, rasterized=True, zorder=1)
+    ax.grid(visible=False)
+    ax.set(xlabel="alpha", ylabel="beta")
+    ax.figure.colorbar(shown, ax=ax, label=label)
+
+
+def matrix(part: pl.DataFrame, column: str) -> Any:
+    """Values as float64 (n_betas, n_alphas), NaN where null."""
+    ordered = part.sort("beta", "alpha")
+    values = ordered[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return values.reshape(part["beta"].n_unique(), part["alpha"].n_unique())
+
+
+def largest(values: pl.Series) -> float:
+    """The largest value, the top of a scale; 1 where nothing is known or all is 0."""
+    top: Any = values.max()
+    return float(top or 1.0)
+
+
+def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 11: hard images by tau over tasks, from ``tau_counts``."""
+    ax = new_axes(ax)
+    part = bands.filter(side=side)
+    tau_band(ax, part, SIDE_COLORS[side])
+    name = _swept(bands)
+    criterion = {"tau": "gist", "lift": "context"}[name]
+    title = f"Hard {side}s by the {criterion} criterion ({part['split'][0]})"
+    ax.set(xlabel=name, ylabel="images", title=title, ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
+    """The median task as a line, half of the tasks as a band."""
+    known = part.drop_nulls("median")
+    tau, low, high = (known[name] for name in (_swept(part), "low", "high"))
+    label = "half of the tasks"
+    ax.fill_between(tau, low, high, color=color, alpha=0.22, linewidth=0, label=label)
+    ax.plot(tau, known["median"], color=color, linewidth=1.6, label="median task")
+
+
+@styled
+def draw_cues(counts: pl.DataFrame) -> Figure:
+    """Fig. 10 alone."""
+    figure, (ax,) = canvas(1, 4.8)
+    cues(counts, ax)
+    return figure
+
+
+@styled
+def draw_sides(table: pl.DataFrame, draw: Any) -> Figure:
+    """A panel for positives next to one for negatives; ``draw`` takes table, side and axes."""
+    figure, axes = canvas(len(SIDE_COLORS), 4.6)
+    for ax, side in zip(axes, SIDE_COLORS, strict=True):
+        draw(table, side, ax)
+    return figure
+
+
+draw_shares = partial(draw_sides, draw=shares)
+"""Fig. 12: positives and negatives side by side, on one scale."""
+draw_tau = partial(draw_sides, draw=by_tau)
+"""Fig. 11: positives and negatives side by side."""
+
+
+_VERSION = 1
+_SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
+_SHARES = dict.fromkeys(("share_positive", "share_negative"), pl.Float64)
+_COUNTS = dict.fromkeys(_SIDES, pl.Int64) | _SHARES
+_PLACE = {"task": pl.String, "split": pl.String}
+_POINT = {"alpha": pl.Float64, "beta": pl.Float64}
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "cues": {"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64},
+    "grid": {**_PLACE, **_POINT, **_COUNTS},
+    "tau": {**_PLACE, "tau": pl.Float64, **_COUNTS},
+    "lift": {**_PLACE, "lift": pl.Float64, **_COUNTS},
+    "equal": {**_PLACE, **_POINT, **_SHARES, "imbalance": pl.Float64},
+}
+
+
+def save_sweep(
+    sweep: Sweep,
+    folder: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a sweep's folder atomically: ``NAME.parquet`` of its tables, and pictures of them.
+
+    Raises:
+        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+    """
+    with atomic_folder(folder, overwrite=overwrite, marker=SWEEP_MARKER) as partial:
+        for name in _COLUMNS:
+            table: pl.DataFrame = getattr(sweep, name)
+            if table.height:
+                table.write_parquet(partial / f"{name}.parquet")
+        for name, picture in _pictures(sweep).items():
+            (partial / f"{name}.svg").write_bytes(picture)
+        header = {
+            "format": "nooch-sweep",
+            "version": _VERSION,
+            "nooch": __version__,
+            **(settings or {}),
+            "equal": sweep.equal.to_dicts(),
+        }
+        (partial / SWEEP_MARKER).write_bytes(encode_header(header))
+    return Path(folder)
+
+
+def _pictures(sweep: Sweep) -> dict[str, bytes]:
+    pictures = {}
+    if sweep.cues.height:
+        pictures["cues_by_alpha"] = svg(draw_cues(cue_counts(sweep.cues)))
+    for split in sweep.grid["split"].unique(maintain_order=True):
+        points = share_points(sweep.grid, split)
+        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(points))
+    for name, table in (("tau", sweep.tau), ("lift", sweep.lift)):
+        for split in table["split"].unique(maintain_order=True):
+            pictures[f"hard_by_{name}_{split}"] = svg(draw_tau(tau_counts(table, split)))
+    return pictures
+
+
+class _Header(msgspec.Struct):
+    """What reading a sweep needs of its header."""
+
+    format: str
+    version: int
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """Read a sweep's folder.
+
+    Raises:
+        FormatError: no sweep, a newer version, or a table that cannot be read or lacks columns.
+    """
+    folder = Path(folder)
+    load_header(
+        folder / SWEEP_MARKER,
+        _Header,
+        name="sweep",
+        version=_VERSION,
+        make="make one with nooch sweep-thresholds",
+        again="sweep again",
+    )
+    tables = {name: _table(folder / f"{name}.parquet", of) for name, of in _COLUMNS.items()}
+    return Sweep(**tables)
+
+
+def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A table of a sweep; one that was not written has no row."""
+    if not path.exists():
+        return pl.DataFrame(schema=columns)
+    try:
+        return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
+    except (pl.exceptions.PolarsError, InputError) as error:
+        problem = f"is no table of a sweep: {error}"
+        raise FormatError(problem, where=path, remedy="sweep again") from error
+
+
+def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
+    """The fields of Fig. 13, from ``LossSweep.grid``.
+
+    Returns:
+        ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and
+        task) ``, loss``: their mean NLL, null without any.
+    """
+    sides = [
+        of_side(grid.filter(task=task), side, ["alpha", "beta"], loss="loss_{}")
+        for side in SIDE_COLORS
+    ]
+    return pl.concat(sides).sort(pl.col("side") != "positive", "alpha", "beta")
+
+
+def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
+    """The lines of Fig. 14, from ``LossSweep.tau``.
+
+    Returns:
+        ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low, median,
+        high``: quartiles of the mean losses of single tasks, of the ``tasks`` that have hard images
+        there.
+    """
+    single = tau.filter(pl.col("task") != POOLED)
+    sides = []
+    for side in SIDE_COLORS:
+        pooled = of_side(tau.filter(task=POOLED), side, ["tau"], loss="loss_{}")
+        bands = quartiles(single, side, f"loss_{side}").drop("side")
+        sides.append(pooled.join(bands, on="tau", how="left", maintain_order="left"))
+    return pl.concat(sides)
+
+
+def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 13: mean NLL of hard images over alpha and beta; white without any."""
+    ax = new_axes(ax)
+    part = points.filter(side=side)
+    # the two sides differ by more than a shared scale could show
+    heat(ax, part, "loss", top=largest(part["loss"]), label="mean NLL")
+    ax.set_title(f"NLL of hard {side}s by CE ({part['split'][0]})")
+    return ax
+
+
+def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
+    """One panel of Fig. 14: mean NLL of hard images by tau, all pairs together and over tasks."""
+    ax = new_axes(ax)
+    part = points.filter(side=side)
+    tau_band(ax, part, SIDE_COLORS[side])
+    known = part.drop_nulls("loss")
+    style: Any = {"color": "black", "linestyle": "--", "linewidth": 1.3}
+    ax.plot(known["tau"], known["loss"], **style, label="all hard images")
+    title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
+    ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
+    ax.legend()
+    return ax
+
+
+draw_grid_losses = partial(draw_sides, draw=grid_losses)
+"""Fig. 13: positives and negatives side by side, each on its own scale."""
+draw_tau_losses = partial(draw_sides, draw=tau_losses)
+"""Fig. 14: positives and negatives side by side."""

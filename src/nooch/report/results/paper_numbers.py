@@ -1,0 +1,226 @@
+"""The paper's results: what each of its tables shows, and the numbers in it.
+
+Tables are numbered as in the text with appendices. In the text without them the three main ones are
+numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``nooch_results.csv``
+(Tables 9 to 18) and ``waterbirds_results.csv`` (Table 5).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib import resources
+
+import polars as pl
+
+from nooch.evaluation import AVERAGE
+from nooch.evaluation.averages import WORST_HARD, named_tasks
+
+__all__ = [
+    "PAPER_NAMES",
+    "PAPER_TABLES",
+    "PaperPanel",
+    "PaperTable",
+    "next_to_paper",
+    "paper_results",
+]
+
+
+@dataclass(frozen=True)
+class PaperPanel:
+    """A block of a table: one metric of ``nooch.evaluation.metrics.METRICS`` on one subset of
+    ``nooch.evaluation.SCORED``, or ``worst_hard``, of the sets of one kind of criterion: ``ce``,
+    ``gist`` or ``attribute``.
+    """
+
+    criterion: str
+    metric: str
+    subset: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper, numbered as in the text with appendices; its blocks in order,
+    ``stacked`` as rows of one table, as in Table 5, or tables of their own.
+    """
+
+    number: int
+    shows: str
+    panels: tuple[PaperPanel, ...]
+    stacked: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which ``nooch results`` knows it."""
+        return f"table{self.number}"
+
+
+def _both(metric: str, subset: str) -> tuple[PaperPanel, ...]:
+    return PaperPanel("ce", metric, subset), PaperPanel("gist", metric, subset)
+
+
+_BIRDS = "Waterbirds: worst group of the two hard ones, and AUC on hard images"
+_OF_BIRDS = (("error", WORST_HARD), ("nll", WORST_HARD), ("auc", "hard"))
+_LISTED = (
+    PaperTable(3, "AUC on hard images", (PaperPanel("ce", "auc", "hard"),)),
+    PaperTable(4, "AUC on hard images", (PaperPanel("gist", "auc", "hard"),)),
+    PaperTable(5, _BIRDS, tuple(PaperPanel("attribute", *of) for of in _OF_BIRDS), stacked=True),
+    PaperTable(9, "AUC on hard images", _both("auc", "hard")),
+    PaperTable(10, "AUC on easy images", _both("auc", "easy")),
+    PaperTable(11, "Error on hard positives", _both("error", "hard_positive")),
+    PaperTable(12, "Error on hard negatives", _both("error", "hard_negative")),
+    PaperTable(13, "Error on easy images", _both("error", "easy")),
+    PaperTable(14, "NLL on hard positives", _both("nll", "hard_positive")),
+    PaperTable(15, "NLL on hard negatives", _both("nll", "hard_negative")),
+    PaperTable(16, "NLL on easy images", _both("nll", "easy")),
+    PaperTable(17, "the paper's ECE (ece_paper) on hard images", _both("ece_paper", "hard")),
+    PaperTable(18, "the paper's ECE (ece_paper) on easy images", _both("ece_paper", "easy")),
+)
+PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in _LISTED}
+"""Name -> table, in the paper's order."""
+
+PAPER_NAMES: dict[str, str] = {
+    "erm": "erm",
+    "cvar": "cvar",
+    "focal": "focal",
+    "reweight": "label-reweight",
+    "undersample": "label-undersample",
+    "reweight_envs": "environment-reweight",
+    "undersample_envs": "environment-undersample",
+    "gdro": "gdro",
+    "irm": "irm",
+}
+"""A method's name in the paper's files -> its name here, in the order of the paper's columns."""
+
+_COLUMNS = ("table", "criterion", "metric", "subset", "task", "method", "mean", "std")
+
+
+def paper_results() -> pl.DataFrame:
+    """Tables 5 and 9 to 18 as one long frame; Tables 3 and 4 are the means of Table 9.
+
+    Returns:
+        ``table`` (number), ``criterion``, ``metric``, ``subset``, ``task`` (``average``: the mean
+        over tasks), ``method`` (as in ``METHODS``), ``mean``, ``std`` over three seeds; std is null
+        in Table 5, which has none, and 0 where it was below 0.0005.
+    """
+    # what the paper calls ECE (docs/results.md has the evidence)
+    metric = pl.col("metric").replace({"ece": "ece_paper"})
+    long = _read("nooch_results.csv").with_columns(metric, pl.col("mean", "std").cast(pl.Float64))
+    names = dict(zip(("worst_group_error", "worst_group_nll", "auc_hard"), _OF_BIRDS, strict=True))
+    metrics, subsets = ({name: of[place] for name, of in names.items()} for place in (0, 1))
+    birds = _read("waterbirds_results.csv").select(
+        pl.lit(5, pl.Int64).alias("table"),
+        pl.lit("attribute").alias("criterion"),
+        pl.col("metric").replace_strict(metrics),
+        pl.col("metric").replace_strict(subsets).alias("subset"),
+        "method",
+        mean="value",
+        std=pl.lit(None, pl.Float64),
+    )
+    # one task: it is its own average
+    both = [
+        birds.with_columns(task=pl.lit(task)).select(_COLUMNS) for task in ("waterbirds", AVERAGE)
+    ]
+    frame = pl.concat([*both, long.select(_COLUMNS)])
+    return frame.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
+
+
+def _read(name: str) -> pl.DataFrame:
+    return pl.read_csv(
+        io.BytesIO(resources.files("nooch.report.results").joinpath(name).read_bytes())
+    )
+
+
+_CELL = ["criterion", "metric", "subset", "task", "method"]
+
+
+def next_to_paper(cells: pl.DataFrame) -> pl.DataFrame:
+    """Cells with the paper's number next to each.
+
+    Args:
+        cells: ``criterion, metric, subset, task, method, mean, std, n_tasks, averaged_tasks``;
+            criteria called ``ce``, ``gist`` and ``attribute``.
+
+    Returns:
+        The cells with ``paper_mean``, ``paper_std``, ``deviations`` and ``comparison``.
+        ``deviations`` is (mean - paper_mean) / sqrt(std^2 + paper_std^2); it is null, and
+        ``comparison`` says why, where a number or a deviation is missing, or both deviations are 0.
+        Where one deviation is 0 the other alone counts, and ``comparison`` says that. An average
+        over some of the paper's tasks (``averaged_tasks``) is next to the paper's average over the
+        same ones; one over a task that the paper lacks is next to none. Where the results and the
+        paper have one task each under a criterion, as Waterbirds, these stand for each other.
+    """
+    paper = paper_results().drop("table").rename({"mean": "paper_mean", "std": "paper_std"})
+    parts = [
+        _compared(part, paper.filter(criterion=criterion))
+        for (criterion,), part in cells.group_by("criterion", maintain_order=True)
+    ]
+    return pl.concat(parts) if parts else cells
+
+
+def _compared(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
+    own, theirs = (set(frame["task"]) - {AVERAGE} for frame in (cells, paper))
+    if len(own) == len(theirs) == 1:
+        paper = paper.with_columns(pl.col("task").replace(dict(zip(theirs, own, strict=True))))
+        theirs = own
+    of_tasks = paper.filter(pl.col("task") != AVERAGE)
+    lists = cells.filter(task=AVERAGE).select("averaged_tasks", "n_tasks").drop_nulls()
+    published_cells = [of_tasks.with_columns(averaged_tasks=pl.lit(None, pl.String))]
+    for averaged, n in lists.unique(maintain_order=True).rows():
+        tasks = named_tasks(averaged, theirs)
+        if len(tasks) == n:
+            # an average over all tasks is as printed
+            rows = paper.filter(task=AVERAGE) if n == len(theirs) else _average(of_tasks, tasks)
+            published_cells.append(rows.with_columns(averaged_tasks=pl.lit(averaged)))
+    joined = cells.join(
+        pl.concat(published_cells),
+        on=[*_CELL, "averaged_tasks"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    strangers = [a for a, n in lists.rows() if len(named_tasks(a, theirs)) < n]
+    ours, published, n_tasks = pl.col("std"), pl.col("paper_std"), pl.col("n_tasks")
+    why = (
+        pl.when(pl.col("averaged_tasks").is_in(strangers))
+        .then(pl.lit("an average over tasks that the paper lacks"))
+        .when(pl.col("paper_mean").is_null())
+        .then(pl.lit("not in the paper"))
+        .when(pl.col("mean").is_null())
+        .then(pl.lit("no value here"))
+        .when(published.is_null())
+        .then(pl.lit("the paper gives no deviation"))
+        .when(ours.is_null())
+        .then(pl.lit("no deviation here: one seed"))
+        .when((ours == 0) & (published == 0))
+        .then(pl.lit("both deviations are 0"))
+    )
+    fewer = f"the paper's average over the same {{}} of its {len(theirs)} tasks"
+    remark = (
+        pl.when(published == 0)
+        .then(pl.lit("the paper's deviation is 0 to three decimals"))
+        .when(ours == 0)
+        .then(pl.lit("the deviation here is 0"))
+        .when((pl.col("task") == AVERAGE) & (n_tasks < len(theirs)))
+        .then(pl.format(fewer, n_tasks))
+    )
+    difference = (pl.col("mean") - pl.col("paper_mean")) / (ours**2 + published**2).sqrt()
+    return joined.with_columns(
+        deviations=pl.when(why.is_null()).then(difference), comparison=pl.coalesce(why, remark)
+    )
+
+
+def _average(paper: pl.DataFrame, tasks: Collection[str]) -> pl.DataFrame:
+    """The paper's averages over some of its tasks."""
+    n, std = len(tasks), pl.col("paper_std")
+    groups = paper.filter(pl.col("task").is_in(list(tasks))).group_by(
+        [name for name in _CELL if name != "task"], maintain_order=True
+    )
+    averages = groups.agg(
+        pl.col("paper_mean").mean(),
+        # unknown deviations stay unknown
+        pl.when(std.null_count() == 0).then((std**2).sum().sqrt() / n).alias("paper_std"),
+        whole=pl.len() == n,
+    )
+    return averages.filter("whole").with_columns(task=pl.lit(AVERAGE)).select(paper.columns)

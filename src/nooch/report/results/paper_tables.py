@@ -1,0 +1,298 @@
+"""Results -> the paper's tables: which cells, in what order, which are best, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
+from nooch.evaluation import AVERAGE
+from nooch.evaluation.averages import WORST_HARD, with_best
+from nooch.report.results.cells import in_order
+from nooch.report.results.paper_numbers import PAPER_TABLES, PaperPanel, next_to_paper
+from nooch.report.results.run_results import Results, roles_of
+from nooch.report.tables.method_tables import WORSE, ResultTable
+from nooch.report.tables.score_tables import SetsShown
+from nooch.suites import SetRecord, Suite
+from nooch.suites.published_counts import SET_TABLES, SetTable, paper_rows
+
+__all__ = [
+    "legend",
+    "like",
+    "paper_set_tables",
+    "set_tables",
+    "table_names",
+]
+
+
+_METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece_paper": "the paper's ECE"}
+_SUBSETS = {
+    "hard": "on hard",
+    "easy": "on easy",
+    "hard_positive": "on hard positives",
+    "hard_negative": "on hard negatives",
+    WORST_HARD: "of the worst group",
+}
+
+
+def table_names(texts: Sequence[str]) -> list[str]:
+    """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each
+    once. Raises ParameterError: a table that the paper does not have, or that has neither results
+    nor sets.
+    """
+    names: list[str] = []
+    known = [*SET_TABLES, *PAPER_TABLES]
+    for part in filter(None, (piece.strip() for text in texts for piece in text.split(","))):
+        name = f"table{part}" if part.isdigit() else part
+        names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
+    if not names:
+        allowed = f"all, or some of {', '.join(known)}"
+        raise ParameterError("no table is named", where="`like`", allowed=allowed)
+    return list(dict.fromkeys(names))
+
+
+def like(
+    results: Results, names: Sequence[str], *, compare: bool = False, by_sight: bool = False
+) -> tuple[list[ResultTable], list[str]]:
+    """Tables of results as the paper's.
+
+    Args:
+        results: the results.
+        names: out of ``PAPER_TABLES``.
+        compare: put the paper's numbers next to each.
+        by_sight: group methods by the information that they use, and look for the best within each
+            group.
+
+    Returns:
+        The tables, one for each block of a table (Table 9 has CE's and gist's), and notes: blocks
+        without results, cells without a value.
+
+    Raises:
+        UndefinedError: there are results for none of them.
+    """
+    cells = with_best(results.cells, by=("sees",) if by_sight else ())
+    cells = next_to_paper(cells) if compare else cells
+    tables: list[ResultTable] = []
+    notes, absent = [*results.notes, *results.averages], []
+    for name in names:
+        spec = PAPER_TABLES[name]
+        blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
+        without = [(p.criterion, p.metric) for p, rows in blocks if rows.is_empty()]
+        absent += [f"{name}: {_absent(results, *place)}" for place in dict.fromkeys(without)]
+        blocks = [(panel, rows) for panel, rows in blocks if rows.height]
+        for group in [blocks] if spec.stacked and blocks else [[block] for block in blocks]:
+            criteria = ", ".join(dict.fromkeys(panel.criterion for panel, _ in group))
+            title = f"Table {spec.number}: {spec.shows}, {criteria} ({results.about})"
+            rows = pl.concat([rows for _, rows in group])
+            label = "metric" if spec.stacked else None
+            tables.append(ResultTable(name, title, label, rows, by_sight))
+    absent = list(dict.fromkeys(absent))
+    if not tables:
+        known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
+        problem = f"no table can be made: {'; '.join(absent)}"
+        raise UndefinedError(problem, where=results.about, allowed=f"tables of {known}")
+    if any((table.rows["n_worse"] > 0).any() for table in tables):
+        absent.append(
+            f"{WORSE}: by the method's own objective, a constant answer does better on the"
+            " validation images than a run, of one seed at least"
+        )
+    return tables, notes + absent + _gaps(tables)
+
+
+def legend(*, by_sight: bool) -> str:
+    """What the marks in tables mean."""
+    among = "its row among methods that see the same" if by_sight else "its row"
+    return (
+        "mean (sd over seeds, ddof = 1); best: the deviation overlaps that of the best mean of"
+        f" {among}; average of k of n: the mean over the k tasks in which no metric or subset lacks"
+        " a value that others have; its sd = sqrt(sum of sd^2) / k"
+    )
+
+
+def _absent(results: Results, criterion: str, metric: str) -> str:
+    """Why a block has no row."""
+    known = results.cells.filter(criterion=criterion)["metric"].unique()
+    if known.is_empty() or metric in known:
+        return f"no results under {criterion}"
+    again = "these scores were collected without it; run nooch collect again"
+    return f"no {metric} under {criterion}: {again}"
+
+
+def _block(cells: pl.DataFrame, panel: PaperPanel) -> pl.DataFrame:
+    """A panel's cells, methods in the paper's order, the average last."""
+    rows = cells.filter(criterion=panel.criterion, metric=panel.metric, subset=panel.subset)
+    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True)
+    if len(tasks) == 1:
+        # the average of one task says nothing new
+        rows = rows.filter(pl.col("task") != AVERAGE)
+    text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
+    return rows.with_columns(block=pl.lit(text)).sort(
+        pl.col("task").cast(pl.Enum([*tasks, AVERAGE])),
+        pl.col("method").cast(pl.Enum(in_order(rows["method"]))),
+    )
+
+
+def _gaps(tables: Sequence[ResultTable]) -> list[str]:
+    """Why cells have no value: a note for each table and reason."""
+    notes = []
+    key = ["criterion", "metric", "subset", "method"]
+    for table in tables:
+        empty = table.rows.filter(pl.col("mean").is_null())
+        unaveraged = empty.filter(task=AVERAGE).select(key)
+        groups = empty.filter(pl.col("task") != AVERAGE).group_by(
+            "criterion", "reason", maintain_order=True
+        )
+        for (criterion, reason), rows in groups:
+            of_tasks = rows.group_by("task", maintain_order=True).agg("method").rows()
+            places = some_of(f"{task} ({', '.join(methods)})" for task, methods in of_tasks)
+            text = "averages leave these tasks out"
+            if rows.join(unaveraged, on=key, how="semi").height:
+                text = "no average over tasks there"
+            notes.append(f"{table.name}, {criterion}: no value for {places}: {reason}; {text}")
+    return list(dict.fromkeys(notes))
+
+
+_PAPER_DECIMALS, _DECIMALS = 2, 3
+_TIED = "(tied): images on both sides of the cut have this support, so that ids decided"
+_HARD_ONLY = "the suite holds hard images alone: how many positives there are is not known"
+_ROUNDED = "the paper gives thresholds to two decimals, for its own caption embeddings"
+
+
+def set_tables(
+    suite: Suite,
+    names: Sequence[str],
+    source: str,
+    *,
+    split: str = "test",
+    roles: Mapping[str, str] | None = None,
+    tasks: Sequence[str] | None = None,
+    compare: bool = False,
+) -> tuple[list[SetsShown], list[str]]:
+    """Tables of a suite's sets as the paper's Tables 2, 6 and 7.
+
+    Args:
+        suite: the sets.
+        names: out of ``SET_TABLES``.
+        source: name of the suite, for titles.
+        split: of Table 2; Table 6 is of test and Table 7 of valid, as in the paper.
+        roles: kind of criterion -> name of the criterion that stands for it, where several are of
+            that kind.
+        tasks: names; by default all of the suite.
+        compare: add the paper's numbers and the differences.
+
+    Returns:
+        The tables, one for each criterion of a table; and notes: tasks without a set, tables that
+        this suite does not have.
+
+    Raises:
+        UndefinedError: the suite has none of the tables.
+        ParameterError: an unknown task, or a role that does not fit.
+    """
+    for task in tasks or ():
+        check_one_of("task", task, suite.tasks, owner=source)
+    asked = suite.tasks if tasks is None else tasks
+    called = roles_of((key[0] for key in suite.keys), [suite], roles or {})
+    criteria = {role: name for name, role in called.items()}
+    tables: list[SetsShown] = []
+    notes: list[str] = []
+    for name in names:
+        spec = SET_TABLES[name]
+        of = spec.split if spec.of_thresholds else split
+        for kind in spec.criteria:
+            rows = _rows(suite, spec, criteria.get(kind, kind), of, asked)
+            gaps = rows.drop_nulls("reason").group_by("reason", maintain_order=True).agg("task")
+            head = f"{name}, {kind}: no numbers for"
+            notes += [f"{head} {some_of(of_tasks)}: {reason}" for reason, of_tasks in gaps.rows()]
+            notes += [_HARD_ONLY] if suite.header.hard_only and not spec.of_thresholds else []
+            if rows["reason"].null_count() == 0:
+                continue
+            if compare:
+                rows, note = _compared(rows, spec, of)
+                notes += note
+            if spec.of_thresholds and (rows["tied_positive"] | rows["tied_negative"]).any():
+                notes.append(_TIED)
+            place = {"source": source, "criterion": kind, "split": of}
+            tables.append(_shown(spec, rows, place, source, _DECIMALS))
+    if not tables:
+        sets = f"criteria {', '.join(suite.criteria)}; splits {', '.join(suite.splits)}"
+        raise UndefinedError(
+            f"the suite has no sets for {', '.join(names)}",
+            where=source,
+            allowed=f"its sets: {sets}",
+            remedy=f"use a suite that has some ({'; '.join(dict.fromkeys(notes))})",
+        )
+    return tables, list(dict.fromkeys(notes))
+
+
+def _shown(
+    spec: SetTable, rows: pl.DataFrame, place: Mapping[str, str], whose: str, decimals: int
+) -> SetsShown:
+    """A table with its title; ``place`` are source, criterion and split."""
+    rows = rows.select(*(pl.lit(value).alias(key) for key, value in place.items()), pl.all())
+    images = f"{place['criterion']} ({whose}, {place['split']} images)"
+    title = f"Table {spec.number}: {spec.shows}, {images}"
+    return SetsShown(spec.name, title, spec.columns, rows, decimals if spec.of_thresholds else 0)
+
+
+def paper_set_tables(names: Sequence[str], tasks: Sequence[str] | None = None) -> list[SetsShown]:
+    """The paper's own tables, by default of all its tasks. Raises ParameterError for another."""
+    tables = []
+    for name in names:
+        spec, rows = SET_TABLES[name], paper_rows(name)
+        for task in tasks or ():
+            check_one_of("task", task, rows["task"].to_list(), owner="the paper")
+        if tasks is not None:
+            rows = rows.filter(pl.col("task").is_in(list(tasks)))
+        rows = rows.with_columns(reason=pl.lit(None, pl.String))
+        criteria = " and ".join(spec.criteria)
+        place = {"source": "paper", "criterion": criteria, "split": spec.split}
+        tables.append(_shown(spec, rows, place, "the paper's", _PAPER_DECIMALS))
+    return tables
+
+
+def _rows(
+    suite: Suite, spec: SetTable, criterion: str, split: str, tasks: Sequence[str]
+) -> pl.DataFrame:
+    reasons = {s.task: s.reason for s in suite.header.skipped if s.criterion == criterion}
+    ties = ["tied_positive", "tied_negative"] if spec.of_thresholds else []
+    rows: list[dict[str, object]] = []
+    for task in tasks:
+        if (criterion, task, split) in suite.keys:
+            record = suite.record(criterion, task, split)
+            row: dict[str, object] = {column: _value(record, column) for column in spec.columns}
+            if suite.header.hard_only and "positives" in row:
+                # the set's positives are the hard ones
+                row["positives"] = None
+            if set(row.values()) == {None}:
+                row["reason"] = "its set has no threshold"
+            rows.append({"task": task, **row, **{tie: getattr(record, tie) for tie in ties}})
+        else:
+            reason = reasons.get(task, f"no {criterion} set of split {split}")
+            rows.append({"task": task, "reason": reason})
+    number = pl.Float64 if spec.of_thresholds else pl.Int64
+    schema = {"task": pl.String, **dict.fromkeys(spec.columns, number)}
+    return pl.DataFrame(rows, schema | dict.fromkeys(ties, pl.Boolean) | {"reason": pl.String})
+
+
+def _value(record: SetRecord, column: str) -> float | None:
+    """A number of a set. Positives without a verdict are positives of the split all the same."""
+    if column == "positives":
+        return record.positives + record.excluded_positives
+    value: float | None = getattr(
+        record, column if column.startswith("hard") else f"threshold_{column}"
+    )
+    return value
+
+
+def _compared(rows: pl.DataFrame, spec: SetTable, split: str) -> tuple[pl.DataFrame, list[str]]:
+    """Rows with the paper's numbers and the differences, and notes."""
+    if split != spec.split:
+        why = f"because the paper's is of split {spec.split}"
+        return rows, [f"{spec.name}: nothing is compared, {why}"]
+    paper = paper_rows(spec.name).rename({column: f"paper_{column}" for column in spec.columns})
+    joined = rows.join(paper, on="task", how="left", maintain_order="left").with_columns(
+        (pl.col(column) - pl.col(f"paper_{column}")).alias(f"difference_{column}")
+        for column in spec.columns
+    )
+    return joined, [_ROUNDED] if spec.of_thresholds else []

@@ -1,0 +1,576 @@
+"""Dataset and criteria -> Suite: fit on training images, measure and mark the others.
+
+Everything that the dataset passes through is here: sums over the training images of its parts,
+then measures of the images of its parts, of which ``Search`` makes sets. One process and one
+part need no file. Otherwise sums, measures and marks are stored next to the suite until that is
+written, so that an interrupted find resumes where it stopped. Both give the same sets, bit by bit,
+however a dataset is divided.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
+from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.files import (
+    RESUME,
+    SUITE_MARKER,
+    Place,
+    check_output,
+    replace_file,
+    replacing,
+    writing,
+)
+from nooch.base.version import __version__
+from nooch.base.work_folder import held, remove_leftovers, stored, work_folder
+from nooch.criteria import (
+    Combination,
+    Context,
+    Criterion,
+    Fitted,
+    FittedCE,
+    MarkFitted,
+    Summable,
+    SupportFitted,
+    reads_of,
+)
+from nooch.criteria.by_name import named_criteria
+from nooch.criteria.context import FOLDS
+from nooch.criteria.cue_stability import cue_stability
+from nooch.data import Dataset, ImageNames, as_dataset
+from nooch.data.part_files import Header
+from nooch.suites.challenge_set import ChallengeSet
+from nooch.suites.coverage import check_fit, check_sets
+from nooch.suites.label_overlay import read_label_overlay
+from nooch.suites.search import (
+    FindOptions,
+    Marked,
+    Measures,
+    Search,
+    check_thresholds,
+    code_of,
+    recorded_path,
+    resolve_tasks,
+    splits_to_search,
+)
+from nooch.suites.suite import DatasetRecord, SetRecord, Suite, SuiteHeader
+from nooch.suites.suite_folder import load_suite, save_suite
+
+__all__ = [
+    "MeasureFiles",
+    "find",
+    "intermediate_folder",
+    "training_part",
+]
+
+
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+_TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
+
+
+@dataclass(frozen=True)
+class MeasureFiles:
+    """The intermediate files of a search; it travels to workers with each job.
+
+    Attributes:
+        folder: where files lie.
+        n_parts: of the dataset.
+        search: what is searched for.
+    """
+
+    folder: Path
+    n_parts: int
+    search: Search
+
+    def has_part(self, number: int) -> bool:
+        """Whether a part is measured."""
+        return self._part_file(number, "images").is_file()
+
+    def write_part(self, number: int, images: pl.DataFrame, measures: Iterable[Measures]) -> None:
+        """Store the measures of a part: a record batch per task, in their order.
+
+        Args:
+            number: of the part.
+            images: ``image_id`` and ``split`` of the images that are searched, ascending.
+            measures: of these images, for each task.
+        """
+        _write(self._part_file(number, "measures"), (self._frame(one) for one in measures))
+        # written last: its existence means that the part is done
+        codes = {name: code for code, name in enumerate(self.search.splits)}
+        split = pl.col("split").replace_strict(codes, return_dtype=pl.UInt8)
+        _write(self._part_file(number, "images"), [images.select("image_id", split)])
+
+    def mark(self, task: str) -> Marked:
+        """Mark all images for one task, write its sets, a record batch each; return the records."""
+        path = self._marked_file(task)
+        record = path.with_suffix(".json")
+        if record.is_file():
+            return msgspec.json.decode(record.read_bytes(), type=Marked)
+        measures = self._measures(task)
+        numbers = {
+            split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True)
+            for split, one in measures.items()
+        }
+        marked = Marked()
+
+        def sets() -> Iterator[pl.DataFrame]:
+            for outcome in self.search.sets(task, numbers, measures):
+                marked.add(outcome)
+                if isinstance(outcome, ChallengeSet):
+                    yield outcome.rows
+
+        _write(path, sets())
+        replace_file(record, msgspec.json.encode(marked))
+        return marked
+
+    def read(self, record: SetRecord, number: int) -> ChallengeSet:
+        """The set of a record that ``mark`` has written: the ``number``-th of its task."""
+        rows = _batch(self._marked_file(record.task), number)
+        ids = self._ids[record.split]
+        own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
+        return record.of_table(rows.with_columns(own.alias("image_id")))
+
+    def _frame(self, measures: Measures) -> pl.DataFrame:
+        """A row per image, with ``label``, ``support/NAME`` and so on: null where unknown."""
+        labels = pl.Series("label", measures.labels)
+        if measures.unknown is not None:
+            labels = labels.set(pl.Series(measures.unknown), value=None)
+        columns = [
+            pl.Series(f"{kind}/{name}", values, _TYPES[kind])
+            for kind in _TYPES
+            for name, values in getattr(measures, kind).items()
+        ]
+        return pl.concat(
+            [pl.DataFrame(schema=self._schema), pl.DataFrame([labels, *columns])], how="diagonal"
+        )
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        """Column of a table of measures -> its type."""
+        schema: dict[str, Any] = {"label": pl.Boolean}
+        for name, one in self.search.fitted.items():
+            if isinstance(one, MarkFitted):
+                schema[f"phi/{name}"] = _TYPES["phi"]
+            elif isinstance(one, SupportFitted):
+                kinds = ["support"] + ([] if one.thresholds is None else ["by_cue", "between"])
+                schema |= {f"{kind}/{name}": _TYPES[kind] for kind in kinds}
+        return schema
+
+    def _measures(self, task: str) -> dict[str, Measures]:
+        """Measures of the images of every split, all parts together."""
+        splits, number = self.search.splits, list(self.search.tasks).index(task)
+        table = pl.concat(
+            _batch(self._part_file(part, "measures"), number) for part in range(self.n_parts)
+        )
+        if table.is_empty():
+            return dict.fromkeys(splits, Measures())
+        codes = self._images["split"]
+        return {split: _measures_of(table.filter(codes == c)) for c, split in enumerate(splits)}
+
+    @cached_property
+    def _images(self) -> pl.DataFrame:
+        """Id, and position of the split, of every image that is searched."""
+        return pl.concat(_batch(self._part_file(part, "images"), 0) for part in range(self.n_parts))
+
+    @cached_property
+    def _ids(self) -> dict[str, pl.Series]:
+        """Ids of the images of every split, ascending."""
+        images, splits = self._images, self.search.splits
+        return {name: images.filter(split=code)["image_id"] for code, name in enumerate(splits)}
+
+    def _part_file(self, part: int, what: str) -> Path:
+        return self.folder / f"shard-{part:07d}.{what}.arrow"
+
+    def _marked_file(self, task: str) -> Path:
+        return self.folder / f"marked-{list(self.search.tasks).index(task)}.arrow"
+
+
+def _measures_of(frame: pl.DataFrame) -> Measures:
+    """The measures of a frame of ``MeasureFiles``."""
+    values: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in _TYPES}
+    for column in frame.drop("label"):
+        kind, _, name = column.name.partition("/")
+        if not column.null_count():
+            values[kind][name] = column.to_numpy()
+    unknown = frame["label"].is_null()
+    labels = frame["label"].fill_null(value=False).to_numpy()
+    return Measures(labels, unknown.to_numpy() if unknown.any() else None, **values)
+
+
+def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
+    """Frames as record batches, under a temporary name first; without a frame there is no file."""
+    with writing(path, RESUME), contextlib.ExitStack() as stack:
+        writer = None
+        for frame in frames:
+            table = frame.rechunk().to_arrow()
+            if writer is None:
+                partial = stack.enter_context(replacing(path))
+                writer = stack.enter_context(pa.ipc.new_file(partial, table.schema, options=_LZ4))
+            # an empty table has no batch: a row of nulls, cut off, has the same categories
+            whole = table if table.num_rows else frame.clear(1).to_arrow()
+            writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
+
+
+def _batch(path: Path, number: int) -> pl.DataFrame:
+    with pa.memory_map(str(path)) as source:
+        frame = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - for the type checker
+    return frame
+
+
+def intermediate_folder(target: Path, what: str, header: Header | None, content: Any) -> Path:
+    """The folder of intermediate files, named by all inputs: no other find uses them."""
+    assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
+    hashes = {name: one.sha256 for name, one in header.files.items()}
+    of_data = {"fingerprint": header.fingerprint, "files": hashes}
+    return work_folder(target, what, {"version": __version__, "data": of_data, **content})
+
+
+_ReadSet = Callable[[str, str, str], ChallengeSet]
+
+_DOING = "finding this suite"
+
+
+def find(
+    data: Dataset | Place | str,
+    criteria: Any,
+    *,
+    options: FindOptions | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    map: Map = builtins.map,
+    progress: Progress = no_progress,
+    **named: Any,
+) -> Suite:
+    """Find the challenge sets of a dataset.
+
+    Images of which it is unknown whether they show a task's class, or how large its cues are,
+    because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
+
+    Args:
+        data: the dataset or its folder; criteria are fitted on its split ``train``, or on ``all``
+            in a dataset without splits.
+        criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
+        options: see ``FindOptions``.
+        out: suite folder to write. Without it everything is in memory.
+        overwrite: replace a suite folder that exists.
+        map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
+            or with several parts and ``out``, a part's images are in memory at a time, and
+            intermediate files are stored next to ``out``, where all workers must be able to write;
+            an interrupted find resumes there.
+        progress: called with what is being done, and how much of how much is done.
+        named: fields of ``FindOptions``, such as ``tasks`` and ``match``.
+
+    Returns:
+        A suite in memory, or the one in ``out``, whose rows are read on demand; tasks without a set
+        under a criterion are listed with the reason.
+
+    Raises:
+        ParameterError: unknown tasks, splits or names; a criterion that has no thresholds and
+            nothing to match, or thresholds by task that do not fit the tasks; ``match`` where every
+            criterion has thresholds; a criterion that cannot be fitted on several parts; an engine
+            without ``out``, or for a dataset in memory.
+        InputError: an empty split; areas or attribute values that a criterion needs and the data
+            lack; more than half of what a set would stand on was not annotated.
+        OutputError: the folder exists, cannot be written, or is in use by another process.
+    """
+    asked = options_from(FindOptions, options, named)
+    target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    folder, data = data, as_dataset(data)
+    if asked.path is None and not isinstance(folder, Dataset):
+        asked = replace(asked, path=recorded_path(folder, target))
+    search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
+    with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
+        header = _header(search, work, marked, asked)
+        suite = Suite(header, read, names=partial(_named_images, work.data))
+        if not asked.allow_unannotated:
+            check_sets(suite.header.sets, search.fitted)
+        if target is not None:
+            progress("writing", 0, 1)
+            save_suite(suite, target, overwrite=overwrite)
+    if target is not None:
+        # a find with other options may have left files there, too
+        for what in ("finding", "summing"):
+            remove_leftovers(target, what, _DOING)
+        progress("writing", 1, 1)
+        suite = load_suite(target)
+    suite.dataset = data
+    return suite
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a find works on, and where.
+
+    Attributes:
+        data: the dataset, in memory without a ``target``.
+        target: the suite folder next to which intermediate files are stored; None: all is in
+            memory.
+        map: as for ``find``; ``progress`` likewise.
+    """
+
+    data: Dataset
+    target: Path | None
+    map: Map
+    progress: Progress
+
+    def reading(self, criteria: Iterable[Any]) -> Self:
+        """With what criteria read in memory, or the parts of the dataset as they are.
+
+        Raises ParameterError for an embedding that the dataset lacks.
+        """
+        for kind in [kind for one in criteria for kind in reads_of([one]) or ()]:
+            if kind.startswith("embeddings/"):
+                name = kind.partition("/")[2]
+                check_one_of("embedding", name, self.data.embedding_names, owner="the dataset")
+        return self if self.target else replace(self, data=self.data.in_memory(reads_of(criteria)))
+
+    def tracked(self, do: Callable[[Any], Any], items: Sequence[Any], what: str) -> Iterator[Any]:
+        """What is done with items, in their order, with progress."""
+        return tracked(self.map(do, items), len(items), what, self.progress)
+
+
+def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -> _Work:
+    """Files are used for several parts or an engine. Raises ParameterError where it has none."""
+    if map is builtins.map:
+        return _Work(data, target if data.n_parts > 1 else None, map, progress)
+    if target is None or data.folder is None:
+        missing = "no folder to write the suite to" if target is None else "a dataset in memory"
+        raise ParameterError(
+            f"workers of an engine (`map`) were given {missing}",
+            allowed="a dataset of open_dataset, and `out`, which they can all reach",
+            remedy="leave out `map` to find in this process",
+        )
+    return _Work(data, target, map, progress)
+
+
+def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search, _Work]:
+    """What to search for, with fitted criteria; and the work with what these read."""
+    data = work.data
+    names = resolve_tasks(data.classes, asked.tasks)
+    splits = splits_to_search(data.splits, asked.splits)
+    criteria = named_criteria(wanted, data.embedding_names)
+    if data.fitting_split in splits:
+        # no image has support from a regression that was fitted on it
+        criteria = {
+            name: replace(one, folds=FOLDS) if isinstance(one, Context) else one
+            for name, one in criteria.items()
+        }
+    tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
+    check_thresholds(tables, names, data.classes)
+    base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
+    fitting = work.reading(base.values())
+    fitted = _fit(fitting, base, names)
+    overlay = read_label_overlay(asked.overlay, data) if asked.overlay else None
+    search = Search(fitted, criteria, names, splits, asked.match, overlay)
+    if not asked.allow_unannotated:
+        check_fit(fitted, base, names)
+    same = reads_of(fitted.values()) == reads_of(base.values())
+    return search, fitting if same else work.reading(fitted.values())
+
+
+def _fit(
+    work: _Work, criteria: Mapping[str, Criterion | Fitted], tasks: Sequence[str]
+) -> dict[str, Fitted]:
+    """Fitted criteria by name; those that are fitted already stay as they are."""
+    wanted = {name: c for name, c in criteria.items() if not isinstance(c, Fitted)}
+    for name, criterion in wanted.items():
+        _check_fitting(work.data, name, criterion, tasks)
+    fitted: dict[str, Any] = dict(criteria)
+    if wanted:
+        fitted |= _summed(work, wanted, tasks)
+    for name, criterion in wanted.items():
+        if isinstance(criterion, Summable):
+            fitted[name] = criterion.finish(fitted[name], work.data.classes, tasks)
+    return fitted
+
+
+def _check_fitting(data: Dataset, name: str, criterion: Criterion, tasks: Sequence[str]) -> None:
+    if data.n_parts > 1 and not isinstance(criterion, Summable):
+        raise ParameterError(
+            f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
+            allowed="a built-in or a fitted criterion, or one with these three methods",
+            remedy="fit it on a dataset of one part, and give that suite with `fitted`",
+        )
+    cues = getattr(criterion, "cues", {})
+    # cues by hand need no training image; A(C, Y) is then unknown
+    if data.fitting_split not in data.splits and not all(task in cues for task in tasks):
+        training_part(data, name)
+
+
+def training_part(data: Dataset, name: str) -> Dataset:
+    """The images that criteria are fitted on. Raises InputError, for ``name``, without any."""
+    if data.fitting_split in data.splits:
+        return data.select(data.fitting_split)
+    raise InputError(
+        f"the split train is empty, so {name} cannot be fitted",
+        allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
+        remedy="import with a training split (`split` 70/10/20), give cues by hand for every task"
+        " (ce), or a criterion fitted elsewhere (`fitted` SUITE)",
+    )
+
+
+def _summed(work: _Work, criteria: Mapping[str, Any], tasks: Sequence[str]) -> dict[str, Any]:
+    """Statistics of all parts by criterion, added up at once: memory does not grow with parts."""
+    data, folder = work.data, None
+    total: dict[str, Any] = {}
+    if work.target is not None:
+        known = {
+            "criteria": {name: [*code_of(c), repr(c)] for name, c in criteria.items()},
+            "tasks": list(tasks),
+        }
+        folder = intermediate_folder(work.target, "summing", data.header, known)
+    of_part = partial(_part_sums, data, criteria, tuple(tasks), folder)
+    with contextlib.nullcontext() if folder is None else held(folder, _DOING):
+        for sums in work.tracked(of_part, range(data.n_parts), "summing parts"):
+            for name, state in sums.items():
+                both = [total[name], state] if name in total else []
+                total[name] = criteria[name].merge(both) if both else state
+    return total
+
+
+def _part_sums(
+    data: Dataset,
+    criteria: Mapping[str, Any],
+    tasks: Sequence[str],
+    folder: Path | None,
+    number: int,
+) -> dict[str, Any]:
+    """Statistics of the training images of a part by criterion; stored ones are read.
+
+    A criterion without statistics is fitted: the part is then the only one.
+    """
+
+    @cache
+    def images() -> Dataset:
+        part = data.part(number, reads=reads_of(criteria.values()))
+        return part.select(rows=(part.images["split"] == data.fitting_split).to_numpy())
+
+    def summed(criterion: Any) -> Any:
+        add = criterion.partial if isinstance(criterion, Summable) else criterion.fit
+        return add(images(), tasks)
+
+    states = {}
+    for place, (name, criterion) in enumerate(criteria.items()):
+        if folder is None or not _can_be_stored(criterion):
+            states[name] = summed(criterion)
+        else:
+            file = folder / f"shard-{number:07d}.{place}.msgpack"
+            states[name] = stored(file, criterion.state, partial(summed, criterion))
+    return states
+
+
+def _can_be_stored(criterion: Any) -> bool:
+    """Whether statistics can be read back, and the criterion's repr has all of its parameters."""
+    return (
+        hasattr(criterion, "state")
+        and is_dataclass(criterion)
+        and type(criterion).__repr__ is not object.__repr__
+    )
+
+
+@contextlib.contextmanager
+def _in_memory(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
+    """Measure and mark all images in this process, one task at a time."""
+    parts = {split: work.data.select(split) for split in search.splits}
+    ids = {split: part.images["image_id"] for split, part in parts.items()}
+    measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
+    marked, sets = Marked(), {}
+    tasks = tracked(search.tasks, len(search.tasks), "marking tasks", work.progress)
+    for task, of_splits in zip(tasks, measures, strict=True):
+        for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
+            marked.add(outcome)
+            if isinstance(outcome, ChallengeSet):
+                sets[outcome.criterion, outcome.task, outcome.split] = outcome
+    yield marked, lambda *key: sets[key]
+
+
+@contextlib.contextmanager
+def _in_files(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
+    """Measure every part and mark every task, each a job, in a folder next to the suite."""
+    assert work.target is not None  # noqa: S101 - without one, all is in memory
+    data = work.data
+    folder = intermediate_folder(work.target, "finding", data.header, search.content())
+    files = MeasureFiles(folder, data.n_parts, search)
+    with held(folder, _DOING):
+        measure = partial(_measure_part, data, files)
+        list(work.tracked(measure, range(data.n_parts), "measuring parts"))
+        tasks = list(work.tracked(files.mark, search.tasks, "marking tasks"))
+        places = {
+            (record.criterion, record.task, record.split): (record, number)
+            for task in tasks
+            for number, record in enumerate(task.records)
+        }
+        marked = Marked(
+            [r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped]
+        )
+        yield marked, lambda *key: files.read(*places[key])
+
+
+def _measure_part(data: Dataset, files: MeasureFiles, number: int) -> None:
+    """Measure the images of one part, unless done."""
+    if not files.has_part(number):
+        part = data.part(number, reads=reads_of(files.search.fitted.values()))
+        searched = part.images["split"].is_in(list(files.search.splits))
+        images = part.select(rows=searched.to_numpy())
+        files.write_part(number, images.images, _measured(files.search, images))
+
+
+def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
+    """Measures of images, task after task; of no image for a task that no criterion defines."""
+    fitted, tasks = search.fitted, search.tasks
+    by_task = {
+        task: {name: one for name, one in fitted.items() if one.undefined(task) is None}
+        for task in tasks
+    }
+    each = {
+        name: one.each_support(images, [task for task in tasks if name in by_task[task]])
+        for name, one in fitted.items()
+        if isinstance(one, SupportFitted)
+    }
+    for task, defined in by_task.items():
+        supports = {name: next(each[name]) for name in defined if name in each}
+        measured = (images, task, defined, supports, search.overlay)
+        yield Measures.of(*measured) if defined else Measures()
+
+
+def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:
+    """All of the suite but its rows."""
+    data, known = work.data, work.data.provenance
+    area, licenses = known.get("area"), known.get("licenses", [])
+    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
+    header = search.header(record, marked, _stability(search, work, asked.stability))
+    rules = {ImageNames.of(part).rule for part in data.image_parts()} - {""}
+    rule = "table" if len(rules) > 1 else next(iter(rules), "")
+    return msgspec.structs.replace(header, image_names=rule)
+
+
+def _named_images(data: Dataset) -> pl.DataFrame:
+    """``image_id, file_name`` of all images."""
+    return pl.concat(part.select("image_id", "file_name") for part in data.image_parts())
+
+
+def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:
+    """Criterion -> stability of its cues, of CE and where resamples were asked for."""
+    data, split = work.data, work.data.fitting_split
+    if not resamples or split not in data.splits:
+        return {}
+    stable = {}
+    for name, fitted in search.fitted.items():
+        if isinstance(fitted, FittedCE):
+            parts = (data.part(number, reads={"areas"}) for number in range(data.n_parts))
+            training = (part.select(split) for part in parts if split in part.splits)
+            stable[name] = cue_stability(fitted, training, search.tasks, resamples=resamples)
+    return stable

@@ -1,0 +1,414 @@
+"""Reading ``nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.files import DATASET_MARKER
+from nooch.data import Dataset, class_name, id_column, load_dataset, read_arrays
+from nooch.data.arrays import read_array
+from nooch.data.readers.coco.reader import read_coco
+from nooch.suites.challenge_set import SUBSETS, ChallengeSet
+from nooch.suites.published_counts import paper_tasks
+from nooch.suites.suite import CriterionRecord, DatasetRecord, Suite
+
+__all__ = [
+    "Labels",
+    "Published",
+    "PublishedSet",
+    "SetAgreement",
+    "published_suite",
+    "read_labels",
+    "read_published",
+    "unlabeled",
+    "verify",
+]
+
+
+SPLIT_FILE = "cocostuff_split_image_ids.npz"
+
+_NAME = re.compile(r"nooch_ids_(CE|gist)_(.+)_hard_(positive|negative)_(test|valid)\.npy")
+
+
+@dataclass(frozen=True)
+class PublishedSet:
+    """One file: criterion ``ce`` or ``gist``, side ``positive`` or ``negative``, ids int64 (n,)
+    ascending.
+    """
+
+    criterion: str
+    task: str
+    split: str
+    side: str
+    ids: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The files of a folder.
+
+    ``splits`` maps split -> ids (int64, ascending); it is empty where its file is missing.
+    """
+
+    sets: list[PublishedSet]
+    splits: dict[str, NDArray[np.int64]]
+
+
+def read_published(folder: str | Path) -> Published:
+    """All published files of a folder, by criterion, task, split and side.
+
+    Raises:
+        InputError: no such folder, no file of that name in it, or a file that holds no integer ids.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("no such folder of published sets", where=folder)
+    matches = [(file, _NAME.fullmatch(file.name)) for file in sorted(folder.iterdir())]
+    sets = [_read(file, match) for file, match in matches if match]
+    if not sets:
+        raise InputError(
+            "holds no published set",
+            where=folder,
+            allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
+        )
+    splits, file = {}, folder / SPLIT_FILE
+    if file.is_file():
+        arrays = read_arrays(file, "train_ids, valid_ids and test_ids")
+        ids = {name: np.unique(ids) for name, ids in arrays.items() if name.endswith("_ids")}
+        splits = {name.removesuffix("_ids"): unique for name, unique in ids.items()}
+    return Published(sets, splits)
+
+
+def _read(file: Path, match: re.Match[str]) -> PublishedSet:
+    criterion, task, side, split = match.groups()
+    ids = read_array(file)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        problem = f"holds {ids.dtype} of shape {ids.shape}"
+        raise InputError(problem, where=file, allowed="one row of integer image ids")
+    unique, counts = np.unique(ids.astype(np.int64), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"ids occur more than once: {some_of(unique[counts > 1])}", where=file)
+    return PublishedSet(criterion.lower(), task, split, side, unique)
+
+
+_LICENSE = {
+    "name": "BSD-3-Clause (the published challenge sets)",
+    "url": "https://github.com/dmadras/nooch",
+}
+
+_ARRAYS = "image_ids (n,), labels (n, k) of 0 and 1, and category_names (k,)"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Which of k classes are present, bool (n, k), in images int64 (n,), ascending; ``source`` says
+    where they come from.
+    """
+
+    image_ids: NDArray[np.int64]
+    present: NDArray[np.bool_]
+    classes: tuple[str, ...]
+    source: str
+
+
+def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
+    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` of arrays.
+
+    Args:
+        source: one of them; of ``instances_*.json`` files also several, such as those of train2017
+            and val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
+
+    Raises:
+        InputError: none of these, ids that are no integers or occur twice, labels of another shape
+            or other than 0 and 1.
+        ParameterError: several that are not all COCO JSON files.
+    """
+    paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
+    named = ", ".join(map(str, paths))
+    if paths and all(path.suffix == ".json" for path in paths):
+        return _of_dataset(read_coco(things=paths), named)
+    if len(paths) != 1:
+        allowed = "a dataset folder, an .npz, or one or several COCO JSON files"
+        raise ParameterError(f"labels are {named or 'none'}", allowed=allowed)
+    (path,) = paths
+    if path.is_dir():
+        if not (path / DATASET_MARKER).is_file():
+            allowed = f"a dataset folder, or an .npz with {_ARRAYS}"
+            raise InputError("is no dataset folder", where=path, allowed=allowed)
+        return _of_dataset(load_dataset(path), path)
+    arrays = read_arrays(path, _ARRAYS)
+    missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
+    if missing:
+        raise InputError(f"has no array {some_of(missing)}", where=path, allowed=_ARRAYS)
+    names = tuple(class_name(str(name), path) for name in np.atleast_1d(arrays["category_names"]))
+    values = arrays["labels"]
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
+    ids = id_column(arrays["image_ids"], f"{path}, image_ids")
+    return _labels(ids, values.astype(bool), names, path)
+
+
+def _of_dataset(data: Dataset, source: str | Path) -> Labels:
+    # only ids and classes: an explicit area of 0 is a presence too
+    present = np.zeros(data.areas.shape, dtype=bool)
+    rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
+    present[rows, data.areas.indices] = True
+    # a class that was not annotated everywhere has no labels
+    known = [i for i, name in enumerate(data.classes) if data.unknown_labels(name) is None]
+    classes = [data.classes[column] for column in known]
+    return _labels(data.images["image_id"], present[:, known], classes, source)
+
+
+def _labels(
+    ids: pl.Series, present: NDArray[np.bool_], classes: Sequence[str], path: str | Path
+) -> Labels:
+    def refuse(problem: str, allowed: str) -> NoReturn:
+        raise InputError(problem, where=path, allowed=allowed)
+
+    # digits as text stand for the number, as in predictions
+    numbers = ids.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        text = some_of(ids.filter(numbers.is_null()))
+        refuse(f"image ids are text: {text}", "integers, as published")
+    if len(set(classes)) != len(classes):
+        twice = sorted(name for name, n in Counter(classes).items() if n > 1)
+        refuse(f"classes occur more than once: {some_of(twice)}", "each class once")
+    if present.shape != (len(ids), len(classes)):
+        shape = f"labels have shape {present.shape}"
+        refuse(f"{shape} for {len(ids)} images and {len(classes)} classes", _ARRAYS)
+    if numbers.n_unique() != len(ids):
+        twice = numbers.filter(numbers.is_duplicated()).unique().sort().to_list()
+        refuse(f"image ids occur more than once: {some_of(twice)}", "each image once")
+    order = numbers.arg_sort().to_numpy()
+    return Labels(numbers.to_numpy()[order], present[order], tuple(classes), str(path))
+
+
+def unlabeled(published: Published, labels: Labels) -> dict[str, int]:
+    """Split -> number of its images that have no labels.
+
+    Hard images are part of the suite all the same; those that are not hard are left out, so that
+    too few labels leave the sets mostly hard.
+    """
+    return {
+        split: len(np.setdiff1d(ids, labels.image_ids, assume_unique=True))
+        for split, ids in published.splits.items()
+    }
+
+
+def published_suite(published: Published, labels: Labels | None = None) -> Suite:
+    """The authors' sets as a suite: support is null, easy is the labeled rest of the split.
+
+    Args:
+        published: the files, with the split.
+        labels: of the images; those of no split are left out, and hard images without labels are
+            kept, because being a hard positive says that the class is present. Without them the
+            suite holds hard images alone: nothing is known of the others, and ``evaluate`` gives no
+            score that needs them.
+
+    Raises:
+        InputError: no split among the files, a task without labels, a side without its other, hard
+            positives (negatives) that are labeled negative (positive), or that are not in their
+            split.
+    """
+    if labels is not None and not published.splits:
+        problem = f"the folder has no {SPLIT_FILE}, so it is not known which images are easy"
+        raise InputError(problem)
+    sides: dict[tuple[str, str, str], dict[str, NDArray[np.int64]]] = {}
+    for hard in published.sets:
+        sides.setdefault((hard.criterion, hard.task, hard.split), {})[hard.side] = hard.ids
+    order = {task: number for number, task in enumerate(paper_tasks())}
+    tasks = sorted({task for _, task, _ in sides}, key=lambda t: (order.get(t, len(order)), t))
+    keys = sorted(sides, key=lambda key: (key[0], tasks.index(key[1]), key[2] != "valid"))
+    sets = {key: _set(key, sides[key], published, labels) for key in keys}
+    parameters: dict[str, dict[str, Any]] = {
+        "ce": {"source": "published", "alpha": 0.05, "beta": 0.1},
+        "gist": {"source": "published"},
+    }
+    names = dict.fromkeys(criterion for criterion, _, _ in keys)
+    splits = [split for split in ("valid", "test") if any(key[2] == split for key in keys)]
+    # images of each split that have a label, of any task
+    counts = {}
+    for name in published.splits or splits:
+        listed = [one.image_ids.to_numpy() for key, one in sets.items() if key[2] == name]
+        if labels is not None:
+            split_ids = published.splits[name]
+            listed.append(np.intersect1d(split_ids, labels.image_ids, assume_unique=True))
+        counts[name] = len(np.unique(np.concatenate(listed))) if listed else 0
+    fingerprint, total = _fingerprint(sets.values()), sum(counts.values())
+    return Suite.of(
+        sets,
+        dataset=DatasetRecord(fingerprint, total, counts, licenses=[_LICENSE]),
+        criteria={name: CriterionRecord(name, parameters[name]) for name in names},
+        skipped=[],
+        tasks=tasks,
+        splits=splits,
+        hard_only=labels is None,
+    )
+
+
+def _fingerprint(sets: Iterable[ChallengeSet]) -> str:
+    digest = hashlib.sha256()
+    for challenge in sets:
+        for part in (challenge.image_ids.to_numpy(), challenge.labels, challenge.subset):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return f"published-{digest.hexdigest()[:32]}"
+
+
+def _set(
+    key: tuple[str, str, str],
+    sides: Mapping[str, NDArray[np.int64]],
+    published: Published,
+    labels: Labels | None,
+) -> ChallengeSet:
+    criterion, task, split = key
+    where = f"{criterion}, {task}, {split}"
+    if labels is not None and task not in labels.classes:
+        known = some_of(sorted(labels.classes), 12)
+        raise InputError(f"there are no labels of {task}", where=labels.source, allowed=known)
+    if len(sides) < 2:
+        problem = f"has only the {', '.join(sides)} side"
+        raise InputError(problem, where=where, allowed="both sides, a file each")
+    if published.splits and split not in published.splits:
+        known = some_of(f"{name}_ids" for name in published.splits)
+        raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=known)
+    # the ids of a side, a split and of labels are unique each; NumPy would look again
+    hard_ids = np.concatenate(list(sides.values()))
+    # without labels the file of splits may be missing: then the split is what the files say
+    universe = published.splits[split] if published.splits else np.unique(hard_ids)
+    ids, present = np.empty(0, np.int64), np.empty(0, np.bool_)
+    if labels is not None:
+        inside = np.isin(labels.image_ids, universe, assume_unique=True)
+        ids, present = labels.image_ids[inside], labels.present[inside, labels.classes.index(task)]
+    for side, hard in sides.items():
+        stray = np.setdiff1d(hard, universe, assume_unique=True)
+        if len(stray):
+            problem = f"hard {side}s are not in the split: {some_of(stray)}"
+            raise InputError(problem, where=where, allowed="images of the split")
+        of_other_label = ids[present != (side == "positive")]
+        wrong = np.intersect1d(hard, of_other_label, assume_unique=True)
+        if len(wrong):
+            raise InputError(
+                f"{len(wrong)} hard {side}s have the other label: {some_of(wrong)}",
+                where=where,
+                allowed="labels that agree with the published sets",
+                remedy="give the labels of COCO 2017 (train2017 and val2017 together)",
+            )
+    both = np.intersect1d(sides["positive"], sides["negative"], assume_unique=True)
+    if len(both):
+        problem = f"images are on both sides: {some_of(both)}"
+        raise InputError(problem, where=where, allowed="one side for each image")
+    every = np.union1d(ids, hard_ids)
+    y = np.isin(every, sides["positive"], assume_unique=True)
+    y[np.searchsorted(every, ids)] = present
+    sided = np.where(y, SUBSETS.index("hard_positive"), SUBSETS.index("hard_negative"))
+    is_hard = np.isin(every, hard_ids, assume_unique=True)
+    subset = np.where(is_hard, sided, SUBSETS.index("easy")).astype(np.uint8)
+    return ChallengeSet(criterion, task, split, pl.Series("image_id", every), y, subset)
+
+
+@dataclass(frozen=True)
+class SetAgreement:
+    """One (criterion, task, split, side) of a suite next to the published one.
+
+    Attributes:
+        published: ids in the published file.
+        covered: of those, how many are among the suite's images of that task and split; only these
+            can agree.
+        mislabelled: covered ids that have the other label in the suite, so that they cannot be on
+            this side.
+        found: ids on this side in the suite.
+        both: ids that the two share.
+        jaccard: both / (covered + found - both); null where the two are empty.
+        only_published: covered ids that the suite does not have on this side; ``only_found`` the
+            reverse.
+        images: images of the suite for this task, also in the published split where that is known.
+        reason: why the suite has no such set, or null.
+    """
+
+    criterion: str
+    task: str
+    split: str
+    side: str
+    published: int
+    covered: int
+    mislabelled: int
+    found: int
+    both: int
+    jaccard: float | None
+    only_published: list[int]
+    only_found: list[int]
+    images: int
+    reason: str | None = None
+
+
+def verify(suite: Suite, published: Published) -> list[SetAgreement]:
+    """Compare every published set with the suite's set of the same criterion, task, split and side.
+
+    Only images that both the suite and the published split hold are compared, so that a partial
+    dataset, one without splits or one with splits of its own is judged on what can be known.
+
+    Raises:
+        InputError: the suite shares no criterion and task with the published sets, or has no
+            integer ids.
+    """
+    kinds = {record.kind: name for name, record in reversed(suite.header.criteria.items())}
+    shared = [p for p in published.sets if p.criterion in kinds and p.task in suite.tasks]
+    if not shared:
+        tasks = ", ".join(sorted({p.task for p in published.sets}))
+        raise InputError(
+            f"the suite (criteria {', '.join(suite.criteria)}) shares no criterion and task with"
+            " the published sets",
+            allowed=f"criteria ce and gist; tasks {tasks}",
+        )
+    agreements = [
+        _compare(suite, published_set, kinds[published_set.criterion], published.splits)
+        for published_set in shared
+    ]
+    return [agreement for agreement in agreements if agreement is not None]
+
+
+def _compare(
+    suite: Suite, theirs: PublishedSet, criterion: str, splits: Mapping[str, NDArray[np.int64]]
+) -> SetAgreement | None:
+    split = theirs.split if theirs.split in suite.splits else "all"
+    if split not in suite.splits:
+        return None
+    head = (theirs.criterion, theirs.task, theirs.split, theirs.side, len(theirs.ids))
+    for skipped in suite.header.skipped:
+        if (skipped.criterion, skipped.task) == (criterion, theirs.task):
+            return SetAgreement(*head, 0, 0, 0, 0, None, [], [], 0, skipped.reason)
+    challenge = suite.set(criterion, theirs.task, split)
+    if challenge.image_ids.dtype != pl.Int64:
+        raise InputError("the suite's image ids are text, the published ones are integers")
+    ids, labels = challenge.image_ids.to_numpy(), challenge.labels
+    if theirs.split in splits:
+        shared = np.isin(ids, splits[theirs.split], assume_unique=True)
+        ids, labels = ids[shared], labels[shared]
+    covered = np.intersect1d(theirs.ids, ids, assume_unique=True)
+    wrong = labels[np.searchsorted(ids, covered)] != (theirs.side == "positive")
+    hard = challenge.ids(f"hard_{theirs.side}")
+    ours = np.intersect1d(hard, ids, assume_unique=True).astype(np.int64)
+    both = len(np.intersect1d(covered, ours, assume_unique=True))
+    union = len(covered) + len(ours) - both
+    return SetAgreement(
+        *head,
+        covered=len(covered),
+        mislabelled=int(wrong.sum()),
+        found=len(ours),
+        both=both,
+        jaccard=both / union if union else None,
+        only_published=np.setdiff1d(covered, ours, assume_unique=True).tolist(),
+        only_found=np.setdiff1d(ours, covered, assume_unique=True).tolist(),
+        images=len(ids),
+    )

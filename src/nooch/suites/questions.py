@@ -1,0 +1,394 @@
+"""A suite -> one yes/no question for each drawn image and task, with sampling weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    some_of,
+)
+from nooch.base.words import is_plural, readable, with_article
+from nooch.data import Dataset, ImageId, ImageNames, MatchedNames
+from nooch.data.readers.image_files import files_of
+from nooch.data.table_files import json_records, read_table
+from nooch.data.table_schema import Column, check_columns
+from nooch.suites.challenge_set import CELLS, ChallengeSet
+from nooch.suites.suite import Suite
+
+__all__ = [
+    "BALANCES",
+    "TEMPLATE",
+    "QuestionOptions",
+    "Questions",
+    "asked_of",
+    "asked_questions",
+    "check_template",
+    "draw_questions",
+    "image_names",
+    "load_questions",
+    "match_images",
+    "match_tasks",
+    "question_text",
+]
+
+
+_QUESTIONS = {
+    "question_id": Column((pl.Int64,), "Int64, each once", wrong=lambda ids: ids.is_duplicated()),
+    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "task": Column((pl.String,), "names of tasks"),
+    "split": Column((pl.String,), "names of splits"),
+    "text": Column((pl.String,), "String, never null"),
+    "label": Column((pl.Int8,), "0 or 1", wrong=lambda label: ~label.is_in([0, 1])),
+    "weight": Column(
+        (pl.Float64,), "1 and more", wrong=lambda weight: ~((weight >= 1) & weight.is_finite())
+    ),
+}
+_IMAGE = "image"
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Yes/no questions about a suite's images.
+
+    Attributes:
+        frame: ``question_id`` (Int64), ``image_id, task, split, text``, ``label`` (Int8, 1 = yes),
+            ``weight`` (Float64: the images of the challenge sets that a question stands for), one
+            column for each criterion (one of ``CELLS``, null where it has no verdict), and
+            ``image`` (file name) once files are known.
+    """
+
+    frame: pl.DataFrame
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """Names of the criteria."""
+        names = self.frame.columns
+        return tuple(name for name in names if name not in _QUESTIONS and name != _IMAGE)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __repr__(self) -> str:
+        images, tasks = (self.frame[name].n_unique() for name in ("image_id", "task"))
+        return f"Questions({len(self)} on {images} images, {tasks} tasks)"
+
+    def with_images(self, names: dict[ImageId, str]) -> Questions:
+        """The same questions with ``image``, the file of each; ``names`` has all image ids."""
+        files = pl.col("image_id").replace_strict(names, return_dtype=pl.String)
+        return Questions(self.frame.with_columns(files.alias(_IMAGE)))
+
+
+def load_questions(path: str | Path) -> Questions:
+    """Questions that an export wrote as Parquet.
+
+    Raises:
+        FormatError: a column is missing or has values that are not allowed.
+    """
+    remedy = "export the questions again"
+    frame = read_table(path)
+    questions = Questions(frame)
+    subset = Column((pl.String,), f"{', '.join(CELLS)}, or null", nulls=True, among=CELLS)
+    schema = {**_QUESTIONS, **dict.fromkeys(questions.criteria, subset)}
+    check_columns(frame, schema, path, remedy)
+    if frame.select(pl.struct("image_id", "task").is_duplicated().any()).item():
+        raise FormatError(
+            "asks about an image and task twice", where=path, allowed="once", remedy=remedy
+        )
+    return questions
+
+
+def image_names(
+    ids: Sequence[ImageId], data: Dataset | None, images: str | Path | None
+) -> dict[ImageId, str]:
+    """File name of each image, relative to the folder of images.
+
+    Args:
+        ids: of the images.
+        data: the dataset, whose file names are used; or None.
+        images: folder in which files are matched by the dataset's names, else by the id in their
+            name (``285.jpg``, ``000000000285.jpg``, ``COCO_val2014_000000000285.jpg``).
+
+    Raises:
+        InputError: no dataset with file names and no folder, or images that the folder lacks.
+    """
+    if images is not None:
+        files = files_of(ids, data, images)
+        return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
+    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    names = {image_id: known.get(image_id) for image_id in ids}
+    if missing := [image_id for image_id, name in names.items() if name is None]:
+        raise InputError(
+            f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
+            allowed="files called by the dataset's names or by image ids",
+            remedy="give the folder of images as `images`",
+        )
+    return {image_id: str(name) for image_id, name in names.items()}
+
+
+TEMPLATE = "Is there {a} {task} in the image?"
+"""POPE's wording (Li et al., EMNLP 2023)."""
+
+
+def check_template(template: str, where: str = "`template`") -> str:
+    """The template; ``where`` is what errors call it.
+
+    Raises:
+        ParameterError: it lacks ``{task}``, or has another field than ``{a}`` and ``{task}``.
+    """
+    allowed = "text with {task}, and {a} where the article belongs, such as " + TEMPLATE
+    try:
+        fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise ParameterError(str(error), where=where, allowed=allowed) from error
+    if "task" not in fields or not set(fields) <= {"a", "task"}:
+        raise ParameterError(f"{template!r} is no template", where=where, allowed=allowed)
+    return template
+
+
+def question_text(template: str, task: str) -> str:
+    """The question about a class: ``airplane`` takes "an", ``skis`` "are there", grass no article.
+
+    Args:
+        template: see ``check_template``.
+        task: a class name, which is made readable: ``wall-brick`` is a brick wall.
+    """
+    if is_plural(task):
+        for one, many in (("is", "are"), ("Is", "Are")):
+            template = re.sub(rf"\b{one} there \{{a\}}", f"{many} there {{a}}", template)
+    noun = readable(task)
+    article = with_article(task)[: -len(noun)].strip()
+    text = template.format(a=article, task=noun)
+    return " ".join(text.split()) if not article else text
+
+
+BALANCES = ("none", "yes-no")
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Which questions are asked, and their wording.
+
+    Attributes:
+        per_set: images drawn for each task and combination of label and subsets; None for all.
+        balance: ``yes-no`` for as many questions on present as on absent objects in each task.
+        template: the question, with ``{a}`` for the article and ``{task}``.
+        seed: of the draw; a task's draw depends on no other task.
+    """
+
+    per_set: int | None = 50
+    balance: str = "none"
+    template: str = TEMPLATE
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_one_of("balance", self.balance, BALANCES)
+        check_template(self.template)
+        if self.per_set is not None and self.per_set < 1:
+            raise ParameterError(
+                f"is {self.per_set}", where="`per_set`", allowed="1 and more, or all"
+            )
+
+
+def draw_questions(
+    suite: Suite, keys: Sequence[tuple[str, str, str]], options: QuestionOptions
+) -> Questions:
+    """Ask each drawn image and task once, whatever criteria the image belongs to.
+
+    The strata of a task and split are the combinations of the label and the subset under each
+    criterion. ``per_set`` images are drawn from each without replacement, so each question stands
+    for ``weight`` = images / drawn images of its stratum, and weighted rates are unbiased for the
+    challenge sets.
+
+    Args:
+        suite: the suite.
+        keys: (criterion, task, split) of its sets to ask about.
+        options: how many, which wording, which seed.
+
+    Returns:
+        Questions in the order of splits, image ids and tasks, numbered from 1.
+
+    Raises:
+        UndefinedError: no question can be asked: the sets are empty.
+    """
+    criteria = list(dict.fromkeys(criterion for criterion, _, _ in keys))
+    tasks = list(dict.fromkeys(task for _, task, _ in keys))
+    parts = []
+    for split in dict.fromkeys(split for _, _, split in keys):
+        for number, task in enumerate(tasks):
+            sets = {c: suite.set(*k) for k in keys for c in k[:1] if k[1:] == (task, split)}
+            if not sets:
+                continue
+            pool = _pool(sets, criteria)
+            if suite.header.hard_only:
+                pool = pool.filter(pl.any_horizontal(pl.col(criteria).is_not_null()))
+            drawn = _drawn(pool, criteria, options, f"{split}/{task}")
+            parts.append(
+                drawn.with_columns(
+                    task=pl.lit(task),
+                    split=pl.lit(split),
+                    text=pl.lit(question_text(options.template, task)),
+                    place=pl.lit(number),
+                )
+            )
+    frame = pl.concat(parts) if parts else pl.DataFrame()
+    if not frame.height:
+        raise UndefinedError("the chosen challenge sets hold no image to ask about")
+    order = pl.col("split").replace_strict(
+        {name: n for n, name in enumerate(suite.splits)}, return_dtype=pl.Int64
+    )
+    frame = frame.sort(order, "image_id", "place").with_columns(
+        question_id=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    )
+    columns = ["question_id", "image_id", "task", "split", "text", "label", "weight"]
+    return Questions(frame.select(*columns, *criteria))
+
+
+def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataFrame:
+    """``image_id, label``, and the subset under each criterion, null where it has no verdict."""
+    frames = []
+    for criterion, challenge in sets.items():
+        labels = pl.Series("label", challenge.labels.astype(np.int8))
+        cells = challenge.cell_frame.select("image_id", labels, pl.col("cell").alias(criterion))
+        frames.append(cells)
+    pool = frames[0]
+    for frame in frames[1:]:
+        pool = pool.join(frame, on=["image_id", "label"], how="full", coalesce=True)
+    missing = [pl.lit(None, pl.String).alias(name) for name in criteria if name not in sets]
+    return pool.with_columns(*missing).select("image_id", "label", *criteria).sort("image_id")
+
+
+def _drawn(
+    pool: pl.DataFrame, criteria: Sequence[str], options: QuestionOptions, name: str
+) -> pl.DataFrame:
+    """The drawn rows of a task's images in one split, with ``weight``."""
+    random = np.random.default_rng([options.seed, crc32(name.encode())])
+    rank = pl.Series("rank", random.permutation(pool.height))
+    strata = ["label", *criteria]
+    pool = pool.with_columns(rank).with_columns(
+        size=pl.len().over(strata), rank=pl.col("rank").rank("ordinal").over(strata)
+    )
+    groups = pool.group_by(strata).agg(pl.col("size").first()).sort(strata)
+    take = groups["size"].to_numpy().astype(np.int64)
+    if options.per_set is not None:
+        take = np.minimum(take, options.per_set)
+    if options.balance == "yes-no":
+        take = _balanced(take, groups["label"].to_numpy() == 1)
+    groups = groups.select(strata).with_columns(take=pl.Series(take))
+    pool = pool.join(groups, on=strata, nulls_equal=True, maintain_order="left")
+    drawn = pool.filter(pl.col("rank") <= pl.col("take"))
+    return drawn.with_columns(weight=pl.col("size") / pl.col("take")).drop("size", "rank", "take")
+
+
+def _balanced(take: NDArray[np.int64], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Fewer from the larger side's largest strata, until both sides have the same number.
+
+    Every stratum keeps one image, so that rates of all subsets stay known; a side of more strata
+    than the other has images stays larger.
+    """
+    take = take.copy()
+    target = min(take[positive].sum(), take[~positive].sum())
+    for side in (positive, ~positive):
+        if take[side].sum() > target and take[side].max() > 1:
+            sums = [np.minimum(take[side], most).sum() for most in range(take[side].max() + 1)]
+            most = max(1, int(np.searchsorted(sums, target, "right")) - 1)
+            # what is left for one more image goes to the last strata
+            more = np.flatnonzero(side & (take > most))[sums[most + 1] - target :]
+            take[side] = np.minimum(take[side], most)
+            take[more] += 1
+    return take
+
+
+_NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
+"""POPE's wording; it writes "imange" after "an"."""
+
+
+def asked_of(questions: Questions) -> pl.DataFrame:
+    """Questions of a table of nooch, as ``asked_questions`` gives them."""
+    columns = ["question_id", "image_id", "task", "text", "weight", "label"]
+    frame = questions.frame.select(columns)
+    return frame.with_columns(
+        pl.col("question_id").cast(pl.String), category=pl.lit(None, pl.String)
+    )
+
+
+def asked_questions(
+    path: str | Path, about: Suite | Dataset, *, ignore_unknown: bool = False
+) -> tuple[pl.DataFrame, str]:
+    """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
+    ``image`` and ``text``, whose images and objects are looked up in the suite or dataset.
+
+    Returns:
+        One row for each question: ``question_id`` (String, may repeat in each category),
+        ``image_id`` and ``task``, null where they are not known there, ``text``, ``weight``
+        (Float64, images of the challenge sets that it stands for), ``category`` (String), ``label``
+        (Int8, what the file says the answer is; null where it does not); and how images were
+        matched, in words.
+
+    Raises:
+        InputError: the file cannot be read, or a record lacks ``image`` or ``text``; see also
+            ``match_images``.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / "questions.parquet"
+    if path.suffix.lower() == ".parquet":
+        return asked_of(load_questions(path)), ""
+    rows = []
+    for number, record in enumerate(json_records(path), 1):
+        image, text = record.get("image"), record.get("text")
+        if not isinstance(image, str) or not isinstance(text, str):
+            raise InputError(
+                f"record {number} has no image and text",
+                where=path,
+                allowed="question_id, image, text in every record, as POPE's files have them",
+            )
+        others = record.get("question_id", number), record.get("category"), record.get("label")
+        rows.append([image, text, *(None if other is None else str(other) for other in others)])
+    names = ["image", "text", "question_id", "category", "label"]
+    frame = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    label = pl.col("label").str.to_lowercase()
+    matched = match_images(frame["image"], about, path, ignore_unknown=ignore_unknown)
+    asked = frame.select(
+        "question_id",
+        matched.ids,
+        match_tasks(frame["text"], about),
+        "text",
+        "category",
+        label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
+        weight=pl.lit(1.0),
+    )
+    return asked, matched.note
+
+
+def match_images(
+    names: pl.Series, about: Suite | Dataset, where: object, *, ignore_unknown: bool = False
+) -> MatchedNames:
+    """The images that names mean, see ``ImageNames.match``; null for those that are not there."""
+    if isinstance(about, Dataset):
+        return ImageNames.of(about.images).match(names, where, strict=not ignore_unknown)
+    return about.match_names(names, where, strict=not ignore_unknown)
+
+
+def match_tasks(texts: pl.Series, about: Suite | Dataset) -> pl.Series:
+    """Column ``task``: the task (of a dataset, the class) that each text names, or null. A text is
+    the name, as words or as it is, in any case, or a question in POPE's wording.
+    """
+    tasks = about.classes if isinstance(about, Dataset) else about.tasks
+    known = {readable(task).lower(): task for task in tasks}
+    known |= {task.lower(): task for task in tasks}
+    names = pl.select(pl.coalesce(texts.str.extract(_NOUN), texts).str.to_lowercase()).to_series()
+    return names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")
