@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.report.results.run_results import identity_of
 from nooch.suites import Suite
+from nooch.training.bench.plan import (
+    identity_of,
+)
 from nooch.training.jobs import Job
 from nooch.training.records import JobRecord, RunsFolder, RunsHeader
 

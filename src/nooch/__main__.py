@@ -3,8 +3,6 @@
 import os
 import sys
 
-__all__ = ["run"]
-
 
 def run() -> None:
     """Run the command line; when all went well, end the process at once.

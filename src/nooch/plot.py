@@ -21,14 +21,8 @@ from nooch.evaluation import Scores
 from nooch.evaluation.losses import LossSweep
 from nooch.report.figures import (
     levels as level_figures,
-)
-from nooch.report.figures import (
     levels as loss_figures,
-)
-from nooch.report.figures import (
     sweeps as loss_sweep_figures,
-)
-from nooch.report.figures import (
     sweeps as sweep_figures,
 )
 from nooch.report.figures.levels import LEVELS, level_points, points_of_scores

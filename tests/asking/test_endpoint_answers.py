@@ -11,8 +11,7 @@ from dataclasses import replace
 import chat_server as acts
 import pytest
 from chat_server import chatting, chatting_alone, refuses, refuses_field, says, sends, token
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from image_folders import smooth
 from PIL import Image
 from refusals import fails, refused

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import fails, refused
 from scipy.sparse import csr_array
 from sites import HOSTILE

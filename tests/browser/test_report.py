@@ -17,9 +17,9 @@ from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
+from nooch.evaluation.explain import explain
 from nooch.report.site.site import write_report
 from nooch.suites.find import find
-from nooch.suites.summary import explain
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 

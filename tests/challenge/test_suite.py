@@ -15,10 +15,11 @@ from oracles import collections, dataset_of
 from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.base.files import sha256_of
 from nooch.criteria import CE, Combination, Gist
+from nooch.evaluation.explain import explain
 from nooch.suites import SUBSETS, load_suite, save_suite
 from nooch.suites.find import find
 from nooch.suites.search import resolve_tasks
-from nooch.suites.summary import explain, overlaps, summary
+from nooch.suites.summary import overlaps, summary
 
 
 def _suite(ids=None):

@@ -18,8 +18,7 @@ from refusals import fails
 from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 
-from nooch.base.engines import ENGINES
-from nooch.base.engines import job_window as base
+from nooch.base.engines import ENGINES, job_window as base
 from nooch.base.errors import OutputError
 from nooch.criteria import CE
 from nooch.data import divide, save_dataset

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 import polars as pl
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 

@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracles import collections, dataset_of, naive_A, naive_ce_subset, naive_cues
 from refusals import fails
 

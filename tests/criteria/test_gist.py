@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from oracles import collections, dataset_of, naive_cosine
 
 from nooch.base.errors import FormatError, ParameterError, UndefinedError

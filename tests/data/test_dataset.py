@@ -6,8 +6,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array

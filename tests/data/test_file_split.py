@@ -4,8 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from coco_files import write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from nooch.base.errors import InputError
 from nooch.base.split_plan import SplitPlan

@@ -4,8 +4,7 @@ import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from refusals import fails
 
 from nooch.data import ImageNames, name_column

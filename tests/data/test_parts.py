@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from altered_files import write_header
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracles import collections, dataset_of
 from refusals import fails
 from scipy.sparse import csr_array

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from coco_files import write
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from oracles import dataset_of
 from refusals import fails
 

@@ -6,8 +6,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, NoochError, ParameterError, UndefinedError

@@ -12,9 +12,13 @@ from oracles import dataset_of
 from refusals import fails
 from work import alone_on_its_node, die, die_once, printing, refuse, square
 
-from nooch.base.engines import ENGINES, LocalEngine, engine
-from nooch.base.engines import job_window as base
-from nooch.base.engines import slurm as slurm_engine
+from nooch.base.engines import (
+    ENGINES,
+    LocalEngine,
+    engine,
+    job_window as base,
+    slurm as slurm_engine,
+)
 from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.criteria import CE
 from nooch.data import divide, open_dataset, save_dataset

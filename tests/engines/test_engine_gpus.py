@@ -6,9 +6,7 @@ import pytest
 from refusals import fails
 from work import die_with_a_gpu, gpu_for_a_while
 
-from nooch.base.engines import LocalEngine, engine
-from nooch.base.engines import job_window as base
-from nooch.base.engines import local as gpus
+from nooch.base.engines import LocalEngine, engine, job_window as base, local as gpus
 from nooch.base.engines.local import visible_gpus
 from nooch.base.errors import NoochError, ParameterError
 

@@ -12,8 +12,7 @@ import pytest
 from waiting import HANGS, has_ended, until
 from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, square, who
 
-from nooch.base.engines import LocalEngine
-from nooch.base.engines import job_window as base
+from nooch.base.engines import LocalEngine, job_window as base
 from nooch.base.errors import InputError, MissingExtraError, NoochError, ParameterError
 from nooch.base.limits import usable_cpus
 

@@ -15,8 +15,7 @@ from small_world import bench_command, contents, make_world
 from waiting import until
 from work import count_up, gpu_for_a_while
 
-from nooch.base.engines import engine, slurm
-from nooch.base.engines import job_window as base
+from nooch.base.engines import engine, job_window as base, slurm
 from nooch.base.engines.slurm import SlurmEngine
 from nooch.training.records import RunsFolder
 

@@ -3,14 +3,15 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from refusals import fails
 
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.context_rates import POOLED, context_rates, headline, task_rates
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.evaluation.subsets import CELLS
+from nooch.suites import (
+    CELLS,
+)
 
 
 @st.composite

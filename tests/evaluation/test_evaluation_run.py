@@ -24,8 +24,8 @@ from nooch.evaluation import (
     bootstrap,
     evaluate,
     parse_distribution,
+    scores as evaluation_scores,
 )
-from nooch.evaluation import scores as evaluation_scores
 from nooch.evaluation.metrics import ALL_METRICS, METRICS, auc
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites.find import find

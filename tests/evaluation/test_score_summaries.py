@@ -5,8 +5,7 @@ from statistics import mean, stdev
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nooch.evaluation.averages import (
     LARGER_IS_BETTER,

@@ -3,8 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
 from scored import TASKS, logits, small_suite
 from sklearn.metrics import roc_auc_score

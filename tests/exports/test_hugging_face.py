@@ -5,8 +5,7 @@ from html import unescape
 import polars as pl
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 from refusals import refused
 

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from refusals import fails, refused
 
 from nooch.base.errors import OutputError

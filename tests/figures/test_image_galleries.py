@@ -30,12 +30,14 @@ from nooch.report.images.galleries import (
 )
 from nooch.report.images.paper_figures import (
     SHEETS,
-    Sources,
     check_figures,
     figure_data,
     save_figures,
 )
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
+from nooch.report.images.sources import (
+    Sources,
+)
 from nooch.suites import save_suite
 from nooch.suites.find import find
 

@@ -7,8 +7,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from made_runs import made_runs
 from PIL import Image
 from refusals import fails, refused
@@ -21,12 +20,14 @@ from nooch.report.figures.sweeps import load_sweep, save_sweep
 from nooch.report.images.paper_figures import (
     ALL_FIGURES,
     FIGURES,
-    Sources,
     check_figures,
     figure_data,
     save_figures,
 )
-from nooch.report.images.sources import NEEDS
+from nooch.report.images.sources import (
+    NEEDS,
+    Sources,
+)
 from nooch.report.results.paper_numbers import paper_results
 from nooch.report.results.run_results import paper_cells
 from nooch.suites import Suite, save_suite

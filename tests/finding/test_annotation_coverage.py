@@ -7,8 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from altered_files import write_header
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from oracles import collections, coverages, dataset_of, naive_known_A, naive_known_subset
 from refusals import fails as refused
 from scipy.sparse import csr_array

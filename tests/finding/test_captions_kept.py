@@ -6,8 +6,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
-from nooch.models.encoders import caption_vectors as captions
-from nooch.models.encoders import embed_captions
+from nooch.models.encoders import caption_vectors as captions, embed_captions
 from nooch.suites import embed as embedding
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from oracles import collections, dataset_of
 
 from nooch.base.files import sha256_of

@@ -11,8 +11,7 @@ import time
 import polars as pl
 import pytest
 from coco_files import STUFF, THINGS, collections, document, image, write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 from same_datasets import in_parts_of, same_folder, told
 

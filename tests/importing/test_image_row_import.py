@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coco_files import write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 from refusals import fails
 from same_datasets import in_parts_of, same_folder, told

@@ -11,8 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from coco_files import areas_of, write
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 
 from nooch.base.engines import LocalEngine

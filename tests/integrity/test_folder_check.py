@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from altered_files import write_header
 from commands import completed
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import fails
 from small_world import bench_command, make_world
 

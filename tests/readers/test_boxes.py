@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from coco_files import areas_of, write
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import fails
 
 from nooch.base.engines import LocalEngine

@@ -20,8 +20,7 @@ from coco_files import (
     naive_areas,
     write,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 from pycocotools import mask
 

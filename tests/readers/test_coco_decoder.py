@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from coco_files import check_areas, collections, image, naive_areas, write
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from refusals import fails
 
 from nooch.base.engines import LocalEngine

@@ -12,9 +12,11 @@ from refusals import fails
 
 from nooch.base.calls import no_progress
 from nooch.base.errors import InputError
+from nooch.data.image_names import (
+    IMAGE_ENDINGS,
+)
 from nooch.data.readers import image_files as opening
 from nooch.data.readers.image_files import (
-    IMAGE_ENDINGS,
     LABEL_MAPS,
     PHOTOGRAPHS,
     UNREADABLE,

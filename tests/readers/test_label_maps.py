@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coco_files import areas_of, write
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 from refusals import fails, refused
 

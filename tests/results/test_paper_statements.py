@@ -4,8 +4,7 @@ import math
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from refusals import refused
 from scipy.stats import spearmanr
 

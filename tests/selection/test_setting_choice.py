@@ -3,8 +3,7 @@
 import hypothesis.strategies as st
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
+from hypothesis import given, settings as examples
 from refusals import fails
 
 from nooch.base.errors import InputError, ParameterError

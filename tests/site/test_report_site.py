@@ -8,8 +8,7 @@ from importlib import resources
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from oracles import dataset_of
 from refusals import fails, refused
 from sites import (

@@ -8,14 +8,14 @@ import pytest
 from refusals import fails, refused
 
 import nooch
-from nooch.data.readers.waterbirds import (
+from nooch.data.readers.waterbirds import read_waterbirds
+from nooch.evaluation import CELLS
+from nooch.report.results.waterbirds import (
     QUANTITIES,
     group_shares,
-    read_waterbirds,
     score_waterbirds,
     waterbirds_table,
 )
-from nooch.evaluation import CELLS
 from nooch.training.training_data import Environments
 
 GROUPS = list(product((0, 1), (0, 1)))

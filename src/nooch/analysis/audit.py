@@ -33,17 +33,6 @@ from nooch.report.site.folder import page_environment, write_assets
 from nooch.report.site.site import image_index
 from nooch.suites import Suite, as_suite
 
-__all__ = [
-    "Audit",
-    "AuditOptions",
-    "audit",
-    "cross_fitted",
-    "values_of",
-    "weighed",
-    "write_review",
-]
-
-
 _SURE = 1e-3
 """A probability below this, or above 1 - this, is taken for it: 0 has no finite log odds."""
 

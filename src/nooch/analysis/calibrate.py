@@ -32,15 +32,6 @@ from nooch.suites import CELLS
 from nooch.suites.challenge_set import cell_codes
 from nooch.suites.find import training_part
 
-__all__ = [
-    "CalibrateOptions",
-    "Calibration",
-    "best_beta",
-    "calibrate",
-    "read_calibration",
-]
-
-
 _AGAIN = "make it again with nooch calibrate"
 
 

@@ -23,7 +23,13 @@ from nooch.analysis.findings import (
     known_at,
     labeled_images,
 )
-from nooch.analysis.slices import SliceOptions, Slices, find_slices
+from nooch.analysis.slice_tests import (
+    SliceOptions,
+)
+from nooch.analysis.slices import (
+    Slices,
+    find_slices,
+)
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, check_fraction, check_one_of, some_of
@@ -49,15 +55,6 @@ from nooch.report.site.content import FindingSection
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
 from nooch.suites.find import find
-
-__all__ = [
-    "BASELINES",
-    "CheckOptions",
-    "Checked",
-    "baselines",
-    "check",
-]
-
 
 BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")
 

@@ -23,8 +23,6 @@ from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.find import find
 
-__all__ = ["CollectOptions", "NextImages", "collect_next"]
-
 Floats = NDArray[np.float64]
 _SIDES = CELLS[:2]
 

@@ -19,8 +19,6 @@ from nooch.evaluation import Predictions
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.predictions import positions
 
-__all__ = ["Confusions", "find_confusions", "largest_answer", "largest_answers"]
-
 _SMALLEST = 1e-300
 
 

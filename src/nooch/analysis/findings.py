@@ -26,23 +26,6 @@ from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import Aligned, positions
 from nooch.suites import ChallengeSet, Suite, as_suite
 
-__all__ = [
-    "COLUMNS",
-    "SMALLEST",
-    "VERDICTS",
-    "Findings",
-    "checked_split",
-    "cue_findings",
-    "errors_of",
-    "known_at",
-    "labeled_images",
-    "sentence",
-    "size_strata",
-    "some_images",
-    "with_runs",
-]
-
-
 SMALLEST = 20
 """Images in the misleading and in the usual context below which nothing is concluded."""
 VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")

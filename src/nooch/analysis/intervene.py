@@ -42,21 +42,6 @@ from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import CELLS, Suite, as_suite
 
-__all__ = [
-    "CHANGES",
-    "EDITS",
-    "InterveneOptions",
-    "Intervention",
-    "TaskEdits",
-    "blurred",
-    "control_patch",
-    "draw_examples",
-    "hidden",
-    "intervene",
-    "mask_of_size",
-]
-
-
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 

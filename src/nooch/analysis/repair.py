@@ -40,21 +40,6 @@ from nooch.training.head_pass import HeadPass, head_outputs
 from nooch.training.jobs import Job
 from nooch.training.selection import select
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "CANDIDATES",
-    "CONTROL",
-    "Heads",
-    "RepairOptions",
-    "Repaired",
-    "changes_of",
-    "choose_heads",
-    "repair",
-    "verdict_of",
-]
-
-
 CONTROL = "erm"
 CANDIDATES: dict[str, dict[str, list[float]]] = {
     CONTROL: {},

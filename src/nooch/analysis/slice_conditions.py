@@ -15,8 +15,6 @@ from nooch.base.words import plural, readable, with_article
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.data import ANNOTATED, Dataset
 
-__all__ = ["AREA", "SliceCondition", "SliceConditions", "pair_counts"]
-
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

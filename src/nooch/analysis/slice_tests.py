@@ -14,8 +14,6 @@ from nooch.base.errors import ParameterError, check_one_of
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import RateGap, p_of_groups, rate_gap
 
-__all__ = ["FoundSlice", "SliceFamily", "SliceOptions", "SliceSide", "slice_families"]
-
 AGAINST = ("whole", "parent")
 _ERROR = 0.05
 """Chance that any slice is confirmed where none errs more often."""

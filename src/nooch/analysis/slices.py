@@ -39,8 +39,6 @@ from nooch.evaluation.metrics.proportions import wilson
 from nooch.report.tables.score_files import result_bytes
 from nooch.suites import ChallengeSet
 
-__all__ = ["SliceOptions", "Slices", "find_slices"]
-
 _SCHEMA: dict[str, Any] = {
     "run": pl.String, "task": pl.String, "side": pl.String, "split": pl.String,
     "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,

@@ -36,8 +36,6 @@ from nooch.evaluation.predictions import positions
 from nooch.report.tables.score_files import result_bytes
 from nooch.suites import ChallengeSet, Suite, as_suite
 
-__all__ = ["Validity", "validity"]
-
 LEAST_MODELS = 6
 """Models below which the agreement of two orders has no interval."""
 _RESAMPLES = 1000

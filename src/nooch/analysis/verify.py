@@ -15,10 +15,7 @@ from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites import CELLS, POOLED, Suite, as_suite
-from nooch.suites.published import Published, SetAgreement
-from nooch.suites.published import verify as verify_published
-
-__all__ = ["agreement", "verify"]
+from nooch.suites.published import Published, SetAgreement, verify as verify_published
 
 Floats = NDArray[np.float64]
 _METRICS = ("jaccard", "precision", "recall", "kappa")

@@ -13,18 +13,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nooch.base.errors import ParameterError, check_one_of, wrong_type
 
-__all__ = [
-    "Map",
-    "Progress",
-    "StepProgress",
-    "imported",
-    "is_named",
-    "no_progress",
-    "options_from",
-    "tracked",
-]
-
-
 T = TypeVar("T")
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

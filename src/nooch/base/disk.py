@@ -12,8 +12,6 @@ from pathlib import Path
 
 from nooch.base.errors import OutputError
 
-__all__ = ["exchange", "locked", "make_folder", "sync", "sync_files", "sync_tree"]
-
 _SYNCING = 16
 """Files that are synced at once."""
 

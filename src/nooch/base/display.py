@@ -12,10 +12,6 @@ from typing import Any
 from nooch.base.errors import MissingExtraError
 from nooch.base.words import cell_text, counted, printable
 
-__all__ = [
-    "MOST_ROWS", "DisplayTable", "Displayed", "TabularResult", "parameters_text",
-]  # fmt: skip
-
 MOST_ROWS = 24
 """Rows that are shown; a last line says how many there are."""
 _MOST_TASKS = 3

@@ -12,12 +12,6 @@ from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
-__all__ = [
-    "DownloadError", "FormatError", "InputError", "MissingExtraError", "NoochError", "OutputError",
-    "ParameterError", "UndefinedError", "WrongTypeError", "as_input_error", "check_fraction",
-    "check_one_of", "reason_of", "some_of", "wrong_type",
-]  # fmt: skip
-
 
 class NoochError(Exception):
     """Root of all errors that a user can cause and fix.

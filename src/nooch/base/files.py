@@ -28,11 +28,6 @@ else:
     # a name for help texts: <path>
     Place = type("path", (), {})
 
-__all__ = [
-    "DATASET_MARKER", "RESUME", "SUITE_MARKER", "SWEEP_MARKER", "Place", "atomic_folder",
-    "check_output", "check_output_file", "is_address", "local_path", "place",
-    "read_bytes", "replace_file", "replacing", "sha256_of", "sha256_once", "writing",
-]  # fmt: skip
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from nooch.base.errors import OutputError, some_of
 
-__all__ = ["check_own", "foreign_files", "is_ours", "own_folder", "refuse_foreign", "remove_ours"]
-
 _MARK = ".nooch"
 """In a folder of intermediate files: nooch made it, and may remove it."""
 

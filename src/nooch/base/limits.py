@@ -9,21 +9,6 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-__all__ = [
-    "BROKEN_JSON",
-    "MOST_ALIASES",
-    "MOST_AREA",
-    "MOST_NESTED",
-    "MOST_RATIO",
-    "MOST_ROWS",
-    "MOST_UNPACKED",
-    "THREAD_VARIABLES",
-    "environment",
-    "limited_threads",
-    "usable_cpus",
-]
-
-
 BROKEN_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for JSON that is damaged, of other types, or nested too deeply: beyond
 Python's recursion limit, about 1,000 levels.

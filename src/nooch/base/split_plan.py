@@ -9,8 +9,6 @@ from pathlib import Path
 
 from nooch.base.errors import ParameterError
 
-__all__ = ["LOSS_SPLIT", "SplitPlan"]
-
 LOSS_SPLIT = "test"
 """Split whose losses choose tasks and are drawn in Fig. 3, unless another is named. The paper does
 not name its split; it takes tasks with at least 50 hard positives (section 3.3), and kite has 22 on

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from nooch.base.errors import InputError, ParameterError
 
-__all__ = ["check_encoding", "decoded", "reading_as", "text_lines", "transcoded", "utf8_bytes"]
-
 _ENCODING: ContextVar[str | None] = ContextVar("encoding of text files", default=None)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CHUNK = 1 << 22

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "UNPRINTABLE", "cell_text", "counted", "counted_are", "is_plural", "plural", "printable",
-    "readable", "with_article",
-]  # fmt: skip
-
 _IRREGULAR = {
     "person": "people",
     "man": "men",

@@ -23,11 +23,6 @@ from nooch.base.errors import InputError, NoochError, OutputError, ParameterErro
 from nooch.base.files import replace_file
 from nooch.base.folder_contents import is_ours, own_folder, remove_ours
 
-__all__ = [
-    "check_space", "held", "key_of", "remove_folder", "remove_leftovers", "size_in_words",
-    "stored", "work_folder",
-]  # fmt: skip
-
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 _REMOVED = ".removed"

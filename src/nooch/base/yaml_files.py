@@ -9,8 +9,6 @@ from typing import Any
 from nooch.base.errors import InputError
 from nooch.base.limits import MOST_ALIASES, MOST_NESTED
 
-__all__ = ["read_yaml", "read_yaml_list", "yaml_value"]
-
 
 def yaml_value(text: str, where: object) -> Any:
     """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""

@@ -16,8 +16,6 @@ from nooch.data import ALL, SPLITS, open_dataset
 from nooch.suites import Suite, SuiteThresholds, load_suite, suite_thresholds
 from nooch.suites.search import check_thresholds, resolve_tasks
 
-__all__ = ["CriterionOptions", "needed_names", "parse_tau", "preset_text"]
-
 _FROM = "from:"
 _WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 

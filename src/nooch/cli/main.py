@@ -24,8 +24,10 @@ from nooch.base.version import __version__
 from nooch.cli.commands import (
     ask,
     bench,
+    caches as pixels,
     check,
     classes,
+    dataset as add_attributes,
     download,
     evaluate,
     find,
@@ -34,38 +36,15 @@ from nooch.cli.commands import (
     predict,
     repair,
     report,
+    report as figure,
     results,
     scenes,
-)
-from nooch.cli.commands import caches as pixels
-from nooch.cli.commands import dataset as add_attributes
-from nooch.cli.commands import (
-    report as figure,
-)
-from nooch.cli.commands import (
     scenes as waterbirds,
-)
-from nooch.cli.commands import (
     share as export,
-)
-from nooch.cli.commands import (
     share as import_suite,
+    sweep as sweep_thresholds,
 )
-from nooch.cli.commands import sweep as sweep_thresholds
 from nooch.cli.terminal import fail, speak_for
-
-__all__ = [
-    "COMMANDS",
-    "EXAMPLES",
-    "INTERNAL_ERROR",
-    "LONGEST",
-    "app",
-    "command_name",
-    "examples_of",
-    "report_failure",
-    "run",
-]
-
 
 _LISTED = """\
 import coco: --things instances.json data | --things a.json --stuff b.json --split 70/10/20 data

@@ -15,20 +15,6 @@ from typer import Argument, Option
 from nooch.base.errors import NoochError, ParameterError
 from nooch.base.files import Place, place
 
-__all__ = [
-    "AllowUnannotatedOption", "AnnotationsOption", "BackboneOption", "BalanceOption",
-    "BaselineOption", "BatchOption", "BootstrapOption", "CodecOption", "CriterionOption",
-    "DatasetArgument", "DatasetOption", "DeviceOption", "DpiOption", "EncoderOption",
-    "EngineOption", "Format", "FormatOption", "ImagesOption", "MethodsOption", "OverwriteOption",
-    "PerSetOption", "Precision", "PrecisionOption", "PredictionsArgument", "ProcessesOption",
-    "QuestionSeedOption", "RangeOption", "ResamplesSeedOption", "RuleOption", "SettingsOption",
-    "SizeOption", "SplitsOption", "StrictOption", "SuiteArgument", "SuiteOrDatasetArgument",
-    "TaskMapOption", "TaskSelectionOption", "TasksOption", "TauOption", "TemplateOption",
-    "ThresholdOption", "command_group", "complete_tasks", "dataset_place", "parse_classes",
-    "parse_cues", "parse_grid", "parse_grids", "parse_pairs", "parse_range", "question_options",
-    "split_names", "with_options",
-]  # fmt: skip
-
 
 def command_group(name: str, help: str) -> typer.Typer:
     """A command that has commands, even if only one."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from nooch.evaluation import PredictionFormat, Predictions
     from nooch.suites import Suite
 
-__all__ = ["read_predictions", "with_reading"]
-
 
 @dataclass(frozen=True)
 class _Reading:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["logs_of"]
-
 
 def logs_of(out: Path) -> Path:
     """The folder of logs of the work on a folder, next to it."""

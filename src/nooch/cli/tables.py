@@ -15,12 +15,6 @@ from nooch.cli.options import Format
 from nooch.cli.terminal import hint, note, print_json, print_table
 from nooch.suites import Suite
 
-__all__ = [
-    "MOST", "print_agreement", "print_calibration", "print_counts", "print_cues", "print_expected",
-    "print_found", "print_left_out", "print_overlap", "print_skipped", "print_thresholds",
-]  # fmt: skip
-
-
 MOST = 20
 """Tasks that are shown where none are named."""
 

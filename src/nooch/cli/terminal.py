@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
 
-__all__ = [
-    "commands_of", "console", "fail", "hint", "note", "print_json", "print_result", "print_shown",
-    "print_table", "print_text", "progress", "say", "speak_for", "with_flags",
-]  # fmt: skip
-
-
 _WIDE = 1000
 """Columns of a table in a file."""
 

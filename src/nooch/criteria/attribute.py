@@ -19,8 +19,6 @@ from nooch.criteria.contract import MarkFitted
 from nooch.criteria.phi import Phi, column, identifier, is_storable, json_values, parse
 from nooch.data import Dataset
 
-__all__ = ["Attribute", "AttributeState", "FittedAttribute"]
-
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""
 HIDDEN = ("file_name", "split")

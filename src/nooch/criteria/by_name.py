@@ -14,11 +14,6 @@ from nooch.criteria.context import Context
 from nooch.criteria.contract import Criterion, Fitted
 from nooch.criteria.gist import Gist
 
-__all__ = [
-    "AnyCriterion", "Combination", "custom_criterion", "custom_fitted", "is_combination",
-    "named_criteria",
-]  # fmt: skip
-
 
 class _Mark(Protocol):
     def __and__(self, other: Self) -> Self: ...

@@ -24,16 +24,6 @@ from nooch.criteria.contract import SupportFitted, Thresholds, require_areas
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.data import KINDS, Dataset, Gaps
 
-__all__ = [
-    "CE",
-    "CEState",
-    "CueBetas",
-    "FittedCE",
-    "checked_betas",
-    "scaled",
-]
-
-
 CueBetas = Mapping[str, Mapping[str, float | tuple[float, float]]]
 """Task -> cue -> its beta, or two: of positives and of negatives."""
 

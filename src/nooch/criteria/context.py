@@ -50,8 +50,6 @@ from nooch.criteria.contract import (
 from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
 from nooch.data import Dataset
 
-__all__ = ["FOLDS", "Context", "FittedContext", "Regression", "no_context"]
-
 FOLDS = 5
 MOST_IMAGES = 200_000
 """Images that regressions are fitted on at most: those of the smallest hashes of their ids."""

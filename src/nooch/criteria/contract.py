@@ -16,25 +16,6 @@ from nooch.base.errors import InputError, ParameterError, UndefinedError, check_
 from nooch.data import Dataset
 from nooch.data.table_files import checked_read, read_table
 
-__all__ = [
-    "Criterion",
-    "Fitted",
-    "MarkFitted",
-    "Pairs",
-    "Summable",
-    "SupportFitted",
-    "TaskThresholds",
-    "Tau",
-    "Thresholds",
-    "checked_tau",
-    "read_task_numbers",
-    "read_thresholds",
-    "reads_of",
-    "require_areas",
-    "thresholds_of",
-]
-
-
 _SUPPORTS_AT_ONCE = 1 << 23
 """Supports computed at once, 64 MiB: of 171 tasks on 24,657 images all, 34 MB."""
 

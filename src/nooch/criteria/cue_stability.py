@@ -14,8 +14,6 @@ from nooch.base.errors import ParameterError
 from nooch.criteria.ce import FittedCE
 from nooch.data import Dataset
 
-__all__ = ["CueStability", "cue_stability"]
-
 _LEVEL = 0.95
 _RARE = 0.05
 _DRAWS = np.cumsum(math.exp(-1) / factorial(np.arange(16), exact=True))

@@ -21,8 +21,6 @@ from scipy.sparse import csr_array
 from nooch.base.errors import InputError
 from nooch.base.limits import limited_threads, usable_cpus
 
-__all__ = ["BLOCK", "LARGEST", "ExactSums", "cosines", "cut_units", "group_sums", "presence_of"]
-
 BLOCK = 1 << 16
 """Images summed at once: 2^16 numbers below 2^12 in steps of 2^-25 add up to below 2^53 steps."""
 

@@ -18,8 +18,6 @@ from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_
 from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
 from nooch.data import Dataset, embedding_precision
 
-__all__ = ["FittedGist", "Gist", "GistState"]
-
 _BLOCK = 8192
 """Rows summed at a time: of an embedding that is mapped, no more is in memory."""
 

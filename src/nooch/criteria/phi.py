@@ -26,34 +26,6 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from nooch.base.errors import ParameterError, reason_of
 
-__all__ = [
-    "ARITHMETIC",
-    "BOOLEAN",
-    "COMPARISONS",
-    "KINDS",
-    "MAX_DEPTH",
-    "MAX_LENGTH",
-    "NUMBER",
-    "Phi",
-    "Scope",
-    "Term",
-    "as_boolean",
-    "as_number",
-    "build",
-    "column",
-    "compare",
-    "identifier",
-    "is_storable",
-    "json_values",
-    "literal",
-    "literal_text",
-    "parse",
-    "unseen",
-    "value_of",
-    "written",
-]
-
-
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
 

@@ -16,8 +16,6 @@ from nooch.base.errors import InputError, some_of
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import KINDS, Dataset
 
-__all__ = ["LABELS", "SOURCES", "Presences", "fold_numbers", "image_hashes"]
-
 LABELS = "labels"
 _COLUMNS = "columns"
 SOURCES = (LABELS, _COLUMNS)

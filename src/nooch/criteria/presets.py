@@ -8,8 +8,6 @@ from typing import Any
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.criteria.phi import identifier, literal_text
 
-__all__ = ["PRESETS", "preset"]
-
 Preset = Callable[[Sequence[str], Sequence[object]], str]
 """(columns, values) -> phi; where both are empty, the names and values of the paper's row."""
 

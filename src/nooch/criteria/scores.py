@@ -17,8 +17,6 @@ from nooch.base.errors import FormatError, InputError, ParameterError, check_one
 from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
 from nooch.data import Dataset
 
-__all__ = ["ContextScores", "FittedContextScores"]
-
 _TASK = "{task}"
 _LARGEST = sys.float_info.max
 

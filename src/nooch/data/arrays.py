@@ -16,19 +16,6 @@ from nooch.base.disk import make_folder
 from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.base.files import Place, replacing
 
-__all__ = [
-    "UNREADABLE_ARRAY",
-    "check_embedding_name",
-    "embedding_precision",
-    "float_array",
-    "in_main_memory",
-    "load_embedding",
-    "read_array",
-    "save_embedding",
-    "write_array",
-]
-
-
 _AGAIN = "write the dataset again"
 
 UNREADABLE_ARRAY = (

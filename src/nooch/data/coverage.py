@@ -25,11 +25,6 @@ from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place
 from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND, KINDS, dataset_error
 
-__all__ = [
-    "KNOWN", "UNKNOWN", "Gaps", "areas_table", "check_annotated", "check_kinds", "exceptions_of",
-    "exceptions_table", "gaps_of", "no_exceptions", "pairs_matrix", "rows_of", "unannotated",
-]  # fmt: skip
-
 KNOWN, UNKNOWN = 1, -1
 """Values of exceptions."""
 

@@ -42,18 +42,6 @@ from nooch.data.table_schema import (
     complete_columns,
 )
 
-__all__ = [
-    "Dataset",
-    "DatasetTables",
-    "ImageId",
-    "as_dataset",
-    "load_dataset",
-    "open_dataset",
-    "position_of",
-    "replaced_columns",
-]
-
-
 _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences")
 """Fields that a stored dataset reads when they are first used."""
 

@@ -35,15 +35,9 @@ from nooch.data.part_files import (
     Header,
     file_record,
     open_parts,
-    read_header,
 )
 from nooch.data.table_files import sealed_header
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
-
-__all__ = [
-    "Header", "PartRecord", "add_embedding_files", "divide", "file_record", "read_header",
-    "rows_of_parts", "save_dataset", "seal_dataset", "write_part", "write_table",
-]  # fmt: skip
 
 
 class PartRecord(msgspec.Struct):

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND
 
-__all__ = ["Columns", "fingerprint_of"]
-
 Columns = Callable[[str, str], Iterable[pl.Series]]
 """(table, column) -> one series per part, in order; none where there is no such table."""
 

@@ -18,11 +18,6 @@ import polars as pl
 from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 
-__all__ = [
-    "BY_ID", "IMAGE_COLUMNS", "IMAGE_ENDINGS", "UNTYPED", "ImageNames", "MatchedNames",
-    "name_column",
-]  # fmt: skip
-
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")

@@ -47,11 +47,6 @@ from nooch.data.table_schema import (
     type_name,
 )
 
-__all__ = [
-    "FORMAT_VERSION", "FileRecord", "FileRecords", "Header", "PartFiles", "check_file",
-    "file_record", "open_parts", "read_header",
-]  # fmt: skip
-
 FORMAT_VERSION = 2
 """Version 2 records what was annotated; in version 1 every class counts as annotated."""
 

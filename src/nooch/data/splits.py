@@ -15,8 +15,6 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data.table_files import id_column, read_arrays, read_table
 from nooch.data.table_schema import SPLITS
 
-__all__ = ["apply_split", "group_names", "named_splits", "split_codes"]
-
 _ALIASES = {
     "train": "train", "training": "train", "trn": "train",
     "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",

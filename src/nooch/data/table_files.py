@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -27,32 +28,11 @@ from nooch.base.errors import (
     reason_of,
     some_of,
 )
-from nooch.base.files import Place, local_path, read_bytes
+from nooch.base.files import Place, local_path, read_bytes, replacing, writing
 from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.image_names import IMAGE_COLUMNS
-
-__all__ = [
-    "BROKEN_TABLE",
-    "TABLE_ENDINGS",
-    "are_exact_integers",
-    "checked_read",
-    "csv_bytes",
-    "encode_header",
-    "file_records",
-    "id_column",
-    "is_intact",
-    "json_records",
-    "load_header",
-    "parquet_bytes",
-    "parquet_rows",
-    "read_arrays",
-    "read_table",
-    "sealed_header",
-    "table_files",
-    "table_of",
-]
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -444,3 +424,27 @@ def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
             ) from error
         records.append(record)
     return records
+
+
+TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
+    ".parquet": parquet_bytes,
+    ".csv": csv_bytes,
+}
+"""Ending -> how a frame is written with it."""
+
+
+RESULT_ENDINGS = (*TABLE_FILES, ".json")
+"""Endings that results with one table can be written with."""
+
+
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files atomically, all of them or none, and the folders that lead to them.
+
+    Raises:
+        OutputError: one cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        for file, content in contents.items():
+            stack.enter_context(writing(file))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(replacing(file)).write_bytes(content)

@@ -15,15 +15,6 @@ from nooch.base.errors import FormatError, InputError, reason_of, some_of
 from nooch.base.limits import MOST_AREA
 from nooch.data.table_files import id_column
 
-__all__ = [
-    "ALL", "ANNOTATED", "AREAS", "CAPTIONS", "COLUMN_OF_KIND", "CONFIDENCES", "CORE_COLUMNS",
-    "EXCEPTIONS", "IMAGES", "IMPORT_AGAIN", "KINDS", "NAMES", "SPLITS", "Column", "Schema",
-    "check_areas", "check_captions", "check_classes", "check_columns", "check_file_names",
-    "check_images", "class_name", "complete_columns", "dataset_error", "identifiers",
-    "is_ascending", "type_name",
-    "unsafe_names",
-]  # fmt: skip
-
 SPLITS = ("train", "valid", "test")
 ALL = "all"
 """The one split of a dataset that was not split: criteria are fitted on it and it is searched."""

@@ -18,8 +18,6 @@ from nooch.evaluation.answer_text import (
 )
 from nooch.evaluation.answer_words import AskedQuestion, answer_words
 
-__all__ = ["EXACT", "RULES", "TOLERANT", "Rule", "read_verdicts"]
-
 TOLERANT = "tolerant"
 
 Rule = Callable[[str], bool | None]

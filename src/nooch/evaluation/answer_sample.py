@@ -19,8 +19,6 @@ from nooch.evaluation.predictions import Predictions, positions
 from nooch.suites import ChallengeSet, Suite
 from nooch.suites.suite import SetRecord
 
-__all__ = ["AskedSample", "answers_as_predictions", "rates_of_answers", "readings"]
-
 Key = tuple[str, str, str]
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "answer_span", "closes_reasoning", "ends_reasoning", "opens_reasoning", "without_reasoning",
-]  # fmt: skip
-
 _NAMES = "think|thinking|thought|thoughts|reasoning|reflection|analysis|summary|caption"
 _OPEN = re.compile(
     rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel\|>\s*analysis\b|^\s*analysis(?=[A-Z])",

@@ -19,8 +19,6 @@ from nooch.base.errors import InputError, ParameterError
 from nooch.base.words import plural, readable
 from nooch.base.yaml_files import read_yaml
 
-__all__ = ["LANGUAGES", "AnswerWords", "AskedQuestion", "answer_words"]
-
 _FOLDER = Path(__file__).parent / "languages"
 LANGUAGES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 """The languages that ship with nooch."""

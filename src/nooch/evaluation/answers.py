@@ -29,17 +29,6 @@ from nooch.suites.questions import (
     match_tasks,
 )
 
-__all__ = [
-    "FORMATS",
-    "AnswerFormat",
-    "Answers",
-    "holds_answers",
-    "read_answers",
-    "read_raw_answers",
-    "recognized_format",
-]
-
-
 _FIRST = 1 << 20
 """Bytes within which a file's first record ends."""
 

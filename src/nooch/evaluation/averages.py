@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, TypeVar
@@ -15,25 +14,14 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, some_of
 from nooch.evaluation.share_intervals import Shares
-from nooch.evaluation.subsets import CELLS, ScoreScope
+from nooch.evaluation.subsets import (
+    ScoreScope,
+)
 from nooch.evaluation.task_scores import Block, block_of
-from nooch.suites import Suite
-
-__all__ = [
-    "AVERAGE",
-    "LARGER_IS_BETTER",
-    "WORST_HARD",
-    "Averages",
-    "averaged_tasks",
-    "comparable",
-    "left_out",
-    "named_tasks",
-    "over_seeds",
-    "over_tasks",
-    "with_best",
-    "with_worst_hard",
-]
-
+from nooch.suites import (
+    CELLS,
+    Suite,
+)
 
 AVERAGE = "average"
 """The task that stands for the unweighted mean over tasks."""

@@ -13,15 +13,6 @@ from scipy.special import ndtr, ndtri, stdtrit
 from nooch.evaluation.metrics import Weights
 from nooch.evaluation.metrics.proportions import LEVEL, wilson
 
-__all__ = [
-    "FEWEST",
-    "MOST_RESAMPLES",
-    "BootstrapDraws",
-    "auc_interval",
-    "intervals",
-    "nll_interval",
-]
-
 FEWEST = 20
 """Images below which percentiles cover far less than they say: .72 to .92 of AUC and NLL."""
 MOST_RESAMPLES = 100_000

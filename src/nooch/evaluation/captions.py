@@ -25,23 +25,6 @@ from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import ComparedRuns
 from nooch.suites import Suite
 
-__all__ = [
-    "COCO",
-    "POOLED",
-    "CaptionOptions",
-    "CaptionScores",
-    "ModelCaptions",
-    "Vocabulary",
-    "first_words",
-    "load_vocabulary",
-    "mentions",
-    "read_captions",
-    "score_captions",
-    "whole_sentences",
-    "word_count",
-]
-
-
 _IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
 _ALLOWED = f"records with one of {', '.join(_IMAGE)} and one of {', '.join(_TEXT)}"
 

@@ -14,8 +14,6 @@ from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.metrics import ALL_METRICS
 from nooch.suites import Suite
 
-__all__ = ["Condition", "ConditionVerdict", "check_names", "judge", "parse_condition"]
-
 _FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
 _ALLOWED = (
     "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as"

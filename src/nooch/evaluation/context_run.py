@@ -11,8 +11,6 @@ from nooch.criteria.context import FOLDS
 from nooch.data import Dataset
 from nooch.evaluation.predictions import Predictions
 
-__all__ = ["context_run"]
-
 
 def context_run(
     data: Dataset, tasks: Sequence[str], splits: Sequence[str], name: str = "context"

@@ -21,8 +21,6 @@ from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
 from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
 from nooch.suites import Suite
 
-__all__ = ["PairedOptions", "paired"]
-
 _WORST = ("error", "nll")
 
 

@@ -52,12 +52,6 @@ from nooch.suites.challenge_set import subset_codes
 from nooch.suites.hard_easy import Side
 from nooch.suites.label_overlay import LabelOverlay, OverlaySource, read_label_overlay
 
-__all__ = [
-    "EvaluateOptions",
-    "corrected_suite",
-    "evaluate",
-]
-
 
 def corrected_suite(suite: Suite, overlay: LabelOverlay) -> tuple[Suite, str]:
     """The suite with other labels, and a note that says how many these are."""

@@ -27,15 +27,6 @@ from nooch.suites.find import training_part
 from nooch.suites.search import resolve_tasks
 from nooch.suites.sweep import SweepOptions, point_columns
 
-__all__ = [
-    "PARTS",
-    "LossSweep",
-    "class_losses",
-    "hard_sums",
-    "sweep_losses",
-]
-
-
 Floats = NDArray[np.float64]
 
 PARTS = ("all", "positive", "negative", "hard", "hard_positive", "hard_negative")

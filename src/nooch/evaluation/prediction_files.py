@@ -33,17 +33,6 @@ from nooch.evaluation.prediction_tables import (
 from nooch.evaluation.predictions import KnownImages, Predictions, positions
 from nooch.suites import Suite
 
-__all__ = [
-    "ARRAY_ENDINGS",
-    "array_predictions",
-    "described",
-    "detected",
-    "load_predictions",
-    "run_notes",
-    "with_undetected",
-]
-
-
 ARRAY_ENDINGS = (".npz", ".npy", ".pt", ".pth", ".safetensors")
 _SCALE_OF = {"logits": "logit", "probabilities": "probability"}
 _ARRAYS = (

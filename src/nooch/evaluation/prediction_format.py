@@ -20,8 +20,6 @@ from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.metrics import SCALES
 
-__all__ = ["UNKNOWN", "PredictionFormat"]
-
 UNKNOWN = ("wrong", "skip")
 """What an answer that is neither yes nor no counts as: wrong, or not asked."""
 

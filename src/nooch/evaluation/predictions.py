@@ -20,18 +20,6 @@ from nooch.data.image_names import BY_ID
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
 
-__all__ = [
-    "SCALES",
-    "Aligned",
-    "KnownImages",
-    "Predictions",
-    "check_unique",
-    "check_values",
-    "one_each",
-    "positions",
-    "task_notes",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Predictions:

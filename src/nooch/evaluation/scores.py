@@ -19,11 +19,6 @@ from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
 from nooch.evaluation.metrics import ALL_METRICS
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
 
-__all__ = [
-    "ComparedRuns", "Scores", "check_scoring", "differences_table", "scores_table", "with_bounds",
-    "without_easy",
-]  # fmt: skip
-
 _SHOWN = {
     "auc": ("hard", "easy"),
     "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),

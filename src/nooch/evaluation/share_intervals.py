@@ -23,8 +23,6 @@ from nooch.evaluation.metrics.proportions import (
 from nooch.evaluation.metrics.subset_metrics import N_OUTCOMES
 from nooch.evaluation.subsets import SCORED, DividedSet, ScoreScope
 
-__all__ = ["Shares", "correlated", "dprime_reaches"]
-
 Floats = NDArray[np.float64]
 _SENSITIVITY = ("dprime", "response_criterion")
 

@@ -16,11 +16,6 @@ from nooch.evaluation.predictions import check_unique, positions
 from nooch.suites import CELLS, ChallengeSet, Suite
 from nooch.suites.challenge_set import cell_codes
 
-__all__ = [
-    "CELLS", "SCORED", "Distribution", "DividedSet", "Groups", "ScoreScope", "Subset", "divide",
-    "groups_of", "parse_distribution",
-]  # fmt: skip
-
 SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
 

@@ -16,11 +16,6 @@ from nooch.evaluation.share_intervals import Shares, correlated, dprime_reaches
 from nooch.evaluation.subsets import DividedSet, ScoreScope
 from nooch.suites import ChallengeSet
 
-__all__ = [
-    "INTERVALS", "OF_BOTH", "Block", "ScoredTask", "block_of", "deciding", "graded", "score_task",
-    "with_replicates",
-]  # fmt: skip
-
 INTERVALS = (None, "bootstrap", "wilson", "tango", "jeffreys")
 """Kinds of 95 % intervals, by their number in ``Block.kinds``."""
 

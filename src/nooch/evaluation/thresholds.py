@@ -20,8 +20,6 @@ from nooch.evaluation.metrics.pointwise import probabilities
 from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.suites import ChallengeSet, Suite
 
-__all__ = ["RULES", "AnswerThreshold", "RunThresholds", "answer_thresholds", "best_threshold"]
-
 AnswerThreshold = float | str | Path | Mapping[str, float]
 """A number, numbers by task, a file of those, or a rule: ``valid`` or ``worst-side``."""
 RunThresholds = dict[str, dict[str, float]]

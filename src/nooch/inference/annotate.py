@@ -56,16 +56,6 @@ from nooch.models.segmenters import (
     load_segmenter,
 )
 
-__all__ = [
-    "NO_CLASS",
-    "AnnotationJob",
-    "AnnotationReading",
-    "loaded_models",
-    "task_labels",
-    "with_labels",
-]
-
-
 NO_CLASS = 65535
 """Value of a label map's pixels without a class."""
 

@@ -33,14 +33,6 @@ from nooch.models.sources import ModelSource, silently
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 from nooch.suites import Suite
 
-__all__ = [
-    "AskedFile",
-    "ask",
-    "model_replies",
-    "settled",
-]
-
-
 _BATCHES = 8
 """Batches after which replies are kept: what a kill can cost."""
 

@@ -28,11 +28,6 @@ from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, t
 from nooch.evaluation.answer_text import answer_span
 from nooch.inference.requests import AskOptions, Reply, Request
 
-__all__ = [
-    "EndpointOptions", "RateLimit", "endpoint_replies", "image_url", "read_completion",
-    "request_fields",
-]  # fmt: skip
-
 _HOPELESS = {401, 402, 404, 405}
 """Statuses that all requests would get."""
 _MOST_FAILURES = 8

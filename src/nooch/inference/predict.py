@@ -15,17 +15,13 @@ from nooch.base.files import Place, check_output_file
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import files_of
+from nooch.data.table_files import TABLE_FILES, write_files
 from nooch.evaluation import Predictions
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.images import Decoding, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_contract import TaskModel
-from nooch.report.tables.score_files import TABLE_FILES, write_files
 from nooch.suites import Suite, as_suite
-
-__all__ = [
-    "check_ending", "find_images", "predict", "read_logits", "save_predictions", "tasks_to_predict",
-]  # fmt: skip
 
 
 def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None) -> list[str]:

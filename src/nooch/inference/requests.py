@@ -22,8 +22,6 @@ from nooch.suites.questions import (
     question_text,
 )
 
-__all__ = ["AskOptions", "AskPlan", "Reply", "Request", "plan_requests"]
-
 _DESCRIBE = "Describe this image."
 """AMBER's instruction (Wang et al. 2023)."""
 _OF_DRAWN = ("per_set", "balance", "template", "seed", "criteria", "tasks", "splits")

@@ -32,8 +32,6 @@ from nooch.models.sources import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Backbone", "load_backbone"]
-
 
 @dataclass(frozen=True, eq=False)
 class Backbone:

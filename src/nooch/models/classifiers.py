@@ -14,8 +14,6 @@ from nooch.models.task_maps import find_labels
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ANSWERS", "any_class", "is_classifier", "labels_of", "load_classifier", "one_class"]
-
 
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """For a softmax: the classes exclude each other, p = sum of their probabilities.

@@ -7,8 +7,6 @@ from importlib.util import find_spec
 
 from nooch.base.errors import MissingExtraError, NoochError, ParameterError
 
-__all__ = ["choose_device", "memory_limits", "require_packages", "reuse_memory"]
-
 _SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 # numbers of GNU's mallopt; 32 MiB is the most that it takes for the first
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1

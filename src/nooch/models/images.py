@@ -44,23 +44,6 @@ from nooch.data.readers.image_files import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "CODECS",
-    "IMAGENET",
-    "PREPROCESSOR",
-    "Decoding",
-    "Inputs",
-    "Preprocessing",
-    "check_preprocessing",
-    "check_size",
-    "choose_codec",
-    "dark_notes",
-    "decode_images",
-    "read_preprocessing",
-    "refuse_broken",
-    "use_one_thread",
-]
-
 
 CODECS = ("auto", "fast", "pil")
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["HEAD_FILE", "initial_heads", "save_head"]
 
 HEAD_FILE = "head.safetensors"
 

@@ -22,18 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, Module, ParameterDict
 
-__all__ = [
-    "Backbones",
-    "Network",
-    "NetworkOptions",
-    "backbones",
-    "blocks_of",
-    "build_network",
-    "read_features",
-    "read_logits",
-    "with_affine",
-]
-
 
 def blocks_of(module: Module) -> dict[str, Module]:
     """Name -> block of a network of transformers, in its order.

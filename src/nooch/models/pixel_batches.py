@@ -17,9 +17,6 @@ from nooch.models.backbones import Backbone
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Pixels", "batches_of", "check_pixels", "forward", "parts", "read_ahead", "read_in_order",
-]  # fmt: skip
 
 T = TypeVar("T")
 R = TypeVar("R")

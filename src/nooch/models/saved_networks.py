@@ -21,7 +21,6 @@ from nooch.models.sources import is_custom, silently
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NETWORK_MARKER", "NetworkHeader", "load_network", "save_network"]
 
 NETWORK_MARKER = "network.json"
 _VERSION = 1

@@ -34,17 +34,6 @@ from nooch.models.zero_shot import tokenizer_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "MODEL_FILE",
-    "Annotator",
-    "ModelChoice",
-    "PredictedClasses",
-    "custom_annotator",
-    "load_onnx_segmenter",
-    "load_segmenter",
-    "merged_classes",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class PredictedClasses:

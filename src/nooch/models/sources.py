@@ -26,25 +26,6 @@ from nooch.models.images import (
     read_preprocessing,
 )
 
-__all__ = [
-    "CONFIGURATIONS",
-    "DEFAULT",
-    "SCRATCH",
-    "ModelSource",
-    "complete",
-    "custom_network",
-    "find_source",
-    "is_custom",
-    "naming_packages",
-    "placed",
-    "preprocessing_of",
-    "pretrained",
-    "quietly",
-    "refuse_lacking",
-    "silently",
-]
-
-
 DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
 """What stands before a configuration that is trained from scratch."""

@@ -19,8 +19,6 @@ from nooch.models.task_maps import TaskWords
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Asked", "TaskModel", "tried"]
-
 
 @dataclass(frozen=True, eq=False)
 class Asked:

@@ -10,8 +10,6 @@ from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name
 
-__all__ = ["READY", "TaskWords", "find_labels", "prompts_of", "read_task_map"]
-
 READY = MappingProxyType({"imagenet": Path(__file__).with_name("imagenet.yaml")})
 """Maps that come with nooch: COCO's classes as ImageNet's 1,000 classes."""
 

@@ -18,14 +18,6 @@ from nooch.models.zero_shot import is_zero_shot, load_zero_shot
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "KINDS",
-    "ModelKind",
-    "is_trained",
-    "load_task_model",
-    "load_trained",
-]
-
 
 def is_trained(asked: Asked) -> bool:
     """Whether the source is a folder of ``save_network``."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-__all__ = ["VisionLanguageModel", "find_vlm", "load_vlm"]
 
 _FORMS = ("{}", " {}")
 """A word is another token after a blank."""

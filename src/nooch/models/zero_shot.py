@@ -14,7 +14,6 @@ from nooch.models.task_maps import prompts_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["is_zero_shot", "load_zero_shot", "tokenizer_of"]
 
 # models that were trained on texts of one length, filled up with padding
 _ONE_LENGTH = frozenset({"siglip"})

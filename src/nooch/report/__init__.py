@@ -1,15 +1,9 @@
 """Scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
 
-from nooch.report.tables.score_files import (
-    RESULT_ENDINGS,
-    SCORE_FILES,
-    as_json,
-    save_scores,
-    write_files,
-)
+from nooch.report.tables.score_files import SCORE_FILES, as_json, save_scores
 from nooch.report.tables.score_tables import latex, markdown, tables_of
 
 __all__ = [
-    "RESULT_ENDINGS", "SCORE_FILES", "as_json", "latex", "markdown", "save_scores",
-    "tables_of", "write_files",
+    "SCORE_FILES", "as_json", "latex", "markdown", "save_scores",
+    "tables_of",
 ]  # fmt: skip

@@ -14,15 +14,6 @@ from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes.canvas import Item
 from nooch.scenes.images import Picture
 
-__all__ = [
-    "ID_STEP",
-    "Visible",
-    "annotated",
-    "outlines",
-    "visible",
-]
-
-
 Corner = tuple[int, int]
 
 

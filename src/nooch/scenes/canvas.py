@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from nooch.scenes.pen import Sprite
 
-__all__ = ["Canvas", "Item"]
-
 
 @dataclass(frozen=True)
 class Item:

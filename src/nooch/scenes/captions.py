@@ -8,8 +8,6 @@ import numpy as np
 
 from nooch.scenes.canvas import Item
 
-__all__ = ["describe"]
-
 _FORMS_WITH = (
     "{scene} with {a}.",
     "{a} and {scene}.",

@@ -30,8 +30,6 @@ from nooch.scenes.captions import describe
 from nooch.scenes.images import draw_image
 from nooch.scenes.world import World, load_world
 
-__all__ = ["SCENES_MARKER", "ScenesPlan", "generate"]
-
 SCENES_MARKER = "scenes.json"
 """The file that marks a folder of scenes; it is written last."""
 

@@ -13,8 +13,6 @@ from nooch.scenes.sprites import CROWDS, POSES, THINGS
 from nooch.scenes.textures import STUFF, Ground, edge_of, noise
 from nooch.scenes.world import Scene, World
 
-__all__ = ["Picture", "draw_image", "draw_presence"]
-
 Random = np.random.Generator
 Box = tuple[float, float, float, float]
 

@@ -10,23 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-__all__ = [
-    "BRIGHT",
-    "CLOTHES",
-    "HAIR",
-    "PAINTS",
-    "SKIN",
-    "Color",
-    "ColoredSprite",
-    "Pen",
-    "Sprite",
-    "choice",
-    "darker",
-    "mixed",
-    "pick",
-]
-
-
 Color = tuple[int, int, int]
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]

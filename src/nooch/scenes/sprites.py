@@ -23,38 +23,6 @@ from nooch.scenes.pen import (
 )
 from nooch.scenes.textures import noise
 
-__all__ = [
-    "CROWDS",
-    "POSES",
-    "THINGS",
-    "Draw",
-    "airplane",
-    "back",
-    "backpack",
-    "boat",
-    "bottle",
-    "bowl",
-    "bus",
-    "bust",
-    "car",
-    "chair",
-    "cow",
-    "crowd",
-    "cup",
-    "dining_table",
-    "fire_hydrant",
-    "flock",
-    "kite",
-    "laptop",
-    "person",
-    "sheep",
-    "sports_ball",
-    "surfboard",
-    "tie",
-    "umbrella",
-]
-
-
 Random = np.random.Generator
 
 

@@ -12,17 +12,6 @@ from numpy.typing import NDArray
 
 from nooch.scenes.pen import choice
 
-__all__ = [
-    "EDGES",
-    "FIELDS",
-    "STUFF",
-    "Ground",
-    "Noise",
-    "edge_of",
-    "noise",
-]
-
-
 # name -> standard deviation of the blur down and across, in pixels of an image of 128
 FIELDS = {
     "fine": (0.6, 0.6),

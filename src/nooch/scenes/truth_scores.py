@@ -23,15 +23,10 @@ from nooch.base.errors import (
 )
 from nooch.base.files import check_output_file
 from nooch.data import parquet_bytes
-from nooch.data.table_files import csv_bytes, read_table
+from nooch.data.table_files import csv_bytes, read_table, write_files
 from nooch.evaluation.metrics import auc
-from nooch.report import write_files
 from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.suites.hard_easy import threshold_between
-
-__all__ = [
-    "AVERAGE", "TruthScores", "check_truth_output", "find_score", "load_truth", "save_truth_scores",
-]  # fmt: skip
 
 AVERAGE = "average"
 """The task under which the unweighted mean over tasks is listed."""

@@ -16,8 +16,6 @@ from nooch.base.yaml_files import read_yaml, yaml_value
 from nooch.scenes.sprites import CROWDS, POSES, THINGS
 from nooch.scenes.textures import STUFF
 
-__all__ = ["Band", "Front", "ObjectSpec", "Scene", "World", "default_text", "load_world"]
-
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 

@@ -24,17 +24,6 @@ from nooch.suites.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = [
-    "CELLS",
-    "ROWS",
-    "SUBSETS",
-    "ChallengeSet",
-    "Counts",
-    "cell_codes",
-    "subset_codes",
-    "thumbnail_sheet",
-]
-
 
 _SIDE, _PER_ROW, _LINE, _GAP = 160, 6, 16, 8
 

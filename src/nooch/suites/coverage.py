@@ -12,8 +12,6 @@ from nooch.base.errors import InputError, some_of
 from nooch.criteria import Fitted, SupportFitted
 from nooch.suites.suite import SetRecord
 
-__all__ = ["check_counted", "check_fit", "check_sets", "left_out"]
-
 _MOST = 6
 _UNKNOWN = "since the class or its cues"
 _REMEDY = (

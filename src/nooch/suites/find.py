@@ -68,14 +68,6 @@ from nooch.suites.search import (
 from nooch.suites.suite import DatasetRecord, SetRecord, Suite, SuiteHeader
 from nooch.suites.suite_folder import load_suite, save_suite
 
-__all__ = [
-    "MeasureFiles",
-    "find",
-    "intermediate_folder",
-    "training_part",
-]
-
-
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 _TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 

@@ -9,11 +9,6 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError
 
-__all__ = [
-    "EASY", "HARD", "NONE", "UNKNOWN", "Mark", "Side", "mark_by_matching", "mark_by_phi",
-    "mark_by_threshold", "threshold_between",
-]  # fmt: skip
-
 NONE, EASY, HARD = -1, 0, 1
 
 

@@ -19,8 +19,6 @@ from nooch.data.table_files import file_records
 from nooch.suites.questions import match_images, match_tasks
 from nooch.suites.suite import OverlayRecord, Suite
 
-__all__ = ["LabelOverlay", "OverlaySource", "read_label_overlay"]
-
 OverlaySource = str | Path | Sequence[str | Path]
 """One or several files of verdicts."""
 

@@ -23,19 +23,6 @@ from nooch.suites.challenge_set import SUBSETS, ChallengeSet
 from nooch.suites.published_counts import paper_tasks
 from nooch.suites.suite import CriterionRecord, DatasetRecord, Suite
 
-__all__ = [
-    "Labels",
-    "Published",
-    "PublishedSet",
-    "SetAgreement",
-    "published_suite",
-    "read_labels",
-    "read_published",
-    "unlabeled",
-    "verify",
-]
-
-
 SPLIT_FILE = "cocostuff_split_image_ids.npz"
 
 _NAME = re.compile(r"nooch_ids_(CE|gist)_(.+)_hard_(positive|negative)_(test|valid)\.npy")

@@ -13,9 +13,6 @@ from typing import Any
 
 import polars as pl
 
-__all__ = ["NOOCH_TASKS", "SET_TABLES", "PaperTask", "SetTable", "paper_rows", "paper_tasks"]
-
-
 _COUNTS = {
     name: name.replace("_", " ") for name in ("hard_positives", "hard_negatives", "positives")
 }

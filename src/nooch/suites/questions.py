@@ -29,23 +29,6 @@ from nooch.data.table_schema import Column, check_columns
 from nooch.suites.challenge_set import CELLS, ChallengeSet
 from nooch.suites.suite import Suite
 
-__all__ = [
-    "BALANCES",
-    "TEMPLATE",
-    "QuestionOptions",
-    "Questions",
-    "asked_of",
-    "asked_questions",
-    "check_template",
-    "draw_questions",
-    "image_names",
-    "load_questions",
-    "match_images",
-    "match_tasks",
-    "question_text",
-]
-
-
 _QUESTIONS = {
     "question_id": Column((pl.Int64,), "Int64, each once", wrong=lambda ids: ids.is_duplicated()),
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),

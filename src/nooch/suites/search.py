@@ -27,11 +27,6 @@ from nooch.suites.label_overlay import LabelOverlay, OverlaySource
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, SuiteHeader
 from nooch.suites.suite_folder import load_suite
 
-__all__ = [
-    "FindOptions", "Marked", "Measures", "Search", "check_thresholds", "code_of", "recorded_path",
-    "resolve_tasks", "splits_to_search", "suite_counts",
-]  # fmt: skip
-
 _FROM = "from:"
 
 

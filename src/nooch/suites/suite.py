@@ -22,11 +22,6 @@ from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_datas
 from nooch.suites.challenge_set import ChallengeSet, Counts
 from nooch.suites.hard_easy import Side
 
-__all__ = [
-    "CriterionRecord", "DatasetRecord", "OverlayRecord", "SetRecord", "Skipped", "Suite",
-    "SuiteHeader",
-]  # fmt: skip
-
 
 class DatasetRecord(msgspec.Struct, frozen=True):
     """The dataset that a suite was found in.

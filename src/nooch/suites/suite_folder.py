@@ -34,20 +34,6 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_asc
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
 from nooch.suites.suite import SetRecord, Suite, SuiteHeader
 
-__all__ = [
-    "FORMAT_VERSION",
-    "SHIPPED",
-    "as_suite",
-    "check_file",
-    "is_shipped",
-    "load_suite",
-    "pack_suite",
-    "save_suite",
-    "suite_files",
-    "unpack_suite",
-]
-
-
 _MAGIC = b"nooch-packed-suite 1\n"
 _DIGEST = 32
 _ID_BYTES = 4

@@ -24,10 +24,6 @@ from nooch.suites.find import training_part
 from nooch.suites.search import resolve_tasks, splits_to_search
 from nooch.suites.sweep_counts import POOLED, Sweep
 
-__all__ = [
-    "ALPHAS", "BETAS", "TAUS", "SweepOptions", "grid_of", "point_columns", "sweep_thresholds",
-]  # fmt: skip
-
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))
 TAUS = tuple(round(0.02 * i, 2) for i in range(51))

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-__all__ = ["POOLED", "Sweep"]
-
 POOLED = "all tasks"
 """The task that stands for all pairs of image and task together."""
 

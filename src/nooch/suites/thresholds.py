@@ -9,8 +9,6 @@ from typing import Any
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.suites.suite import SetRecord, Suite
 
-__all__ = ["SuiteThresholds", "suite_thresholds"]
-
 Pair = tuple[float, float]
 
 

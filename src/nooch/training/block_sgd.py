@@ -28,7 +28,6 @@ from nooch.models.linear_head import initial_heads
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Coefficients", "Descent", "Gradient", "HeadState", "run_epoch"]
 
 _GRAM_PARTS = 4
 """Steps whose products with earlier ones are computed together."""

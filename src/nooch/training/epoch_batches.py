@@ -26,9 +26,6 @@ from nooch.training.samplers import in_order
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Batch", "BatchHooks", "Epochs", "ImageChanges", "RowMixture", "augmented", "draw", "on_device",
-]  # fmt: skip
 
 _Matrix = NDArray[np.float64]
 

@@ -36,14 +36,6 @@ from nooch.training.training_pass import TrainingPass, validation_value
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "HeadGroup",
-    "HeadGroups",
-    "HeadPass",
-    "head_outputs",
-    "order_of",
-]
-
 
 _Weights = Callable[[Job], NDArray[np.int64] | NDArray[np.float32] | None]
 

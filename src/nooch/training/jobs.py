@@ -13,8 +13,6 @@ from nooch.training.network_settings import TuneSettings, stop_rule
 from nooch.training.samplers import RandomStreams
 from nooch.training.standardization import CONDITIONS
 
-__all__ = ["BEFORE", "Job", "ProbeSettings", "Settings", "recorded"]
-
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
 

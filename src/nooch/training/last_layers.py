@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from nooch.training.objectives import Ranges
 from nooch.training.samplers import Balance, FixedShare, Parameters, RandomStreams
 
-__all__ = ["AFR", "DFR", "Head", "LogisticRegression", "Refit", "Trained"]
-
 Head = NDArray[np.float32]
 """Weights and bias, float32 (d + 1,)."""
 

@@ -26,10 +26,6 @@ from nooch.training.samplers import (
     Sampler,
 )
 
-__all__ = [
-    "INFORMATION", "METHODS", "PAPER_METHODS", "Errors", "Method", "add_method", "grid_of_methods",
-]  # fmt: skip
-
 INFORMATION = ("labels", "environments in training", "environments in validation")
 """Information that a method may use besides a batch's images and labels."""
 

@@ -31,8 +31,6 @@ from nooch.training.training_data import (
 )
 from nooch.training.training_pass import TrainingPass
 
-__all__ = ["NetworkJobs"]
-
 
 class NetworkJobs(NetworkPass):
     """Trains jobs on whole networks, on the same batches; see ``TrainingPass``.

@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-__all__ = [
-    "NetworkPass",
-    "NetworkTrainer",
-    "fastest_convolutions",
-]
-
 
 @dataclass
 class NetworkTrainer:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from torch.nn import Parameter
     from torch.optim import Optimizer
 
-__all__ = ["AUGMENTATIONS", "OPTIMISERS", "SCHEDULES", "STOP_ON", "TuneSettings", "stop_rule"]
 
 AUGMENTATIONS = ("affine", "crop", "flip")
 """Random changes of training images (paper, Appendix A)."""

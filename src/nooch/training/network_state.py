@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Arrays", "OwnRandom", "array_of", "arrays_as_bytes", "part_of", "restore", "tensor_of"]
 
 Arrays = dict[str, NDArray[Any]]
 

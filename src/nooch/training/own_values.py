@@ -9,8 +9,6 @@ from nooch.training.jobs import Job
 from nooch.training.training_data import Outputs, TrainingData, expected_of, objective_of
 from nooch.training.training_pass import validation_value
 
-__all__ = ["own_values"]
-
 _WIDEST = 10.0
 """Largest logit of a constant answer: 1 in 22,000."""
 _AT_ONCE = 32

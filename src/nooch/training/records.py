@@ -36,8 +36,6 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
 
-__all__ = ["RUNS_MARKER", "SCALING", "JobRecord", "RunsFolder", "RunsHeader", "passes_of"]
-
 RUNS_MARKER = "runs.json"
 SCALING = "scaling.npz"
 """In ``passes``, while jobs are trained: how features are standardized."""

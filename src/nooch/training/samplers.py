@@ -19,11 +19,6 @@ from numpy.typing import NDArray
 from nooch.base.errors import ParameterError
 from nooch.training.objectives import Ranges
 
-__all__ = [
-    "Balance", "FixedShare", "Groups", "Lisa", "MixedRows", "Mixing", "Mixture", "Mixup",
-    "Parameters", "RandomStreams", "Redraw", "Sampler", "in_order", "row_weights",
-]  # fmt: skip
-
 Groups = NDArray[np.integer]
 """Labels or environments of rows, (n,)."""
 Parameters = Mapping[str, float]

@@ -9,15 +9,6 @@ import polars as pl
 
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of
 
-__all__ = [
-    "RULES",
-    "SIMILAR",
-    "paper_rule",
-    "select",
-    "select_tasks",
-]
-
-
 _KEYS = ["criterion", "task", "method"]
 
 

@@ -14,8 +14,6 @@ from nooch.base.files import replace_file
 from nooch.data import read_arrays
 from nooch.training.network_state import arrays_as_bytes
 
-__all__ = ["CONDITIONS", "Conditioned", "Scaling", "scaling_of", "shared_scaling"]
-
 CONDITIONS = ("standardize", "none")
 """What is done to frozen features, and to steps, before heads are trained."""
 

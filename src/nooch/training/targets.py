@@ -11,8 +11,6 @@ from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.training.network_settings import TuneSettings
 from nooch.training.objectives import ERM, Objective
 
-__all__ = ["Target", "check_rows", "check_targets"]
-
 
 @dataclass(frozen=True, eq=False)
 class Target:

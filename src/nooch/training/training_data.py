@@ -22,11 +22,6 @@ from nooch.training.samplers import Mixture, row_weights
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Environments", "Outputs", "TrainingData", "counts_of", "expected_of", "known_labels",
-    "mixture_of", "objective_of", "refitted", "with_last_stage",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Environments:

@@ -16,7 +16,6 @@ from nooch.training.objectives import Objective, losses
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["TrainingPass", "validation_value"]
 
 _MEASURES = ("train", "valid", "nll")
 

@@ -14,8 +14,6 @@ from nooch.training.methods import METHODS
 from nooch.training.samplers import RandomStreams, Redraw, in_order
 from nooch.training.training_data import Environments, known_labels
 
-__all__ = ["WEIGHTING", "EnvironmentSampler", "environments", "sample_weights"]
-
 WEIGHTING = (
     "environment-reweight", "environment-undersample", "label-reweight", "label-undersample",
     "subg", "suby",

@@ -8,8 +8,6 @@ import msgspec
 
 from nooch.base.errors import check_one_of
 
-__all__ = ["COLLECTIONS", "Collection", "Remote", "collection"]
-
 
 class _FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a file.

@@ -22,17 +22,6 @@ from nooch.base.files import replace_file
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.work_folder import check_space
 
-__all__ = [
-    "Downloaded",
-    "Obtained",
-    "download",
-    "is_unpacked",
-    "note_unpacked",
-    "only_process",
-    "prepared",
-]
-
-
 _LOCK = ".nooch-download.lock"
 
 

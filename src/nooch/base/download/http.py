@@ -24,11 +24,6 @@ from urllib3.response import BaseHTTPResponse
 
 from nooch.base.version import __version__
 
-__all__ = [
-    "Client", "MirrorError", "Pace", "Patience", "RangeError", "RetryError", "read_block",
-    "redirected",
-]  # fmt: skip
-
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
@@ -199,7 +194,9 @@ class Client:
     ) -> Iterator[BaseHTTPResponse]:
         sent = {"User-Agent": f"nooch/{__version__}", "Accept-Encoding": "identity", **headers}
         connect = min(self.patience.connect, self.patience.read)
-        timeout = urllib3.Timeout(connect=connect, read=self.patience.read)
+        # the wait for a whole reply ends before the wait for its next bytes
+        read = self.patience.read + (body is not None)
+        timeout = urllib3.Timeout(connect=connect, read=read)
         try:
             plain: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
             sending: dict[str, Any] = {"headers": sent, "body": body, "timeout": timeout}

@@ -22,15 +22,6 @@ from nooch.base.errors import DownloadError, InputError, OutputError
 from nooch.base.files import replace_file, sha256_of
 from nooch.base.limits import BROKEN_JSON
 
-__all__ = [
-    "RECORD",
-    "DownloadRecord",
-    "Origin",
-    "PartialFile",
-    "fault",
-    "fetch",
-]
-
 
 class Origin(msgspec.Struct, frozen=True):
     """Where the bytes come from (as asked for, before redirects), and what shows that the file

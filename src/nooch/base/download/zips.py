@@ -20,8 +20,6 @@ from nooch.base.errors import InputError, OutputError
 from nooch.base.limits import MOST_RATIO
 from nooch.base.work_folder import check_space
 
-__all__ = ["Member", "damage", "is_unsafe", "listed", "unpack"]
-
 MOST_MEMBERS = 1_000_000
 
 _ENCRYPTED = 0x1 | 0x20 | 0x40

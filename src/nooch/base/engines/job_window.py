@@ -21,8 +21,6 @@ from nooch.base.errors import NoochError, ParameterError
 from nooch.base.files import RESUME, writing
 from nooch.base.words import printable
 
-__all__ = ["Jobs", "Logged", "check_gpus", "lost_each_time", "module_paths", "ordered"]
-
 RETRIES = 3
 """How often a job is started again whose worker was lost."""
 

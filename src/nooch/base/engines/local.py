@@ -27,14 +27,6 @@ from nooch.base.errors import NoochError, ParameterError
 from nooch.base.limits import THREAD_VARIABLES, environment, usable_cpus
 from nooch.base.words import counted
 
-__all__ = [
-    "GPUS_VARIABLE",
-    "LocalEngine",
-    "Workers",
-    "visible_gpus",
-]
-
-
 _LEAVE = b""
 _PATIENCE = 5.0
 """Seconds to wait for the end of abandoned jobs; the end of the process waits longer."""

@@ -23,8 +23,6 @@ from nooch.base.errors import MissingExtraError, NoochError
 from nooch.base.limits import environment
 from nooch.base.words import counted
 
-__all__ = ["RayEngine"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

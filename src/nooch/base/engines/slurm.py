@@ -25,8 +25,6 @@ from nooch.base.engines.job_window import (
 from nooch.base.errors import MissingExtraError, NoochError
 from nooch.base.limits import environment
 
-__all__ = ["SlurmEngine"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -18,8 +18,6 @@ from nooch.cli.terminal import hint, note, print_json, print_result, print_shown
 if TYPE_CHECKING:
     from nooch.inference.endpoint import EndpointOptions
 
-__all__ = ["ask_command", "captions_command"]
-
 
 def ask_command(
     suite: Path = shared.SuiteArgument,
@@ -150,8 +148,9 @@ def captions_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
+    from nooch.data.table_files import RESULT_ENDINGS
     from nooch.evaluation.captions import CaptionOptions, score_captions
-    from nooch.report import RESULT_ENDINGS, as_json, save_scores
+    from nooch.report import as_json, save_scores
     from nooch.suites import load_suite
 
     if out is not None:

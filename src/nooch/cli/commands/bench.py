@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.base.engines import LocalEngine
-from nooch.base.engines import engine as engine_of
+from nooch.base.engines import LocalEngine, engine as engine_of
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import Place, check_output_file
 from nooch.base.words import counted
@@ -20,8 +19,6 @@ from nooch.cli.terminal import hint, note, print_json, print_table, progress
 if TYPE_CHECKING:
     from nooch.training.bench.config import BenchConfig
     from nooch.training.bench.plan import Plan
-
-__all__ = ["bench_command", "collect_command", "content_of", "status_command"]
 
 
 def bench_command(
@@ -107,7 +104,7 @@ def collect_command(
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.data import csv_bytes, parquet_bytes
-    from nooch.report import write_files
+    from nooch.data.table_files import write_files
     from nooch.report.results.collect import chosen_scores, collect
     from nooch.suites import load_suite
     from nooch.training.records import RunsFolder

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from nooch.data import Dataset
     from nooch.models.caches.pixels import PixelCache
 
-__all__ = ["features_command", "pixels_command"]
-
 
 def pixels_command(
     dataset: Place = shared.DatasetArgument,

@@ -18,7 +18,6 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, progress, sa
 if TYPE_CHECKING:
     from nooch.analysis.check import Checked
 
-__all__ = ["audit_command", "check_command", "slices_command", "validity_command"]
 
 _MOST = 10
 _GroupOption = typer.Option(
@@ -153,9 +152,14 @@ def slices_command(
 ) -> None:
     """Search slices of images on which a model errs. One error of 5 % over all."""
     from nooch.analysis.findings import checked_split
-    from nooch.analysis.slices import SliceOptions, find_slices
+    from nooch.analysis.slice_tests import (
+        SliceOptions,
+    )
+    from nooch.analysis.slices import (
+        find_slices,
+    )
+    from nooch.data.table_files import RESULT_ENDINGS, write_files
     from nooch.evaluation import run_notes
-    from nooch.report import RESULT_ENDINGS, write_files
     from nooch.suites.summary import suite_or_dataset
 
     if out is not None:
@@ -247,7 +251,7 @@ def validity_command(
 ) -> None:
     """Ask whether challenge sets are worth their name. From errors of several models."""
     from nooch.analysis.validity import validity
-    from nooch.report import RESULT_ENDINGS, write_files
+    from nooch.data.table_files import RESULT_ENDINGS, write_files
     from nooch.suites.summary import suite_with_dataset
 
     if out is not None:

@@ -16,8 +16,6 @@ from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
-__all__ = ["classes_command", "select_tasks_command"]
-
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
 _METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")

@@ -15,8 +15,6 @@ from nooch.cli.terminal import note, print_json, progress, say
 if TYPE_CHECKING:
     from nooch.data import Dataset
 
-__all__ = ["add_attributes_command"]
-
 
 def add_attributes_command(
     dataset: Place = shared.DatasetArgument,

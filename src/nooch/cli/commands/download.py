@@ -12,8 +12,6 @@ from nooch.base.words import counted
 from nooch.cli.options import Format, FormatOption, command_group
 from nooch.cli.terminal import hint, note, print_json, progress, say
 
-__all__ = ["app"]
-
 app = command_group("download", "Download real data; it resumes.")
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")

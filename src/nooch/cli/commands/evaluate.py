@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from nooch.evaluation import ConditionVerdict, Scores
 
-__all__ = ["evaluate_command"]
-
 
 class ScoreFormat(StrEnum):
     """How scores are printed."""

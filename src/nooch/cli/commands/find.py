@@ -20,8 +20,6 @@ from nooch.cli.terminal import note, progress, say
 if TYPE_CHECKING:
     from nooch.data import Dataset
 
-__all__ = ["embed_command", "find_command"]
-
 
 def find_command(
     dataset: Place = shared.DatasetArgument,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.base.engines import LocalEngine
-from nooch.base.engines import engine as engine_of
+from nooch.base.engines import LocalEngine, engine as engine_of
 from nooch.base.errors import ParameterError
 from nooch.base.files import DATASET_MARKER, check_output
 from nooch.base.split_plan import SplitPlan
@@ -29,17 +28,6 @@ if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
 
     Engine = LocalEngine | RayEngine | SlurmEngine
-
-__all__ = [
-    "LARGE",
-    "ImportOptions",
-    "Out",
-    "annotate_command",
-    "app",
-    "print_imported",
-    "run_import",
-    "with_import_options",
-]
 
 
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
@@ -321,8 +309,14 @@ def table(
         raise ParameterError(
             "--area needs --class", allowed="both, for a long table of image, class and area"
         )
-    from nooch.data.readers.table_layouts import LongTable, TableOfImages
-    from nooch.data.readers.tables import Columns, TableReading
+    from nooch.data.readers.table_layouts import (
+        Columns,
+        LongTable,
+        TableOfImages,
+    )
+    from nooch.data.readers.tables import (
+        TableReading,
+    )
 
     columns = Columns(
         id,

@@ -14,8 +14,6 @@ from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import note, print_json, print_table, progress, say, with_flags
 
-__all__ = ["explain_command", "fsck_command", "info_command", "show_command", "verify_command"]
-
 
 def info_command(
     dataset: Place = shared.DatasetArgument, format: shared.Format = shared.FormatOption
@@ -147,7 +145,8 @@ def explain_command(
     reading: Any = None,
 ) -> None:
     """Explain why an image is hard for a task, or is not."""
-    from nooch.suites.summary import explain, suite_with_dataset
+    from nooch.evaluation.explain import explain
+    from nooch.suites.summary import suite_with_dataset
 
     explained, data = suite_with_dataset(suite, dataset)
     if data is None:

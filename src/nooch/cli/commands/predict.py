@@ -13,8 +13,6 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.terminal import note, print_result, progress
 
-__all__ = ["predict_command"]
-
 
 def predict_command(
     suite: Path = shared.SuiteOrDatasetArgument,

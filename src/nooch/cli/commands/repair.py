@@ -17,8 +17,6 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, print_table,
 if TYPE_CHECKING:
     from polars import DataFrame
 
-__all__ = ["collect_next_command", "intervene_command", "repair_command", "weights_command"]
-
 
 def intervene_command(
     suite: Path = shared.SuiteArgument,

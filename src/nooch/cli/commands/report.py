@@ -15,12 +15,6 @@ from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_result, progress, say
 
-__all__ = [
-    "figure_command",
-    "gallery_command",
-    "report_command",
-]
-
 
 @with_reading
 def report_command(
@@ -125,7 +119,13 @@ def figure_command(
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.data import load_dataset
     from nooch.report.figures.sweeps import load_sweep
-    from nooch.report.images.paper_figures import SHEETS, Sources, save_figures
+    from nooch.report.images.paper_figures import (
+        SHEETS,
+        save_figures,
+    )
+    from nooch.report.images.sources import (
+        Sources,
+    )
     from nooch.suites import load_suite
 
     with progress() as update:

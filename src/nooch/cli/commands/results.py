@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nooch.report.results.paper_sheet import ResultOptions
     from nooch.report.tables.method_tables import ResultSheet
 
-__all__ = ["results_command", "statements_command"]
 
 _PAPER = "paper"
 _SOURCES = Argument(

@@ -22,12 +22,6 @@ from nooch.cli.terminal import (
     progress,
 )
 
-__all__ = [
-    "app",
-    "find_score_command",
-    "scenes_command",
-]
-
 
 def scenes_command(
     out: Path = Argument(None, metavar="OUT", help="Folder to write; it must not exist."),
@@ -134,7 +128,7 @@ def score_command(
     reading: Any = None,
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
-    from nooch.data.readers.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
+    from nooch.report.results.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
     from nooch.suites.summary import suite_with_dataset
 
     scored, data = suite_with_dataset(suite, dataset)

@@ -14,11 +14,6 @@ from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import note, print_result, progress
 
-__all__ = [
-    "app",
-    "export_command",
-]
-
 
 @with_reading
 def export_command(

@@ -13,8 +13,6 @@ from nooch.base.files import SWEEP_MARKER, Place, check_output
 from nooch.cli import options as shared
 from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
-__all__ = ["calibrate_command", "sweep_thresholds_command"]
-
 _MOST_ROWS = 30
 
 

@@ -11,8 +11,6 @@ from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.data.dataset import Dataset
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS
 
-__all__ = ["attribute_table", "with_attributes"]
-
 
 def attribute_table(
     table: pl.DataFrame,

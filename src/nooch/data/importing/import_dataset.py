@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from nooch.data.importing.parts import Imported
     from nooch.data.readers.contract import Reading
 
-__all__ = ["DatasetImportOptions", "import_dataset", "save_imported", "with_split"]
-
 
 @dataclass(frozen=True)
 class DatasetImportOptions:

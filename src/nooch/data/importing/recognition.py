@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER
-from nooch.data.readers.image_files import IMAGE_ENDINGS
+from nooch.data.image_names import (
+    IMAGE_ENDINGS,
+)
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
 
-__all__ = ["Recognized", "recognize"]
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
 _IDS = ("image_id", "id", "img_id", "imageid", "file_name", "filename", "image", "path")
@@ -107,8 +108,14 @@ def _table_file(file: Path) -> Recognized | None:
     import polars as pl
 
     from nooch.data.readers.boxes import BoxReading
-    from nooch.data.readers.table_layouts import LongTable, TableOfImages
-    from nooch.data.readers.tables import Columns, TableReading
+    from nooch.data.readers.table_layouts import (
+        Columns,
+        LongTable,
+        TableOfImages,
+    )
+    from nooch.data.readers.tables import (
+        TableReading,
+    )
     from nooch.data.table_files import read_table
 
     table = read_table(file)

@@ -26,21 +26,6 @@ from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_files import read_table
 from nooch.data.table_schema import class_name, identifiers
 
-__all__ = [
-    "BOX_COLUMNS",
-    "LEEWAY",
-    "BoxFiles",
-    "BoxTable",
-    "FoundBoxes",
-    "check_box",
-    "count_notes",
-    "files_of",
-    "find_openimages",
-    "find_voc",
-    "listed_files",
-]
-
-
 BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
 """Class keys of an image's boxes, and their areas as fractions of the image."""
 

@@ -27,8 +27,6 @@ from nooch.data.readers.yolo import find_yolo
 from nooch.data.table_files import table_files
 from nooch.data.table_schema import check_file_names
 
-__all__ = ["FORMATS", "BoxReading", "ScannedBoxes", "read_boxes"]
-
 FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
     "yolo": find_yolo,
     "voc": find_voc,

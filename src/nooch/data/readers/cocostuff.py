@@ -7,8 +7,6 @@ from importlib import resources
 
 from nooch.base.errors import check_one_of
 
-__all__ = ["COCOSTUFF", "COCOSTUFF_IDS", "MAP_VALUES", "OTHER", "map_values"]
-
 OTHER = 183
 """Category ``other`` of the stuff files, which stands for things. It is no class."""
 

@@ -24,11 +24,6 @@ from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
 from nooch.data.readers.jobs import ResumableJob
 
-__all__ = [
-    "ImageListing", "NumberedJob", "Reading", "Scanned", "as_given", "in_range", "part_edges",
-    "read",
-]  # fmt: skip
-
 _BLOCK = 1 << 22
 
 

@@ -20,28 +20,6 @@ from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.image_names import IMAGE_ENDINGS
 
-__all__ = [
-    "IMAGE_ENDINGS",
-    "LABEL_MAPS",
-    "PHOTOGRAPHS",
-    "UNREADABLE",
-    "UPRIGHT",
-    "FolderWalk",
-    "ImageIndex",
-    "files_of",
-    "image_paths",
-    "is_plain",
-    "list_images",
-    "opened_image",
-    "orientation",
-    "regular_file",
-    "rgb_image",
-    "stored_values",
-    "thumbnail",
-    "upright_size",
-]
-
-
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
 

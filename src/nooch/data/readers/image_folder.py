@@ -21,8 +21,6 @@ from nooch.data.readers.contract import ImageListing, in_range, read
 from nooch.data.readers.image_files import FolderWalk, list_images
 from nooch.data.table_schema import class_name
 
-__all__ = ["SPLIT_FOLDERS", "FolderReading", "ScannedFolder", "read_image_folder"]
-
 SPLIT_FOLDERS = {
     "train": "train", "training": "train", "val": "valid", "valid": "valid",
     "validation": "valid", "dev": "valid", "test": "test", "testing": "test",

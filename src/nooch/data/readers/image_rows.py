@@ -24,11 +24,6 @@ from nooch.data.readers.contract import NumberedJob, in_range
 from nooch.data.readers.image_files import FolderWalk
 from nooch.data.readers.jobs import JobRunner
 
-__all__ = [
-    "Entries", "ImageRows", "Parse", "batch_file", "files_below", "listed_digest", "parse_files",
-    "row_ends", "summed", "write_batch", "write_rows",
-]  # fmt: skip
-
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers.
 """

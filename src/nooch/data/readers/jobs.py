@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 from nooch.base.calls import Map, StepProgress
 from nooch.base.work_folder import stored
 
-__all__ = ["JobRunner", "ResumableJob", "map_for"]
-
 
 class ResumableJob(ABC):
     """Work that is done once; ``result_type`` is the type of its result."""

@@ -28,8 +28,6 @@ from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
 from nooch.data.table_schema import class_name
 
-__all__ = ["MapReading", "ScannedMaps", "class_list", "means_void", "read_label_maps"]
-
 _NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
 _NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
 _FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}

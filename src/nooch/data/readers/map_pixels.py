@@ -20,8 +20,6 @@ from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, r
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_schema import identifiers
 
-__all__ = ["MAP_ENDINGS", "CountedMaps", "count_maps", "counted_maps", "list_maps"]
-
 MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 

@@ -22,17 +22,6 @@ from nooch.data.splits import named_splits
 from nooch.data.table_files import are_exact_integers
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_file_names, class_name
 
-__all__ = [
-    "Columns",
-    "LongTable",
-    "Seen",
-    "TableLayout",
-    "TableOfImages",
-    "TableRows",
-    "put_together",
-    "table_provenance",
-]
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -19,8 +19,6 @@ import polars as pl
 from nooch.base.errors import InputError
 from nooch.data.table_files import checked_read
 
-__all__ = ["Schema", "TableFiles", "common_schema", "file_schema"]
-
 Schema = dict[str, pl.DataType]
 
 T = TypeVar("T")

@@ -44,15 +44,6 @@ from nooch.data.splits import named_splits
 from nooch.data.table_files import checked_read, table_files
 from nooch.data.table_schema import identifiers
 
-__all__ = [
-    "Columns",
-    "ScannedTable",
-    "TableReading",
-    "read_long_table",
-    "read_table_of_images",
-]
-
-
 _ID, _ROW = "nooch:id", "nooch:row"
 """Columns of rows: the image, and the number in the whole table."""
 

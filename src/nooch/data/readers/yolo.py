@@ -14,22 +14,15 @@ import polars as pl
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.text_encoding import text_lines
 from nooch.base.yaml_files import read_yaml
+from nooch.data.image_names import (
+    IMAGE_ENDINGS,
+)
 from nooch.data.readers.box_formats import BoxFiles, check_box, count_notes, files_of, listed_files
-from nooch.data.readers.image_files import IMAGE_ENDINGS, FolderWalk, list_images
+from nooch.data.readers.image_files import (
+    FolderWalk,
+    list_images,
+)
 from nooch.data.table_schema import class_name
-
-__all__ = [
-    "YAML_ENDINGS",
-    "YoloData",
-    "YoloImages",
-    "find_images",
-    "find_yolo",
-    "label_of",
-    "read_lines",
-    "read_yolo_data",
-    "unique_names",
-]
-
 
 YAML_ENDINGS = (".yaml", ".yml")
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"

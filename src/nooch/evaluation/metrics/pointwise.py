@@ -8,8 +8,6 @@ from scipy.special import entr, logit
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 
-__all__ = ["SCALES", "constant_nll", "losses", "nll", "probabilities", "said_positive"]
-
 Floats = NDArray[np.float64]
 
 SCALES = ("logit", "probability")

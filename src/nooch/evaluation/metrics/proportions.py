@@ -13,11 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammaincinv, ndtri
 
-__all__ = [
-    "LEVEL", "SIGNIFICANT", "dprime_intervals", "exact_mcnemar", "paired_interval",
-    "ratio_interval", "wilson",
-]  # fmt: skip
-
 LEVEL = 0.95
 SIGNIFICANT = 1 - LEVEL
 """Exact p-values up to which a difference is not chance."""

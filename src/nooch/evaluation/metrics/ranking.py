@@ -13,8 +13,6 @@ from scipy.sparse import coo_array
 
 from nooch.base.errors import UndefinedError
 
-__all__ = ["Ranking", "SubsetAreas", "Weights", "auc", "stable_order"]
-
 Floats = NDArray[np.float64]
 Weights = NDArray[np.float64] | NDArray[np.uint16]
 

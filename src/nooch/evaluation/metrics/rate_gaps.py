@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-__all__ = ["RateGap", "p_of_groups", "rate_gap"]
-
 Floats = NDArray[np.float64]
 
 _MOST_EXACT = 2000

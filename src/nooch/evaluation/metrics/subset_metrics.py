@@ -25,11 +25,6 @@ from scipy.special import ndtri
 from nooch.evaluation.metrics.pointwise import losses, probabilities, said_positive
 from nooch.evaluation.metrics.ranking import Ranking, SubsetAreas, Weights
 
-__all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "N_BINS", "N_OUTCOMES", "SHARES", "Graded", "Parts",
-    "Resampler",
-]  # fmt: skip
-
 METRICS = ("auc", "auprc", "error", "nll", "ece", "ece_top", "ece_paper")
 """Those that are computed by default."""
 

@@ -34,18 +34,6 @@ from nooch.data import Dataset, load_header, read_table, sealed_header
 from nooch.data.arrays import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
 
-__all__ = [
-    "ArrayHeader",
-    "ArrayKind",
-    "MappedRows",
-    "Unfinished",
-    "block_hash",
-    "making",
-    "open_array",
-    "write_block",
-]
-
-
 IMAGES = "images.parquet"
 
 

@@ -29,10 +29,6 @@ from nooch.models.pixel_batches import batches_of, forward, read_in_order
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "BATCH", "BLOCK_IMAGES", "FEATURES", "FeatureOptions", "Features", "extract_features",
-    "given_features", "load_features",
-]  # fmt: skip
 
 FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
 BATCH = 32

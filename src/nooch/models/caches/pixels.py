@@ -21,8 +21,6 @@ from nooch.models.images import (
     use_one_thread,
 )
 
-__all__ = ["BLOCK_BYTES", "PIXELS", "SIZE", "PixelCache", "build_pixels"]
-
 PIXELS = ArrayKind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""

@@ -19,8 +19,6 @@ from nooch.data import Dataset
 from nooch.data.arrays import read_array, write_array
 from nooch.models.encoders.contract import Encoder
 
-__all__ = ["caption_means", "distinct_captions", "embed_captions", "encode_texts"]
-
 _PART = 16384
 """Distinct captions stored together: about half a minute's work on two cores."""
 

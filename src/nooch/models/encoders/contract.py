@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import StepProgress
 
-__all__ = ["Encoder"]
-
 
 class Encoder(Protocol):
     """Frozen parameters of a map from sentences to vectors.

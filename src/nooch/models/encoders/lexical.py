@@ -21,8 +21,6 @@ from nooch.base.calls import StepProgress
 from nooch.base.errors import ParameterError
 from nooch.models.encoders.sentence_batches import distinct
 
-__all__ = ["LexicalEncoder"]
-
 # from this many sentences, a term of a single one is noise, and most of the vocabulary
 _MANY = 1000
 

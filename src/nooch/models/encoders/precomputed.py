@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from nooch.base.errors import InputError, some_of
 from nooch.data import Dataset, id_column, read_arrays, read_table
 
-__all__ = ["EmbeddingFile", "load_embedding", "open_embedding"]
-
 _ARRAYS = ("image_ids", "embeddings")
 _ALLOWED = (
     "an .npz with arrays image_ids (n,) and embeddings (n, d), or a table with image_id "

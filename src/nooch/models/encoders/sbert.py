@@ -20,22 +20,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import MissingExtraError, as_input_error, check_one_of
-from nooch.models.encoders import folders
-from nooch.models.encoders import sentence_batches as batching
-
-__all__ = [
-    "CPU_TOKENS",
-    "FAMILIES",
-    "PRECISIONS",
-    "SbertEncoder",
-    "distilroberta",
-    "is_fast",
-    "load",
-    "minilm",
-    "require_package",
-    "use_short_attention",
-]
-
+from nooch.models.encoders import folders, sentence_batches as batching
 
 FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
 """Model types that attend to every token and look their attention up by name."""

@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-__all__ = ["Tokens", "distinct", "equal_lengths", "tokenize"]
-
 
 @dataclass(frozen=True)
 class Tokens:

@@ -23,8 +23,6 @@ from nooch.report.exports.contract import (
     write_folder,
 )
 
-__all__ = ["export_coco"]
-
 Marks = dict[int, dict[str, dict[str, str]]]
 """Image id -> criterion -> task -> subset."""
 

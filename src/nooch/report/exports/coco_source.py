@@ -14,8 +14,6 @@ from nooch.data.readers.coco.decoder import Document, opened
 from nooch.data.readers.coco.rows import source_of
 from nooch.data.readers.coco.structure import Instances, decode
 
-__all__ = ["Annotations", "CocoContent", "read_annotations"]
-
 Annotations = list[tuple[int | None, bytes]]
 """(annotation id or None, the annotation's JSON)."""
 

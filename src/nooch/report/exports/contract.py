@@ -19,21 +19,6 @@ from nooch.data import Dataset, sealed_header
 from nooch.report.exports.licenses import LICENCES, License, all_licenses, licenses_text
 from nooch.suites import SUBSETS, ChallengeSet, Suite
 
-__all__ = [
-    "HARD_SUBSETS",
-    "MARKER",
-    "Content",
-    "Exported",
-    "Key",
-    "Names",
-    "about",
-    "check_subsets",
-    "safe_name",
-    "table_of",
-    "write_folder",
-]
-
-
 Key = tuple[str, str, str]
 """(criterion, task, split)."""
 

@@ -17,8 +17,6 @@ from nooch.report.exports.contract import Content, Exported
 from nooch.suites import Suite, as_suite
 from nooch.suites.questions import QuestionOptions
 
-__all__ = ["ExportSelection", "export"]
-
 _SHARED = {"content", "out", "overwrite"}
 """Parameters of every export; all others are a format's own options."""
 

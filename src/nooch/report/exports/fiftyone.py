@@ -28,8 +28,6 @@ from nooch.report.exports.contract import (
     safe_name,
 )
 
-__all__ = ["Tag", "export_fiftyone", "match_samples", "plan_tags"]
-
 _ID_FIELDS = ("image_id", "coco_id")
 """Fields that are looked for: nooch's own name, and that of FiftyOne's COCO importer."""
 

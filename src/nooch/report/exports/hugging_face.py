@@ -25,14 +25,6 @@ from nooch.report.exports.contract import (
 from nooch.report.exports.licenses import LICENCES, licenses_text, one_line
 from nooch.report.exports.parquet_parts import COLUMNS, PAPER, ParquetPart, written
 
-__all__ = [
-    "card",
-    "export_hf",
-    "markdown",
-    "yaml_value",
-]
-
-
 _WHAT = (
     "Images whose context misleads: for each task (is this class present?) the images that have the"
     " class without its usual context, and those that have the context without the class. Only ids,"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["LICENCES", "License", "all_licenses", "licenses_text", "one_line"]
-
 LICENCES = "LICENCES.txt"
 
 License = dict[str, str]

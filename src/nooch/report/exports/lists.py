@@ -27,14 +27,6 @@ from nooch.report.exports.contract import (
 )
 from nooch.suites import ChallengeSet, SetRecord
 
-__all__ = [
-    "FORMAT",
-    "export_csv",
-    "export_ids",
-    "export_npy",
-]
-
-
 FORMAT = "nooch-ids"
 _HEAD = b'{"format":"nooch-ids"'
 

@@ -21,8 +21,6 @@ from nooch.report.exports.question_content import (
 )
 from nooch.suites.questions import QuestionOptions, Questions
 
-__all__ = ["export_lmms_eval"]
-
 _FUNCTIONS = Path(__file__).with_name("lmms_eval_functions.py")
 _TASK = """\
 task: nooch_questions

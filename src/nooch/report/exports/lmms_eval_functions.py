@@ -11,8 +11,6 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
-__all__ = ["IMAGES", "METRICS", "doc_to_text", "doc_to_visual", "process_results"]
-
 METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")
 IMAGES = "images"
 """Folder of the image files; a relative path starts at the folder of this file."""

@@ -9,8 +9,6 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-__all__ = ["COLUMNS", "PAPER", "ParquetPart", "written"]
-
 PAPER = (
     "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems,"
     " NeurIPS 2021"

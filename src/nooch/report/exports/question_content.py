@@ -11,11 +11,6 @@ from nooch.data.table_files import parquet_bytes
 from nooch.report.exports.contract import Content
 from nooch.suites.questions import QuestionOptions, Questions, draw_questions, image_names
 
-__all__ = [
-    "ANSWER", "IMAGES_AS", "asked", "image_bytes", "image_folder", "need_image_folder",
-    "write_questions",
-]  # fmt: skip
-
 ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
 """What the answer to a question should be, in words."""
 IMAGES_AS = ("paths", "bytes")

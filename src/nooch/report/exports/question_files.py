@@ -21,11 +21,6 @@ from nooch.report.exports.question_content import (
 )
 from nooch.suites.questions import QuestionOptions, Questions
 
-__all__ = [
-    "export_pope",
-    "export_vlmevalkit",
-]
-
 
 def export_pope(
     content: Content,

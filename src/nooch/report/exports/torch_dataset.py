@@ -29,8 +29,6 @@ else:
         # reported when a dataset is requested, so that this module loads without torch
         _Base = object
 
-__all__ = ["torch_dataset"]
-
 
 def torch_dataset(
     suite: Suite | str | Path | None,

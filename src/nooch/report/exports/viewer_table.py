@@ -17,8 +17,6 @@ from nooch.report.exports.contract import Content, Exported, table_of, write_fol
 from nooch.report.exports.parquet_parts import written
 from nooch.suites import ChallengeSet
 
-__all__ = ["export_table"]
-
 
 def export_table(
     content: Content,

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LEVELS",
-    "PAPER_LEVELS",
-    "draw_levels",
-    "draw_losses",
-    "level_points",
-    "levels",
-    "loss_points",
-    "losses",
-    "points_of_scores",
-]
-
 
 SIDES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
 _BOTH = ("hard", "easy")

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLUE", "FORMATS", "GRAY", "ORANGE", "PURPLE", "SHEET_FORMATS", "SIDE_COLORS", "canvas",
-    "encoded", "new_axes", "styled", "svg", "worded",
-]  # fmt: skip
 
 # of Okabe and Ito's palette
 BLUE, ORANGE, PURPLE = "#0072B2", "#D55E00", "#AA4499"

@@ -22,33 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "by_tau",
-    "cue_counts",
-    "cues",
-    "draw_cues",
-    "draw_grid_losses",
-    "draw_shares",
-    "draw_sides",
-    "draw_tau",
-    "draw_tau_losses",
-    "grid_losses",
-    "grid_points",
-    "heat",
-    "largest",
-    "load_sweep",
-    "matrix",
-    "of_side",
-    "quartiles",
-    "save_sweep",
-    "share_points",
-    "shares",
-    "tau_band",
-    "tau_counts",
-    "tau_losses",
-    "tau_points",
-]
-
 
 _MOST_CUES = 5
 

@@ -20,19 +20,6 @@ from nooch.report.results.run_results import Results, roles_of
 from nooch.suites import Suite
 from nooch.training.records import RunsFolder
 
-__all__ = [
-    "CONFIDENT",
-    "UNKNOWN",
-    "Chosen",
-    "ImageLosses",
-    "MethodOutputs",
-    "TaskView",
-    "chosen_examples",
-    "labels_of",
-    "smallest",
-    "task_view",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class MethodOutputs:

@@ -21,8 +21,6 @@ from nooch.report.exports.coco_source import read_annotations
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 
-__all__ = ["COLORS", "Masks", "cue_masks", "inner"]
-
 Masks = Callable[[str, int], Sequence[tuple[str, NDArray[np.bool_]]]]
 """(split, row) -> the classes to shade in an image, each with where it is, bool (height, width)."""
 

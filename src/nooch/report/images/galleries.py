@@ -25,10 +25,6 @@ from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite, as_suite
 
-__all__ = [
-    "ContactSheetOptions", "Gallery", "PanelImages", "SheetSource", "contact_sheet", "save_gallery",
-]  # fmt: skip
-
 NOT_SHADED = (
     "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
 )

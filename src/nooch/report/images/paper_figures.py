@@ -14,29 +14,16 @@ import polars as pl
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file
 from nooch.data import ALL, csv_bytes
-from nooch.report.figures import sweeps as loss_sweep_figures
-from nooch.report.figures import sweeps as sweep_figures
+from nooch.data.table_files import write_files
+from nooch.report.figures import sweeps as loss_sweep_figures, sweeps as sweep_figures
 from nooch.report.figures.levels import draw_levels, draw_losses, loss_points
 from nooch.report.figures.style import FORMATS, encoded
 from nooch.report.images.galleries import PanelImages, SheetSource
 from nooch.report.images.sheets import SheetLayout, draw_sheet
 from nooch.report.images.sources import NEEDS, Need, Sources
-from nooch.report.tables.score_files import write_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-__all__ = [
-    "ALL_FIGURES",
-    "FIGURES",
-    "SHEETS",
-    "Figure",
-    "SheetPreset",
-    "Sources",
-    "check_figures",
-    "figure_data",
-    "save_figures",
-]
 
 
 _HARD = ("hard_positive", "hard_negative")

@@ -23,7 +23,6 @@ from nooch.report.images.cue_masks import COLORS, inner
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SheetLayout", "SheetPanel", "Tile", "draw_sheet"]
 
 Colors = dict[str, tuple[int, int, int]]
 

@@ -27,8 +27,6 @@ from nooch.suites import Suite, Sweep
 from nooch.suites.sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
-__all__ = ["NEEDS", "Need", "Sources"]
-
 T = TypeVar("T")
 
 _PAPER = "paper"

@@ -21,18 +21,6 @@ from nooch.data.readers.image_files import UNREADABLE, opened_image, rgb_image
 from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite
 
-__all__ = [
-    "LARGE",
-    "SMALL",
-    "DrawnPicture",
-    "SplitImages",
-    "Wanted",
-    "cut_text",
-    "draw_pictures",
-    "picture_name",
-]
-
-
 SMALL, LARGE = 160, 640
 """Longest side in pixels. An image that is no larger than SMALL has no second picture."""
 _QUALITY = {SMALL: 80, LARGE: 85}

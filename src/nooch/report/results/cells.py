@@ -13,11 +13,6 @@ from nooch.evaluation.averages import named_tasks, over_seeds, over_tasks, with_
 from nooch.report.results.paper_numbers import PAPER_NAMES
 from nooch.training.methods import METHODS
 
-__all__ = [
-    "CELLS", "averages_note", "cells_of", "in_order", "missing_note", "sight", "with_averages",
-    "with_setting",
-]  # fmt: skip
-
 _SUBSET = ["criterion", "metric", "subset"]
 _TEXTS = [*_SUBSET, "task", "method", "sees", "setting"]
 _COUNTS = ["n_seeds", "seeds", "n_settings", "settings", "n_tasks"]

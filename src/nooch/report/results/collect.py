@@ -22,8 +22,6 @@ from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 from nooch.training.selection import RULES, select
 
-__all__ = ["chosen_scores", "collect", "runs_predictions", "worse_note"]
-
 _WORSE = "worse_than_constant"
 _TOGETHER = 512
 """Jobs whose outputs are in memory at once, where settings are chosen."""

@@ -17,8 +17,6 @@ from nooch.report.results.run_results import Results, roles_of, suite_of
 from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
-__all__ = ["baseline_of", "checked_pair", "paired_results", "rival_of"]
-
 
 def checked_pair(pair: Sequence[str] | None, methods: Sequence[str]) -> tuple[str, str] | None:
     """The two methods to compare, the baseline first, or None where none are named. Raises

@@ -17,15 +17,6 @@ import polars as pl
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.averages import WORST_HARD, named_tasks
 
-__all__ = [
-    "PAPER_NAMES",
-    "PAPER_TABLES",
-    "PaperPanel",
-    "PaperTable",
-    "next_to_paper",
-    "paper_results",
-]
-
 
 @dataclass(frozen=True)
 class PaperPanel:

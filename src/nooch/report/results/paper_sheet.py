@@ -20,8 +20,6 @@ from nooch.report.tables.score_tables import SetsShown, tables_of
 from nooch.suites import Suite, is_shipped, load_suite
 from nooch.suites.published_counts import SET_TABLES
 
-__all__ = ["PAPER", "ResultOptions", "SheetOptions", "paper_sheet", "read_sources"]
-
 PAPER = "paper"
 """The source that is the paper's own numbers."""
 

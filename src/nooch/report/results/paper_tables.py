@@ -17,15 +17,6 @@ from nooch.report.tables.score_tables import SetsShown
 from nooch.suites import SetRecord, Suite
 from nooch.suites.published_counts import SET_TABLES, SetTable, paper_rows
 
-__all__ = [
-    "legend",
-    "like",
-    "paper_set_tables",
-    "set_tables",
-    "table_names",
-]
-
-
 _METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece_paper": "the paper's ECE"}
 _SUBSETS = {
     "hard": "on hard",

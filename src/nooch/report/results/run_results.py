@@ -35,9 +35,6 @@ from nooch.training.methods import METHODS
 from nooch.training.records import RUNS_MARKER, RunsFolder
 from nooch.training.selection import RULES
 
-__all__ = ["KINDS", "Results", "merge", "paper_cells", "read_results", "roles_of", "suite_of"]
-
-
 KINDS = ("ce", "gist", "attribute")
 """Kinds of criteria that the paper's tables are of."""
 

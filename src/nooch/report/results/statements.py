@@ -19,41 +19,6 @@ from nooch.report.results.paper_numbers import PAPER_NAMES
 from nooch.report.results.run_results import Results
 from nooch.report.tables.score_tables import mean_sd, printable_table
 
-__all__ = [
-    "CLEAR",
-    "ENVIRONMENT",
-    "FAR",
-    "OTHERS",
-    "PAPER",
-    "STATEMENTS",
-    "VERDICTS",
-    "Check",
-    "Finding",
-    "Number",
-    "Numbers",
-    "Statement",
-    "above",
-    "calibrated",
-    "concluded",
-    "erm_best",
-    "finding_facts",
-    "finding_tables",
-    "focal",
-    "harder",
-    "judge_statements",
-    "lead",
-    "mean_of",
-    "near",
-    "nearer",
-    "rank_correlation",
-    "shrinks",
-    "trade",
-    "unknown",
-    "waterbirds",
-    "worst_calibrated",
-]
-
-
 HOLDS, FAILS, OPEN = VERDICTS = ("holds", "does not hold", "inconclusive")
 """``inconclusive``: numbers are missing, or what they differ by is within their deviations."""
 

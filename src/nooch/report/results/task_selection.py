@@ -15,8 +15,6 @@ from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER, RunsFolder
 from nooch.training.selection import select_tasks
 
-__all__ = ["chosen_suite", "losses_by_class", "uneven_runs"]
-
 
 def losses_by_class(
     suite: Suite,

@@ -20,16 +20,6 @@ from nooch.report.images.thumbnails import SplitImages, Wanted, cut_text
 from nooch.report.site.content import Card, ExampleGroup, FindingSection
 from nooch.suites import Suite
 
-__all__ = [
-    "answer_groups",
-    "answer_sections",
-    "cards_of",
-    "gallery_rows",
-    "image_card",
-    "pictures_wanted",
-    "with_cards",
-]
-
 
 def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
     """Groups of examples with the lines below each image."""

@@ -14,8 +14,6 @@ from nooch.report.images.cue_masks import Masks
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 
-__all__ = ["Card", "ExampleGroup", "FindingSection", "LossesOf", "Site"]
-
 LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
 """(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
 

@@ -17,26 +17,6 @@ from nooch.report.images.choice import UNKNOWN, labels_of
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import SUBSETS, ChallengeSet, Suite
 
-__all__ = [
-    "BLOCK",
-    "MOST_CUES",
-    "PageCues",
-    "UnsetSupports",
-    "about_images",
-    "context_presences",
-    "criterion_parts",
-    "fitted_of",
-    "packed",
-    "page_cues",
-    "script",
-    "shown_criteria",
-    "sparse",
-    "split_file",
-    "task_file",
-    "unset_supports",
-]
-
-
 # what ends a script element or a line of a script in the middle of a text
 _UNSAFE = {c.encode(): b"\\u%04x" % ord(c) for c in "<>&\u2028\u2029"}
 

@@ -31,19 +31,6 @@ from nooch.report.site.explore_data import (
 )
 from nooch.report.site.results_page import BEST
 
-__all__ = [
-    "MOST_TASKS",
-    "PAGES",
-    "SITE_MARKER",
-    "draw_shades",
-    "page_environment",
-    "render_pages",
-    "shade_name",
-    "write_assets",
-    "write_site",
-]
-
-
 PAGES = {
     "index": "Overview",
     "explore": "Explore",

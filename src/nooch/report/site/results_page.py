@@ -28,18 +28,6 @@ from nooch.report.tables.score_tables import average_label, tables_of
 from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER
 
-__all__ = [
-    "BEST",
-    "FIGURES",
-    "PredictionScores",
-    "ResultsView",
-    "chart_rows",
-    "results_view",
-    "score_predictions",
-    "scored_view",
-]
-
-
 BEST = "\ue000"
 """What a best cell's text begins with on its way to the page."""
 

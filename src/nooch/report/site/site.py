@@ -38,8 +38,6 @@ from nooch.suites import Suite, as_suite
 from nooch.suites.summary import summary
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
-__all__ = ["ReportOptions", "Reported", "image_index", "write_report"]
-
 T = TypeVar("T")
 
 _NO_DATA = (

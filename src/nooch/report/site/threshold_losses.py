@@ -17,8 +17,6 @@ from nooch.report.images.choice import UNKNOWN, TaskView
 from nooch.suites import POOLED, Suite
 from nooch.suites.sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
 
-__all__ = ["ThresholdLosses", "swept"]
-
 Floats = NDArray[np.float64]
 
 

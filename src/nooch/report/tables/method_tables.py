@@ -14,14 +14,10 @@ from nooch.base.display import DisplayTable
 from nooch.base.errors import check_one_of
 from nooch.base.files import check_output_file
 from nooch.base.words import printable
+from nooch.data.table_files import TABLE_FILES, write_files
 from nooch.evaluation import AVERAGE
-from nooch.report.tables.score_files import TABLE_FILES, differences_file, write_files
+from nooch.report.tables.score_files import differences_file
 from nooch.report.tables.score_tables import SetsShown, average_label, latex, markdown, mean_sd
-
-__all__ = [
-    "RESULT_FILES", "WORSE", "ResultSheet", "ResultTable", "check_result_files", "result_latex",
-    "result_markdown", "save_results", "shown",
-]  # fmt: skip
 
 _MARKS = "\ue000", "\ue001"
 """Around bold cells while LaTeX is escaped; a name that has them loses them."""

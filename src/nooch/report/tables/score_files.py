@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,11 @@ import msgspec
 import polars as pl
 
 from nooch.base.errors import check_one_of
-from nooch.base.files import check_output_file, replacing, writing
-from nooch.data import csv_bytes, parquet_bytes
+from nooch.base.files import check_output_file
+from nooch.data.table_files import TABLE_FILES, write_files
 from nooch.evaluation.scores import ComparedRuns, Scores
 from nooch.report.tables.score_tables import latex, markdown, tables_of
 
-__all__ = [
-    "SCORE_FILES",
-    "TABLE_FILES",
-    "as_json",
-    "differences_file",
-    "save_scores",
-    "write_files",
-]
-
-TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
-    ".parquet": parquet_bytes,
-    ".csv": csv_bytes,
-}
-"""Ending -> how a frame is written with it."""
-RESULT_ENDINGS = (*TABLE_FILES, ".json")
-"""Endings that results with one table can be written with."""
 _WHOLE: dict[str, Callable[[Any, Sequence[str]], str]] = {
     ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
     ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
@@ -107,16 +90,3 @@ def result_bytes(table: pl.DataFrame, ending: str, content: Mapping[str, Any]) -
 def differences_file(file: Path) -> Path:
     """The second file, ``NAME-differences``, next to a file of tables."""
     return file.with_name(f"{file.stem}-differences{file.suffix}")
-
-
-def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files atomically, all of them or none, and the folders that lead to them.
-
-    Raises:
-        OutputError: one cannot be written.
-    """
-    with contextlib.ExitStack() as stack:
-        for file, content in contents.items():
-            stack.enter_context(writing(file))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(replacing(file)).write_bytes(content)

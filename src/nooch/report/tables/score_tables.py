@@ -14,18 +14,6 @@ from nooch.base.words import printable
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.averages import named_tasks
 
-__all__ = [
-    "SetsShown",
-    "average_label",
-    "is_average",
-    "latex",
-    "markdown",
-    "mean_sd",
-    "printable_table",
-    "tables_of",
-]
-
-
 _RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
 # the loss on each side, hard against easy of the same label
 _LOSSES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")

@@ -27,8 +27,6 @@ from nooch.training.network_state import arrays_as_bytes
 from nooch.training.objectives import OBJECTIVES, TrainingCounts
 from nooch.training.targets import Target
 
-__all__ = ["ALL_CLASSES", "CLASSES_MARKER", "ClassNetworkOptions", "train_classes"]
-
 CLASSES_MARKER = "classes.json"
 
 ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)

@@ -18,8 +18,6 @@ from nooch.training.jobs import Job, ProbeSettings, Settings
 from nooch.training.methods import grid_of_methods
 from nooch.training.network_settings import TuneSettings
 
-__all__ = ["MODES", "BenchConfig", "read_config", "read_settings"]
-
 
 @dataclass(frozen=True)
 class BenchConfig:

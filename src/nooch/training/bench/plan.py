@@ -29,9 +29,6 @@ from nooch.training.records import SCALING, RunsHeader, passes_of
 from nooch.training.standardization import scaling_of, shared_scaling
 from nooch.training.training_data import Environments, TrainingData, known_labels
 
-__all__ = ["Plan", "Training", "identity_of", "plan_bench", "plan_finetune", "rows_of_splits"]
-
-
 Training = HeadPass | NetworkJobs
 """Jobs that train together: heads on frozen features, or whole networks."""
 

@@ -35,8 +35,6 @@ from nooch.training.own_values import own_values
 from nooch.training.records import JobRecord, RunsFolder
 from nooch.training.training_data import TrainingData
 
-__all__ = ["PlanSource", "bench", "planned_for", "status", "train_pass", "training_device"]
-
 
 @dataclass(frozen=True)
 class PlanSource:

@@ -10,7 +10,6 @@ from nooch.training.objectives.contract import BatchTerms, Objective, Ranges, Tr
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["GDRO", "IRM", "OnlineGDRO", "VREx"]
 
 _INFINITY = float("inf")
 

@@ -16,15 +16,6 @@ from nooch.training.objectives.contract import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "ERM",
-    "BalancedSoftmax",
-    "CVaR",
-    "EnvironmentReweight",
-    "Focal",
-    "LabelReweight",
-]
-
 
 class ERM(Objective):
     """The mean loss (Eq. 1)."""

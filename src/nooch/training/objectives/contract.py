@@ -12,10 +12,6 @@ from nooch.base.errors import ParameterError, check_one_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "VARIANTS", "BatchTerms", "Objective", "Ranges", "TrainingCounts", "check_objective",
-    "indicators", "losses", "residuals",
-]  # fmt: skip
 
 VARIANTS = ("paper", "released")
 Ranges = Mapping[str, tuple[float, float]]

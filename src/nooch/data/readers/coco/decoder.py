@@ -21,8 +21,6 @@ from nooch.base.errors import InputError
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.coco.structure import decode, refused
 
-__all__ = ["SLICE", "Cut", "Document", "drop", "opened", "slice_text"]
-
 SLICE = 1 << 24
 """Bytes of an array that are decoded at once."""
 

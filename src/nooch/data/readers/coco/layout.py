@@ -11,8 +11,6 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.files import sha256_of
 from nooch.data.readers.coco.reader import CocoReading
 
-__all__ = ["SPLIT_FILES", "CocoLayout", "find_coco", "find_split"]
-
 SPLIT_FILES = ("nooch_split.npz", "cocostuff_split_image_ids.npz")
 """What the paper's split is called."""
 

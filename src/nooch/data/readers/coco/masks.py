@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["mask_area", "run_lengths"]
-
 
 def mask_area(segmentation: Any, height: int, width: int) -> float:
     """Pixels of polygons or of a run-length encoding, compressed or not."""

@@ -19,8 +19,6 @@ from nooch.data.readers.image_files import ImageIndex
 from nooch.data.readers.image_rows import Entries, summed
 from nooch.data.table_schema import check_file_names, class_name
 
-__all__ = ["class_order", "merge", "merged_provenance", "notes_of"]
-
 _NOTES = {
     "things": (
         "{n} images are in no things file: their things were not annotated, and are unknown, not"

@@ -16,8 +16,6 @@ from nooch.data.readers.image_rows import ImageRows
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import count_maps, counted_maps, list_maps
 
-__all__ = ["StuffMaps", "scan_stuff_maps"]
-
 
 @dataclass(frozen=True)
 class StuffMaps:

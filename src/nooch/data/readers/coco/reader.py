@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nooch.data.readers.coco.pixels import StuffMaps
     from nooch.data.readers.contract import ImageListing
 
-__all__ = ["CocoReading", "ScannedCoco", "read_coco"]
 
 Paths = Sequence[str | Path]
 

@@ -42,17 +42,6 @@ from nooch.data.readers.coco.structure import (
 )
 from nooch.data.readers.jobs import JobRunner, ResumableJob, map_for
 
-__all__ = [
-    "ScannedFile",
-    "SliceJob",
-    "read_ids",
-    "read_rows",
-    "scan_files",
-    "source_of",
-    "write_rows",
-]
-
-
 _BLOCK = 1024
 """Texts that are decoded at once."""
 

@@ -16,12 +16,6 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON, MOST_AREA
 from nooch.data.readers.coco.masks import mask_area
 
-__all__ = [
-    "STRUCTURE", "Annotation", "Caption", "Captions", "Image", "Instances",
-    "ParsedFile", "annotation_columns", "caption_columns", "captions_of", "categories_of",
-    "checked_images", "decode", "fill_areas", "image_columns", "instances_of", "look_up", "refused",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 
