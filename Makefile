@@ -37,8 +37,8 @@ test-fast: $(READY)
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm
-	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/engines/test_slurm_engine.py \
-		tests/engines/test_cluster_engines.py tests/cli/test_bench_engines.py -k "slurm or submitit"; \
+	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/base/test_slurm_engine.py \
+		tests/base/test_cluster_engines.py tests/cli/test_bench_engines.py -k "slurm or submitit"; \
 		status=$$?; bash tests/slurm.sh stop .slurm; exit $$status
 
 # with PYTHON=python3 on the command line: that interpreter, as it is, and nothing is installed (docs/gpu.md)

@@ -20,7 +20,7 @@ from typing import Any
 
 from measuring import machine, measured, nooch_command, parser, write_json
 
-from nooch.data.dataset_folder import read_header
+from nooch.data.part_files import read_header
 
 HERE = Path(__file__).parent
 # the generator of annotations is with the tests

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from measuring import machine, measured, nooch_command, parser, write_json
 
-from nooch.data.dataset_folder import read_header
+from nooch.data.part_files import read_header
 
 HERE = Path(__file__).parent
 BLOCK = 1_000_000

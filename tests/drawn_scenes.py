@@ -1,4 +1,4 @@
-"""A small collection of scenes, drawn once for all tests: fixtures that rooms import."""
+"""A small collection of scenes, drawn once for all tests: fixtures that packages import."""
 
 from __future__ import annotations
 

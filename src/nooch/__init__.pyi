@@ -59,6 +59,7 @@ from .base.errors import (
 from .base.split_plan import (
     SplitPlan as SplitPlan,
 )
+from .base.version import __version__ as __version__
 from .criteria import (
     CE as CE,
     Attribute as Attribute,

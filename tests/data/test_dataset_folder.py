@@ -22,7 +22,7 @@ from nooch.base import files
 from nooch.base.errors import FormatError, InputError, OutputError, ParameterError
 from nooch.base.files import atomic_folder, check_output, replace_file, sha256_of
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
-from nooch.data.dataset_folder import read_header
+from nooch.data.part_files import read_header
 
 
 def _data():

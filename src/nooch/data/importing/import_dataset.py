@@ -145,8 +145,9 @@ def _link(file: Path, new: Path) -> None:
 
 def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:
     """Write a dataset that was put together in memory. Raises OutputError as ``save_dataset``."""
-    from nooch.data.dataset_folder import read_header, save_dataset
+    from nooch.data.dataset_folder import save_dataset
     from nooch.data.importing.parts import Imported
+    from nooch.data.part_files import read_header
 
     save_dataset(data, out, overwrite=overwrite)
     header, n_areas = read_header(out), int(data.areas.nnz)

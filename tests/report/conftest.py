@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from coco_files import STUFF, document, image, write
+from drawn_scenes import data, scenes
 from PIL import Image
 from scipy.sparse import csr_array
 
@@ -22,6 +23,8 @@ from nooch.data.importing.import_dataset import with_split
 from nooch.data.readers.coco.reader import read_coco
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
 from nooch.suites.find import find
+
+__all__ = ["data", "scenes"]
 
 N = 40
 

@@ -1,5 +1,0 @@
-"""Scenes that the tests share."""
-
-from drawn_scenes import data, scenes
-
-__all__ = ["data", "scenes"]
