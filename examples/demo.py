@@ -95,7 +95,7 @@ def challenge_sets(out: Path, images: int) -> None:
     )
     suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
     tasks = ["car", "cup", "surfboard", "cow"]
-    nooch.contact_sheet(suite, data, tasks, out / "sheet.jpg", per_row=4)
+    nooch.save_gallery(tasks, nooch.Sources(suite=suite, data=data), out / "sheet.jpg", per_side=2)
     print(f"  {out}/sheet.jpg shows some of them")
     say("Explain: why one image is hard, in words")
     for subset in ("hard_positive", "hard_negative"):

@@ -188,7 +188,6 @@ from .report.figures.sweeps import (
     save_sweep as save_sweep,
 )
 from .report.images.galleries import (
-    contact_sheet as contact_sheet,
     save_gallery as save_gallery,
 )
 from .report.images.paper_figures import (

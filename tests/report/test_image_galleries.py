@@ -22,10 +22,8 @@ from nooch.evaluation import Predictions
 from nooch.report.images.cue_masks import COLORS
 from nooch.report.images.galleries import (
     NOT_SHADED,
-    ContactSheetOptions,
     PanelImages,
     SheetSource,
-    contact_sheet,
     save_gallery,
 )
 from nooch.report.images.paper_figures import (
@@ -164,19 +162,6 @@ def test_a_criterion_without_support_has_a_gallery_by_id(world, tmp_path):
     assert made.table["nll"].null_count() == made.table.height
 
 
-def test_the_contact_sheet_is_a_gallery_in_pixels(world, tmp_path):
-    data, suite = world
-    options = {"split": "train", "per_row": 6, "cell": 40}
-    out = contact_sheet(suite, data, ["car", "boat"], tmp_path / "sheet.jpg", **options)
-    with Image.open(out) as sheet:
-        assert sheet.format == "JPEG"
-        width = 100 * (2 * 0.16 + 2 * (3 * 0.4 + 2 * 0.06) + 0.24)
-        assert sheet.size[0] == pytest.approx(width, abs=1)
-    same = ContactSheetOptions(**options)
-    again = contact_sheet(suite, data, ["car", "boat"], tmp_path / "two.jpg", options=same)
-    assert again.read_bytes() == out.read_bytes()
-
-
 @pytest.mark.parametrize("name", SHEETS)
 def test_figures_of_images_have_the_numbers_of_the_caption(name, sources, tmp_path):
     sheet = SHEETS[name]
@@ -273,8 +258,6 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     refused(lambda: save_gallery(["car"], sources, tmp_path / "a.gif"), "is no ending")
     refused(lambda: save_gallery([], sources, sheet), "of nothing")
     refused(lambda: save_gallery(["car"], sources, sheet, per_side=0), "of nothing")
-    refused(lambda: contact_sheet(suite, data, ["car"], sheet, rows=0), "of nothing")
-    refused(lambda: contact_sheet(suite, data, ["car"], sheet, cell=5), "of nothing")
     refused(lambda: save_gallery(["cat"], sources, sheet), "'cat' is no task")
     refused(lambda: save_gallery(["car"], sources, sheet, criterion="cee"), "'cee' is no criterion")
     alone = Sources(suite=suite)

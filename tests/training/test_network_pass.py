@@ -104,11 +104,7 @@ def plain(folder, given, settings, *, order=None, mixture=None, rates=None):
                 labels = shares[:, None] * labels + (1 - shares)[:, None] * y[partners]
             logits = head(body(x).pooler_output.flatten(1))
             k = given.n_outputs
-            if given.row_weights is None:
-                loss = given.objective(logits[:, :k], labels, environments[batch]).mean()
-            else:
-                times = torch.from_numpy(given.row_weights).float()[batch, None]
-                loss = (times * losses(logits[:, :k], labels)).mean()
+            loss = given.objective(logits[:, :k], labels, environments[batch]).mean()
             if given.auxiliary is not None:
                 extra = torch.from_numpy(given.auxiliary)[batch]
                 loss = loss + settings.auxiliary * losses(logits[:, k:], extra).mean()
@@ -145,7 +141,6 @@ CASES = {
     "clip": (target(), {"clip": 0.3}, {}, {}),
     "rows": (target(), {}, {"rows": sampled}, {"order": sampled}),
     "mix": (target(), {}, {"mix": mixed}, {"mixture": mixed}),
-    "row weights": (target(row_weights=WEIGHTS), {}, {}, {}),
     "auxiliary": (target(auxiliary=CUE), {"auxiliary": 0.7}, {}, {}),
     "two classes": (target(y=TWO, environments=np.zeros((90, 2), np.uint8)), {}, {}, {}),
 }
@@ -292,14 +287,14 @@ def test_validation_weights_and_other_rules_to_stop(resnet):
         "weights": target(valid_weights=weight),
         "gdro": target("gdro", parameters={"K": 9.0}),
         "auxiliary": target(auxiliary=CUE),
-        "two": target(y=TWO, environments=np.zeros((90, 2), np.uint8), weights=(1.0, 0.0)),
+        "two": target(y=TWO, environments=np.zeros((90, 2), np.uint8)),
     }
     for name, each in given.items():
         mine = replace(settings, auxiliary=0.5 if name == "auxiliary" else 0.0)
         for stop_on in ("objective", "nll", "batches"):
             found = trained(resnet, [each], replace(mine, stop_on=stop_on))
             logits = torch.from_numpy(found.logits("valid")[0])
-            values = losses(logits[:, :1], torch.from_numpy(Y[valid, None]).float())
+            values = losses(logits, torch.from_numpy(each.labels[valid]))
             expected = {"weights": (torch.from_numpy(weight)[:, None] * values).mean()}
             if name == "gdro":
                 environments = torch.from_numpy(ENVIRONMENTS[valid, None].astype(np.int64))
@@ -455,10 +450,7 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
         ([replace(target(), labels=CUE[:50])], "labels has shape (50, 1)", "(90, 1)"),
         ([replace(target(), labels=Y.astype(np.float32))], "labels has shape (90,)"),
         ([replace(target(), labels=TWO * np.float32(1), environments=None)], "heads"),
-        ([target(row_weights=WEIGHTS[:4])], "row_weights has shape (4,)"),
         ([target(valid_weights=WEIGHTS)], "valid_weights has shape (90,)", "(30,)"),
-        ([target(weights=(1.0, 2.0))], "weights has shape (2,)"),
-        ([target("cvar", parameters={"p": 0.1}, row_weights=WEIGHTS)], "rows have weights"),
         ([target(auxiliary=CUE)], "1 auxiliary outputs with the weight 0"),
         ([replace(gdro, environments=gdro.environments + 3)], "environment 6", "0 to 3"),
     ):
@@ -472,8 +464,6 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
         ({"hooks": BatchHooks(mix=lambda _: (train, np.full(55, 2.0)))}, "shares"),
     ):
         refused(*parts, **more)
-    mixing = BatchHooks(mix=mixed)
-    refused("images are mixed", given=[target(row_weights=WEIGHTS)], hooks=mixing)
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "config.json").write_bytes((resnet / "config.json").read_bytes())

@@ -19,7 +19,7 @@ from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.training.epoch_batches import Batch, BatchHooks, Epochs, on_device
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
-from nooch.training.objectives import ERM, Objective, losses
+from nooch.training.objectives import Objective, losses
 from nooch.training.targets import Target, check_rows, check_targets
 from nooch.training.training_pass import TrainingPass, validation_value
 
@@ -49,9 +49,7 @@ class NetworkTrainer:
     random: OwnRandom
     labels: Tensor
     environments: Tensor
-    row_weights: Tensor | None
     valid_weights: Tensor | None
-    output_weights: Tensor
     best: Arrays = field(default_factory=dict)
 
     @classmethod
@@ -83,9 +81,7 @@ class NetworkTrainer:
             OwnRandom.start(target.seed, device),
             torch.from_numpy(np.concatenate(labels, axis=1).astype(np.float32)).to(device),
             torch.from_numpy(np.ascontiguousarray(environments)).to(device),
-            table(target.row_weights),
             table(target.valid_weights),
-            torch.tensor(target.output_weights, device=device),
         )
 
     @staticmethod
@@ -117,14 +113,7 @@ class NetworkTrainer:
         """The main outputs' loss, and that with the auxiliary outputs'."""
         labels, k = batch.mixed(self.labels), self.network.n_outputs
         environments = self.environments[batch.rows].long()
-        if self.row_weights is None:
-            values = self.objective(logits[:, :k], labels[:, :k], environments)
-        else:
-            assert isinstance(self.objective, ERM)  # noqa: S101 - checked before
-            weights = self.objective.weights(labels[:, :k], environments)
-            weights = weights * self.row_weights[batch.rows]
-            values = (weights * losses(logits[:, :k], labels[:, :k])).mean(dim=0)
-        own = (self.output_weights * values).sum()
+        own = (self.objective(logits[:, :k], labels[:, :k], environments) * (1 / k)).sum()
         if logits.shape[1] == k:
             return own, own
         return own, own + self.settings.auxiliary * losses(logits[:, k:], labels[:, k:]).mean()
@@ -140,7 +129,8 @@ class NetworkTrainer:
             rule, batch = str(self.settings.stop_on), self.settings.batch
             known = outputs, labels, self.environments[rows].long()
             values = validation_value(rule, self.objective, known, self.valid_weights, batch)
-            total, nll = ((self.output_weights * v).sum() for v in (values, plain.mean(dim=0)))
+            each = 1 / self.network.n_outputs
+            total, nll = ((v * each).sum() for v in (values, plain.mean(dim=0)))
         return float(total), float(nll)
 
     def keep_best(self) -> None:
@@ -244,7 +234,6 @@ class NetworkPass(TrainingPass):
         super().__init__(len(targets), settings)
         check_rows(rows, len(pixels))
         check_targets(targets, rows, len(pixels), settings)
-        _check_mixing(targets, hooks)
         self.pixels, self.rows, self.settings, self.hooks = pixels, rows, settings, hooks
         self.trainers: list[NetworkTrainer] = []
         for target in targets:
@@ -331,15 +320,6 @@ class NetworkPass(TrainingPass):
 
     def _chosen(self, numbers: NDArray[np.intp]) -> list[NetworkTrainer]:
         return [self.trainers[number] for number in numbers]
-
-
-def _check_mixing(targets: Sequence[Target], hooks: BatchHooks) -> None:
-    weighted = [target.name for target in targets if target.row_weights is not None]
-    if hooks.mix is not None and weighted:
-        raise ParameterError(
-            f"images are mixed, and rows of {weighted[0]} have weights",
-            allowed="one of the two: a mixture has no row",
-        )
 
 
 @contextmanager

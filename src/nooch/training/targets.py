@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.training.network_settings import TuneSettings
-from nooch.training.objectives import ERM, Objective
+from nooch.training.objectives import Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +22,12 @@ class Target:
         objective: made for K heads on the device; copied, as its state is the network's own.
         seed: of the head, of random weights, and of what the network draws itself (dropout).
         environments: uint8 (n_images, K), for objectives that need them.
-        weights: of the K outputs in the loss and in the value that stops; 1 / K by default.
         auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
             with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
             stop, and are no predictions (paper, Appendix A).
-        row_weights: float (n_images,), factors on rows' losses; for ERM and its subclasses.
-        valid_weights: float (n_valid,), likewise of the validation images in their order, for the
-            value that decides when to stop; then that is the weighted mean loss, for any objective.
+        valid_weights: float (n_valid,), factors on the losses of the validation images in their
+            order, for the value that decides when to stop; then that is the weighted mean loss, for
+            any objective.
     """
 
     name: str
@@ -36,9 +35,7 @@ class Target:
     objective: Objective
     seed: int = 0
     environments: NDArray[np.uint8] | None = None
-    weights: tuple[float, ...] | None = None
     auxiliary: NDArray[np.float32] | None = None
-    row_weights: NDArray[np.floating[Any]] | None = None
     valid_weights: NDArray[np.floating[Any]] | None = None
 
     @property
@@ -50,11 +47,6 @@ class Target:
     def n_auxiliary(self) -> int:
         """A."""
         return 0 if self.auxiliary is None else int(self.auxiliary.shape[1])
-
-    @property
-    def output_weights(self) -> tuple[float, ...]:
-        """Weights of the K outputs."""
-        return self.weights or (1 / self.n_outputs,) * self.n_outputs
 
 
 def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
@@ -82,8 +74,8 @@ def check_targets(
     """Raise what is wrong with networks to train, before the first of them is made.
 
     Raises:
-        ParameterError: no network, names that are not different, shapes that do not fit, weights
-            without a mean loss, auxiliary labels without a weight or the other way round, an
+        ParameterError: no network, names that are not different, shapes that do not fit,
+            auxiliary labels without a weight or the other way round, an
             objective that lacks its environments.
         InputError: labels that are not 0 to 1, or of one kind alone in training.
     """
@@ -96,7 +88,7 @@ def check_targets(
                 problem = f"{name} has shape {shape}"
                 raise ParameterError(problem, where=target.name, allowed=f"{wanted}")
         _check_labels(target, rows["train"])
-        _check_weights(target, settings)
+        _check_auxiliary(target, settings)
         _check_environments(target)
 
 
@@ -109,12 +101,10 @@ def _shapes(
         "labels": (n_images, k),
         "environments": (n_images, k),
         "auxiliary": (n_images, target.n_auxiliary) if target.auxiliary is not None else (),
-        "row_weights": (n_images,),
         "valid_weights": (n_valid,),
     }
     present = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
     shapes = [(name, np.shape(value), shape) for name, value, shape in present if value is not None]
-    shapes.append(("weights", np.shape(target.output_weights), (k,)))
     heads = target.objective.counts.classes.shape[1]
     return [*shapes, ("the objective's heads", (heads,), (k,))]
 
@@ -136,13 +126,7 @@ def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
             )
 
 
-def _check_weights(target: Target, settings: TuneSettings) -> None:
-    if target.row_weights is not None and not isinstance(target.objective, ERM):
-        raise ParameterError(
-            f"rows have weights, and the objective is {target.objective.name}",
-            where=target.name,
-            allowed="weights of rows with a mean loss: erm, label-reweight, environment-reweight",
-        )
+def _check_auxiliary(target: Target, settings: TuneSettings) -> None:
     if (target.n_auxiliary > 0) != (settings.auxiliary > 0):
         raise ParameterError(
             f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}",

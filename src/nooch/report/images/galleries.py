@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import options_from
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
-from nooch.base.files import Place, check_output_file, replace_file
-from nooch.data import Dataset, as_dataset
+from nooch.base.files import check_output_file, replace_file
+from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.report.figures.style import SHEET_FORMATS, encoded
 from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
@@ -23,7 +22,7 @@ from nooch.report.images.cue_masks import Masks, cue_masks
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, Wanted
-from nooch.suites import Suite, as_suite
+from nooch.suites import Suite
 
 NOT_SHADED = (
     "cues are not shaded: name the COCO files that the dataset was made from with `annotations`"
@@ -248,58 +247,3 @@ def save_gallery(
     sheet = draw_sheet(panels, layout(max(len(panel.tiles) for panel in panels)), dpi=dpi)
     replace_file(path, encoded(sheet, ending, dpi=dpi))
     return Gallery(path, source.table(groups), [] if source.annotations else [NOT_SHADED])
-
-
-@dataclass(frozen=True)
-class ContactSheetOptions:
-    """What a contact sheet shows, and its size.
-
-    Attributes:
-        images: folder of images, where it is not the one that the dataset records.
-        criterion: whose sets.
-        split: whose images.
-        per_row: images in a row, half of them positives.
-        rows: rows of each task.
-        cell: longest side of an image in pixels.
-    """
-
-    images: str | Path | None = None
-    criterion: str = "ce"
-    split: str = "test"
-    per_row: int = 8
-    rows: int = 1
-    cell: int = 112
-
-
-def contact_sheet(
-    suite: Suite | str | Path,
-    data: Dataset | Place | str,
-    tasks: Sequence[str],
-    out: str | Path,
-    *,
-    options: ContactSheetOptions | None = None,
-    overwrite: bool = False,
-    **named: Any,
-) -> Path:
-    """``save_gallery`` in pixels; fields of ``ContactSheetOptions`` can be given by name."""
-    suite = as_suite(suite)
-    data = as_dataset(data)
-    options = options_from(ContactSheetOptions, options, named)
-    if options.per_row < 2 or options.rows < 1:
-        raise ParameterError(
-            "an image sheet of nothing",
-            where="image sheet",
-            allowed="2 images in a row and 1 row at least",
-        )
-    dpi, half = 100, options.per_row // 2
-    gallery = save_gallery(
-        tasks,
-        Sources(suite=suite, data=data, images=options.images, split=options.split),
-        out,
-        criterion=options.criterion,
-        per_side=half * options.rows,
-        layout=lambda _n: SheetLayout(2, half, options.cell / dpi),
-        dpi=dpi,
-        overwrite=overwrite,
-    )
-    return gallery.path
