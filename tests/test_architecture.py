@@ -33,8 +33,7 @@ LAYERS = [
     {"evaluation"},
     {"inference", "scenes", "training"},
     {"report"},
-    {"analysis"},
-    {"callbacks", "integrity", "plot"},
+    {"analysis", "callbacks", "integrity", "plot"},
     {"cli"},
     {"__main__"},
 ]
