@@ -355,9 +355,9 @@ def test_results_need_no_seed(data):
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".json"])
-def test_files(data, ending):
-    slices = find_slices(data, planted_predictions(data))
-    content = slices.as_bytes(ending)
+def test_files(data, ending, tmp_path):
+    slices, content = find_slices(data, planted_predictions(data)), tmp_path / f"slices{ending}"
+    slices.save(content)
     read = {
         ".parquet": lambda: pl.read_parquet(content).height,
         ".csv": lambda: pl.read_csv(content).height,

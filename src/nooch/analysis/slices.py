@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ from nooch.criteria.context import no_context
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
+from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.report.tables.score_files import result_bytes
 from nooch.suites import ChallengeSet
 
 _SCHEMA: dict[str, Any] = {
@@ -97,14 +98,16 @@ class Slices(TabularResult):
         """The first slices in words, each run's name before them where there are several."""
         return with_runs(self.table.head(most), _sentence, self.table["run"])
 
-    def as_bytes(self, ending: str) -> bytes:
-        """The table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``. Raises as
+        ``result_files``.
+        """
         table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
-        if ending == ".csv":
+        if Path(path).suffix == ".csv":
             table = table.with_columns(
                 pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
             )
-        return result_bytes(table, ending, content)
+        write_result(path, "slices file", table, content, overwrite=overwrite)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from nooch.base.errors import InputError
 from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.data import Dataset
+from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.pointwise import said_positive
@@ -33,7 +34,6 @@ from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
-from nooch.report.tables.score_files import result_bytes
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 LEAST_MODELS = 6
@@ -73,10 +73,10 @@ class Validity(TabularResult):
         rows = self.table.rows()
         return DisplayTable("Validity", self.table.columns, rows, left=4, notes=self.sentences())
 
-    def as_bytes(self, ending: str) -> bytes:
-        """The table as ``.parquet``, ``.csv`` or ``.json``."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table as ``.parquet``, ``.csv`` or ``.json``. Raises as ``result_files``."""
         content = {"validity": self.table.to_dicts(), "sentences": self.sentences()}
-        return result_bytes(self.table, ending, content)
+        write_result(path, "validity file", self.table, content, overwrite=overwrite)
 
     def sentences(self) -> list[str]:
         """A sentence for each quality of each criterion."""

@@ -25,10 +25,11 @@ from nooch.base.errors import (
     InputError,
     MissingExtraError,
     NoochError,
+    check_one_of,
     reason_of,
     some_of,
 )
-from nooch.base.files import Place, local_path, read_bytes, replacing, writing
+from nooch.base.files import Place, check_output_file, local_path, read_bytes, replacing, writing
 from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
@@ -433,8 +434,51 @@ TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {
 """Ending -> how a frame is written with it."""
 
 
-RESULT_ENDINGS = (*TABLE_FILES, ".json")
-"""Endings that results with one table can be written with."""
+def result_files(
+    path: str | Path,
+    what: str,
+    whole: Collection[str] = (".json",),
+    tables: Collection[str] = (),
+    *,
+    overwrite: bool = False,
+) -> list[Path]:
+    """The files of a result whose ending names its format: checked before any work is done.
+
+    Args:
+        path: what was asked for.
+        what: how an error calls it, such as ``scores file``.
+        whole: endings of formats that hold everything in one file.
+        tables: further tables; in formats of tables each has its own file ``NAME-TABLE``.
+        overwrite: replace files that exist.
+
+    Raises:
+        ParameterError: another ending.
+        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
+    """
+    path = Path(path)
+    check_one_of(f"ending of a {what}", path.suffix, (*TABLE_FILES, *whole))
+    more = [] if path.suffix in whole else [f"-{table}" for table in tables]
+    names = [f"{path.stem}{table}{path.suffix}" for table in ("", *more)]
+    return [check_output_file(path.with_name(name), overwrite=overwrite) for name in names]
+
+
+def result_contents(
+    path: str | Path,
+    what: str,
+    tables: Mapping[str, pl.DataFrame],
+    whole: Mapping[str, Callable[[], bytes]],
+    *,
+    overwrite: bool = False,
+) -> dict[Path, bytes]:
+    """What ``write_files`` writes of a result: its tables, the first of them without a name, or the
+    format of its ending that holds everything. Raises as ``result_files``.
+    """
+    files = result_files(path, what, whole, [*tables][1:], overwrite=overwrite)
+    ending = files[0].suffix
+    if ending in whole:
+        return {files[0]: whole[ending]()}
+    contents = [TABLE_FILES[ending](table) for table in tables.values()]
+    return dict(zip(files, contents, strict=True))
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
@@ -448,3 +492,20 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             stack.enter_context(writing(file))
             file.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(replacing(file)).write_bytes(content)
+
+
+def write_result(
+    path: str | Path,
+    what: str,
+    table: pl.DataFrame,
+    content: Any = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a result of one table; as ``.json`` all of its content, where there is more. Raises as
+    ``result_files``.
+    """
+    form = {".json": lambda: msgspec.json.format(msgspec.json.encode(content))}
+    whole = {} if content is None else form
+    write_files(result_contents(path, what, {"": table}, whole, overwrite=overwrite))
+    return Path(path)

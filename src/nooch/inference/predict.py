@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.files import Place
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import files_of
-from nooch.data.table_files import TABLE_FILES, write_files
+from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.images import Decoding, decode_images, refuse_broken
@@ -155,12 +155,6 @@ def read_logits(
     return values
 
 
-def check_ending(path: Path) -> Path:
-    """The path of a file of predictions. Raises ParameterError for another ending."""
-    check_one_of("ending of a file of predictions", path.suffix, TABLE_FILES)
-    return path
-
-
 def save_predictions(
     predictions: Predictions, path: str | Path, *, overwrite: bool = False
 ) -> Path:
@@ -170,12 +164,9 @@ def save_predictions(
         ParameterError: another ending than ``.parquet`` and ``.csv``.
         OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
     """
-    path = check_ending(Path(path))
-    check_output_file(path, overwrite=overwrite)
     scale = predictions.scale
     columns = dict(zip(predictions.tasks, predictions.values, strict=True))
     wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
     long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)
     long = long.with_columns(run=pl.lit(predictions.run)).filter(pl.col(scale).is_not_nan())
-    write_files({path: TABLE_FILES[path.suffix](long)})
-    return path
+    return write_result(path, "predictions file", long, overwrite=overwrite)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -21,9 +21,7 @@ from nooch.base.errors import (
     reason_of,
     some_of,
 )
-from nooch.base.files import check_output_file
-from nooch.data import parquet_bytes
-from nooch.data.table_files import csv_bytes, read_table, write_files
+from nooch.data.table_files import read_table, result_contents, result_files, write_files
 from nooch.evaluation.metrics import auc
 from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite
 from nooch.suites.hard_easy import threshold_between
@@ -246,17 +244,6 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
     return averages
 
 
-_WRITE: dict[str, Callable[[TruthScores], dict[str, bytes]]] = {
-    ".json": lambda scores: {"": msgspec.json.encode(scores.as_json()) + b"\n"},
-    ".csv": lambda scores: {name: csv_bytes(frame) for name, frame in _frames(scores)},
-    ".parquet": lambda scores: {name: parquet_bytes(frame) for name, frame in _frames(scores)},
-}
-
-
-def _frames(scores: TruthScores) -> list[tuple[str, pl.DataFrame]]:
-    return [("", scores.table), ("-thresholds", scores.thresholds)]
-
-
 def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Path]:
     """The files that ``save_truth_scores`` will write: one for JSON, else also NAME-thresholds.
 
@@ -264,20 +251,15 @@ def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Pat
         ParameterError: another ending than .parquet, .csv or .json.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
-    path = Path(path)
-    check_one_of("ending of a scores file", path.suffix, _WRITE)
-    files = [path]
-    if path.suffix != ".json":
-        files.append(path.with_name(f"{path.stem}-thresholds{path.suffix}"))
-    for file in files:
-        check_output_file(file, overwrite=overwrite)
-    return files
+    return result_files(path, "scores file", tables=["thresholds"], overwrite=overwrite)
 
 
 def save_truth_scores(
     scores: TruthScores, path: str | Path, *, overwrite: bool = False
 ) -> list[Path]:
     """Write scores in the format of the ending; return files. Raises as ``check_truth_output``."""
-    files = check_truth_output(path, overwrite=overwrite)
-    write_files(dict(zip(files, _WRITE[Path(path).suffix](scores).values(), strict=True)))
-    return files
+    tables = {"": scores.table, "thresholds": scores.thresholds}
+    whole = {".json": lambda: msgspec.json.encode(scores.as_json()) + b"\n"}
+    contents = result_contents(path, "scores file", tables, whole, overwrite=overwrite)
+    write_files(contents)
+    return list(contents)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.errors import ParameterError
+from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
@@ -148,14 +148,13 @@ def captions_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
-    from nooch.data.table_files import RESULT_ENDINGS
+    from nooch.data.table_files import result_files
     from nooch.evaluation.captions import CaptionOptions, score_captions
     from nooch.report import as_json, save_scores
     from nooch.suites import load_suite
 
     if out is not None:
-        check_one_of("ending of a scores file", out.suffix, RESULT_ENDINGS)
-        check_output_file(out, overwrite=overwrite)
+        result_files(out, "scores file", overwrite=overwrite)
     options = CaptionOptions(
         split=list(dict.fromkeys(shared.split_names(split))) or None,
         criteria=criterion or None,

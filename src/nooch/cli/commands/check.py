@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.errors import ParameterError
+from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -158,13 +158,12 @@ def slices_command(
     from nooch.analysis.slices import (
         find_slices,
     )
-    from nooch.data.table_files import RESULT_ENDINGS, write_files
+    from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
     from nooch.suites.summary import suite_or_dataset
 
     if out is not None:
-        check_one_of("ending of a slices file", out.suffix, RESULT_ENDINGS)
-        check_output_file(out, overwrite=overwrite)
+        result_files(out, "slices file", overwrite=overwrite)
     found, data = suite_or_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
@@ -182,7 +181,7 @@ def slices_command(
             progress=update,
         )
     if out is not None:
-        write_files({out: slices.as_bytes(out.suffix)})
+        slices.save(out, overwrite=overwrite)
     if format is shared.Format.json:
         print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
         return
@@ -251,12 +250,11 @@ def validity_command(
 ) -> None:
     """Ask whether challenge sets are worth their name. From errors of several models."""
     from nooch.analysis.validity import validity
-    from nooch.data.table_files import RESULT_ENDINGS, write_files
+    from nooch.data.table_files import result_files
     from nooch.suites.summary import suite_with_dataset
 
     if out is not None:
-        check_one_of("ending of a validity file", out.suffix, RESULT_ENDINGS)
-        check_output_file(out, overwrite=overwrite)
+        result_files(out, "validity file", overwrite=overwrite)
     found, data = suite_with_dataset(suite, dataset)
     runs = read_predictions(predictions or [], reading, found, data)
     with progress() as update:
@@ -266,7 +264,7 @@ def validity_command(
             progress=update,
         )  # fmt: skip
     if out is not None:
-        write_files({out: result.as_bytes(out.suffix)})
+        result.save(out, overwrite=overwrite)
     if format is shared.Format.json:
         print_json({"validity": result.table.to_dicts(), "sentences": result.sentences()})
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typer import Option
 
 from nooch.base.errors import check_one_of, some_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.terminal import note, print_result, progress
@@ -43,9 +43,10 @@ def predict_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Predict the tasks of a suite with any classifier. Or the classes of a dataset."""
+    from nooch.data.table_files import result_files
     from nooch.inference import predict as network_predictions
 
-    check_output_file(network_predictions.check_ending(out), overwrite=overwrite)
+    result_files(out, "predictions file", (), overwrite=overwrite)
     from nooch.models.images import CODECS, Decoding, dark_notes
     from nooch.models.task_maps import read_task_map
     from nooch.models.task_models import load_task_model

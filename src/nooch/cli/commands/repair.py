@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.base.errors import check_one_of, some_of
-from nooch.base.files import Place, check_output, check_output_file, replace_file
+from nooch.base.errors import some_of
+from nooch.base.files import Place, check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress, say
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    pass
 
 
 def intervene_command(
@@ -90,9 +90,10 @@ def weights_command(
 ) -> None:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
+    from nooch.data.table_files import result_files, write_result
     from nooch.training.weights import sample_weights
 
-    _check_table(out, overwrite)
+    result_files(out, "table", (), overwrite=overwrite)
     weights = sample_weights(
         dataset,
         task,
@@ -101,7 +102,7 @@ def weights_command(
         criterion=CE(cues=shared.parse_cues(cues)),
         attribute=attribute,
     )
-    _write_table(out, weights)
+    write_result(out, "table", weights, overwrite=overwrite)
     if unweighted := weights["weight"].null_count():
         theirs = counted(unweighted, "image")
         note(f"{theirs} of valid without weight: training has no image of that environment")
@@ -173,14 +174,15 @@ def collect_next_command(
 ) -> None:
     """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
     from nooch.analysis.collect_next import CollectOptions, collect_next
+    from nooch.data.table_files import result_files, write_result
 
-    _check_table(out, overwrite)
+    result_files(out, "table", (), overwrite=overwrite)
     options = CollectOptions(budget, shared.split_names(tasks), criterion, similarity)
     found = collect_next(
         suite, pool, features=features, pool_features=pool_features, dataset=dataset,
         options=options,
     )  # fmt: skip
-    _write_table(out, found.table)
+    write_result(out, "table", found.table, overwrite=overwrite)
     if format is shared.Format.json:
         content = {"images": found.table.to_dicts(), "tasks": found.tasks.to_dicts()}
         print_json({**content, "notes": found.notes})
@@ -188,15 +190,3 @@ def collect_next_command(
     note(*found.notes)
     print_shown([found.display])
     hint(f"{out}: {counted(len(found.table), 'image')}")
-
-
-def _check_table(out: Path, overwrite: bool) -> None:
-    check_one_of("file ending", out.suffix.lower(), (".parquet", ".csv"))
-    check_output_file(out, overwrite=overwrite)
-
-
-def _write_table(out: Path, table: DataFrame) -> None:
-    from nooch.data import csv_bytes, parquet_bytes
-
-    csv = out.suffix.lower() == ".csv"
-    replace_file(out, csv_bytes(table) if csv else parquet_bytes(table))

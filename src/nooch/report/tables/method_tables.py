@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,9 @@ import msgspec
 import polars as pl
 
 from nooch.base.display import DisplayTable
-from nooch.base.errors import check_one_of
-from nooch.base.files import check_output_file
 from nooch.base.words import printable
-from nooch.data.table_files import TABLE_FILES, write_files
+from nooch.data.table_files import TABLE_FILES, result_contents, result_files, write_files
 from nooch.evaluation import AVERAGE
-from nooch.report.tables.score_files import differences_file
 from nooch.report.tables.score_tables import SetsShown, average_label, latex, markdown, mean_sd
 
 _MARKS = "\ue000", "\ue001"
@@ -214,15 +212,10 @@ def check_result_files(
         ParameterError: another ending than those of ``RESULT_FILES``.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
-    files = [Path(path) for path in paths]
-    for file in files:
-        check_one_of("ending of a results file", file.suffix, RESULT_FILES)
-    second = [
-        differences_file(file) for file in files if differences and file.suffix in TABLE_FILES
-    ]
-    for file in [*files, *second]:
-        check_output_file(file, overwrite=overwrite)
-    return files
+    more = ["differences"] if differences else []
+    for path in paths:
+        result_files(path, "results file", _WHOLE, more, overwrite=overwrite)
+    return [Path(path) for path in paths]
 
 
 def save_results(
@@ -234,15 +227,12 @@ def save_results(
         ParameterError: another ending than those of ``RESULT_FILES``.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
+    tables = {"": sheet.cells}
+    if sheet.differences is not None:
+        tables["differences"] = sheet.differences
+    whole = {ending: partial(form, sheet) for ending, form in _WHOLE.items()}
     contents: dict[Path, bytes] = {}
-    differences = sheet.differences
-    files = check_result_files(paths, overwrite=overwrite, differences=differences is not None)
-    for file in files:
-        if file.suffix in _WHOLE:
-            contents[file] = _WHOLE[file.suffix](sheet)
-        else:
-            contents[file] = TABLE_FILES[file.suffix](sheet.cells)
-            if differences is not None:
-                contents[differences_file(file)] = TABLE_FILES[file.suffix](differences)
+    for path in paths:
+        contents |= result_contents(path, "results file", tables, whole, overwrite=overwrite)
     write_files(contents)
     return list(contents)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 
-from nooch.base.errors import check_one_of
-from nooch.base.files import check_output_file
-from nooch.data.table_files import TABLE_FILES, write_files
+from nooch.data.table_files import TABLE_FILES, result_contents, write_files
 from nooch.evaluation.scores import ComparedRuns, Scores
 from nooch.report.tables.score_tables import latex, markdown, tables_of
 
-_WHOLE: dict[str, Callable[[Any, Sequence[str]], str]] = {
-    ".json": lambda scores, _: msgspec.json.encode(as_json(scores)).decode() + "\n",
-    ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)),
-    ".tex": lambda scores, metrics: latex(tables_of(scores, metrics)),
+_WHOLE: dict[str, Callable[[Any, Sequence[str]], bytes]] = {
+    ".json": lambda scores, _: msgspec.json.encode(as_json(scores)) + b"\n",
+    ".md": lambda scores, metrics: markdown(tables_of(scores, metrics)).encode(),
+    ".tex": lambda scores, metrics: latex(tables_of(scores, metrics)).encode(),
 }
 SCORE_FILES = (*TABLE_FILES, *_WHOLE)
 """Endings that scores can be written with."""
@@ -65,28 +63,10 @@ def save_scores(
         ParameterError: another ending.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
-    path = Path(path)
-    check_one_of("ending of a scores file", path.suffix, SCORE_FILES)
-    if path.suffix in _WHOLE:
-        contents = {path: _WHOLE[path.suffix](scores, metrics).encode()}
-    else:
-        write = TABLE_FILES[path.suffix]
-        contents = {path: write(scores.table)}
-        if scores.differences.height:
-            contents[differences_file(path)] = write(scores.differences)
-    for file in contents:
-        check_output_file(file, overwrite=overwrite)
+    tables = {"": scores.table}
+    if scores.differences.height:
+        tables["differences"] = scores.differences
+    whole = {ending: partial(form, scores, metrics) for ending, form in _WHOLE.items()}
+    contents = result_contents(path, "scores file", tables, whole, overwrite=overwrite)
     write_files(contents)
     return list(contents)
-
-
-def result_bytes(table: pl.DataFrame, ending: str, content: Mapping[str, Any]) -> bytes:
-    """A result of one table as ``.parquet`` or ``.csv``; as ``.json`` all of its content."""
-    if ending in TABLE_FILES:
-        return TABLE_FILES[ending](table)
-    return msgspec.json.format(msgspec.json.encode(content))
-
-
-def differences_file(file: Path) -> Path:
-    """The second file, ``NAME-differences``, next to a file of tables."""
-    return file.with_name(f"{file.stem}-differences{file.suffix}")
