@@ -59,7 +59,7 @@ def test_support_is_the_log_odds_of_scikit_learn(seed, k):
 
 
 def test_with_many_columns_too(monkeypatch):
-    monkeypatch.setattr("nooch.criteria.context._DENSE", 1)
+    monkeypatch.setattr("nooch.criteria.context_fit._DENSE", 1)
     train = drawn()
     found = Context().fit(dataset(train)).support(dataset(train), "c0")
     assert found == pytest.approx(expected(train, train, 0), abs=1e-4)

@@ -11,7 +11,7 @@ from oracles import AREAS, dataset_of
 
 from nooch.base.errors import FormatError, ParameterError
 from nooch.criteria import CE, FittedCE
-from nooch.criteria.ce import scaled
+from nooch.criteria.ce_betas import scaled
 from nooch.suites import SUBSETS
 from nooch.suites.find import find
 

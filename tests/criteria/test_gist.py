@@ -121,5 +121,7 @@ def test_wrong_use_is_refused():
         fitted.support(data.with_embedding("e", np.zeros((6, 3))), "Y")
     with pytest.raises(FormatError, match="no fitted gist"):
         FittedGist.from_json({"embedding": "e"})
+    with pytest.raises(FormatError, match=r"no fitted gist criterion: .*tau is 2"):
+        FittedGist.from_json({**fitted.to_json(), "tau": 2.0})
     with pytest.raises(FormatError, match="2 tasks, but 1 prototypes"):
         FittedGist.from_json({**fitted.to_json(), "tasks": ["Y", "A"]})

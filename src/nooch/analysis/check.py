@@ -35,7 +35,7 @@ from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, check_fraction, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.criteria import CE, Attribute, Context, Gist
-from nooch.criteria.context import no_context
+from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize

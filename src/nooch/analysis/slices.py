@@ -31,7 +31,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.files import Place
 from nooch.base.words import plural, readable
-from nooch.criteria.context import no_context
+from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset

@@ -1,126 +1,63 @@
-"""The CE criterion (paper, section 3.2.1): objects that usually come with Y and are larger."""
+"""The CE criterion (paper, section 3.2.1): objects that usually come with Y and are larger.
+
+area(C) is the fraction of an image that C covers, 0 where C is absent; y = 1 where Y is present.
+
+    A(C, Y) = E[area(C) - area(Y) | y = 1]      the mean over the training positives of Y
+    C is a context cue of Y                     A(C, Y) > alpha
+    hard positive                               y = 1 and every cue has area(C) < beta
+    hard negative                               y = 0 and some cue has area(C) > beta
+
+Y has at least one cue. Every cue is below beta where the largest is, some cue is above it where the
+largest is: the largest area is the support, which ``suites/hard_easy.py`` compares with beta.
+Sums of areas, and pairs that were not both annotated, are in ``ce_fit``; cues with betas of their
+own in ``ce_betas``.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from nooch.base.errors import (
-    FormatError,
-    ParameterError,
-    UndefinedError,
-    check_fraction,
-    check_one_of,
-)
+from nooch.base.errors import ParameterError, UndefinedError, check_fraction, check_one_of
+from nooch.criteria.ce_betas import CueBetas, between_betas, checked_betas, scaled
+from nooch.criteria.ce_fit import CEState, areas_summed, read_saved, state_to_json
 from nooch.criteria.contract import SupportFitted, Thresholds, require_areas
-from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
-from nooch.data import KINDS, Dataset, Gaps
+from nooch.data import Dataset
 
-CueBetas = Mapping[str, Mapping[str, float | tuple[float, float]]]
-"""Task -> cue -> its beta, or two: of positives and of negatives."""
-
-
-def checked_betas(betas: CueBetas, beta: float) -> dict[str, dict[str, tuple[float, float]]]:
-    """The betas as pairs.
-
-    Raises:
-        ParameterError: one is not in (0, 1], there are not one or two, or ``beta`` itself is 0.
-    """
-    pairs: dict[str, dict[str, tuple[float, float]]] = {}
-    for task, of_cues in betas.items():
-        for cue, given in of_cues.items():
-            pair = tuple(map(float, given)) if isinstance(given, list | tuple) else (given, given)
-            if len(pair) != 2 or not all(0 < one <= 1 for one in (*pair, beta)):
-                raise ParameterError(
-                    f"the beta of {cue} for {task} is {given}, and beta {beta:g}",
-                    where="ce",
-                    allowed="fractions of the image above 0: one, or of positives and of negatives",
-                )
-            pairs.setdefault(task, {})[cue] = pair
-    return pairs
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
-def scaled(
-    areas: NDArray[np.float64], labels: NDArray[np.bool_], pair: tuple[float, float], beta: float
-) -> NDArray[Any]:
-    """Areas, float64 (n,), scaled so that a cue's own beta becomes ``beta``; with floats, too, what
-    was above its own beta, equal to it or below it is so to ``beta``.
-    """
-    # a quotient is rounded to 1 only where the two are equal, and so is its product with beta
-    return areas / np.where(labels, *pair) * beta
+def mean_difference(area_c: Floats, area_y: Floats, positives: NDArray[np.int64]) -> Floats:
+    """A(C, Y), from sums of areas over the positives of Y and their number; 0 / 0 is NaN."""
+    return area_c / positives - area_y / positives
+
+
+def is_cue(a: Floats, alpha: float) -> Bools:
+    """Whether C is a context cue of Y, from A(C, Y); NaN, without a positive, is none."""
+    return a > alpha
+
+
+def largest_area(cues: Iterable[tuple[NDArray[np.intp], Floats]], n_images: int) -> Floats:
+    """The largest area of a cue in each image: of each, the images that have it, and its areas."""
+    largest = np.zeros(n_images)
+    for images, areas in cues:
+        largest[images] = np.maximum(largest[images], areas)
+    return largest
+
+
+def is_hard(area: Floats | float, y: Bools, beta: float) -> Bools:
+    """Whether images are hard by the area of a cue."""
+    return np.where(y, area < beta, area > beta)
 
 
 _MOST_BITS = 64
-
-
-@dataclass(frozen=True)
-class KnownPairs:
-    """Additive statistics of the training images where two classes, Y and C, were both annotated.
-
-    Attributes:
-        own: (n_classes, n_classes); sums of area(Y) over such images where Y is present.
-        counts: int64 (n_classes, n_classes); the number of these images.
-        positives: int64 (n_classes,); all images where Y is present.
-        missing: int64 (n_classes, len(KINDS)); those of them where the kind was not annotated.
-    """
-
-    own: ExactSums
-    counts: NDArray[np.int64]
-    positives: NDArray[np.int64]
-    missing: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, state: CEState) -> KnownPairs:
-        """Those of a shard; where all classes were annotated in all images every pair is known."""
-        if state.known is not None:
-            return state.known
-        n = len(state.counts)
-        parts = np.diagonal(state.exact.high), np.diagonal(state.exact.low), state.counts
-        high, low, counts = (np.repeat(part[:, None], n, axis=1) for part in parts)
-        missing = np.zeros((n, len(KINDS)), np.int64)
-        return cls(ExactSums(high, low), counts, state.counts, missing)
-
-    def __add__(self, other: KnownPairs) -> KnownPairs:
-        return KnownPairs(
-            self.own + other.own,
-            self.counts + other.counts,
-            self.positives + other.positives,
-            self.missing + other.missing,
-        )
-
-
-@dataclass(frozen=True)
-class CEState:
-    """Additive statistics of one shard of training images.
-
-    Attributes:
-        exact: (n_classes, n_classes); the sums, the same bits whatever the shards.
-        counts: int64 (n_classes,); images where Y is present, and annotated completely.
-        known: statistics of pairs of classes in images where both were annotated; None where all
-            classes were annotated in all images.
-    """
-
-    exact: ExactSums
-    counts: NDArray[np.int64]
-    known: KnownPairs | None = None
-
-    @cached_property
-    def sums(self) -> NDArray[np.float64]:
-        """float64 (n_classes, n_classes): [Y, C] sums area(C) over images with Y (both known)."""
-        return self.exact.values
-
-    def __add__(self, other: CEState) -> CEState:
-        both = self.known is None and other.known is None
-        known = None if both else KnownPairs.of(self) + KnownPairs.of(other)
-        return CEState(self.exact + other.exact, self.counts + other.counts, known)
 
 
 @dataclass(frozen=True)
@@ -166,12 +103,7 @@ class CE:
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
         """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
         del tasks
-        require_areas(shard)
-        areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
-        state = CEState(group_sums(presence_of(areas), areas, "areas"), _class_counts(areas))
-        if shard.gaps is None:
-            return state
-        return replace(state, known=_known_pairs(shard, shard.gaps, areas, state))
+        return areas_summed(shard)
 
     def merge(self, states: Iterable[CEState]) -> CEState:
         """The statistics of all shards together; their order and number do not matter."""
@@ -215,13 +147,9 @@ class FittedCE(SupportFitted):
         The mean is over the training positives of Y in which both Y and C were annotated; NaN where
         there is none.
         """
-        known = self.state.known
+        state = self.state
         with np.errstate(invalid="ignore", divide="ignore"):
-            if known is None:
-                means: NDArray[np.float64] = self.state.sums / self.state.counts[:, None]
-                return means - np.diagonal(means)[:, None]
-            means = self.state.sums / known.counts
-            return means - known.own.values / known.counts
+            return mean_difference(state.sums, state.own, state.positives)
 
     def left_out(self, task: str) -> tuple[int, int] | None:
         """Training positives that A(C, task) leaves out as not annotated, and all positives.
@@ -239,13 +167,14 @@ class FittedCE(SupportFitted):
     def cues(self, task: str) -> tuple[str, ...]:
         """Context cues of a task, strongest first: given by hand, or all classes with A > alpha."""
         if task not in self._cues:
-            own = self._columns_of(task)
-            row = np.fmax(self.A[own], -np.inf)
-            columns = np.flatnonzero(row > self.criterion.alpha).tolist()
-            if task in self.criterion.cues:
-                columns = [self._column[cue] for cue in self.criterion.cues[task]]
-            columns.sort(key=lambda column: (-row[column], column))
-            self._cues[task] = tuple(self.classes[column] for column in columns if column != own)
+            own, by_hand = self._columns_of(task), self.criterion.cues.get(task)
+            row = self.A[own]
+            chosen = is_cue(row, self.criterion.alpha)
+            if by_hand is not None:
+                chosen = np.array([name in by_hand for name in self.classes])
+            # NaN is last
+            strongest = np.argsort(-row, kind="stable").tolist()
+            self._cues[task] = tuple(self.classes[c] for c in strongest if chosen[c] and c != own)
         return self._cues[task]
 
     def strength(self, cue: str, task: str) -> float:
@@ -291,33 +220,23 @@ class FittedCE(SupportFitted):
 
     def _largest(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The support where these were the labels."""
-        largest = np.zeros(len(data))
-        for cue in self.cues(task):
-            rows, areas = self._areas(data, task, cue, labels)
-            largest[rows] = np.maximum(largest[rows], areas)
-            unknown = data.unknown(cue)
-            if unknown is not None:
-                # an unknown area could be the largest, and NaN stays in a maximum
+        cues = self.cues(task)
+        largest = largest_area((self._areas(data, task, cue, labels) for cue in cues), len(data))
+        for cue in cues:
+            if (unknown := data.unknown(cue)) is not None:
+                # an unknown area could be the largest
                 largest[unknown] = np.nan
         return largest
 
     def between(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:
-        """Images with areas between the two betas of cues, which are neither hard nor easy.
-
-        A positive is hard where all cues are below their first beta, and easy where one is not
-        below its second. A negative is hard where a cue is above its second beta, and easy where
-        none is above its first. With the same two betas that leaves none.
-        """
-        if all(
-            first >= second for first, second in (self._pair(task, cue) for cue in self.cues(task))
-        ):
+        """Images between the two betas of cues; see ``between_betas``."""
+        pairs = [self._pair(task, cue) for cue in self.cues(task)]
+        if all(first >= second for first, second in pairs):
             return None
-        beta = self.criterion.beta
         own, other = (self._largest(data, task, of) for of in (labels, ~labels))
-        absent, present = (own >= beta) & (other < beta), (own <= beta) & (other > beta)
-        return np.where(labels, absent, present)
+        return between_betas(own, other, labels, self.criterion.beta)
 
     def _pair(self, task: str, cue: str) -> tuple[float, float]:
         """Betas of positives and of negatives."""
@@ -333,13 +252,15 @@ class FittedCE(SupportFitted):
         cues have bits.
         """
         beta, cues = self.criterion.beta, self.cues(task)[:_MOST_BITS]
-        # where a cue is absent its area is 0, which is below beta
-        bits = labels * np.uint64((1 << len(cues)) - 1 if beta > 0 else 0)
+        # where cues are absent their areas are 0
+        bits = is_hard(0.0, labels, beta) * np.uint64((1 << len(cues)) - 1)
         for position, cue in enumerate(cues):
             rows, areas = self._areas(data, task, cue, labels)
+            # below beta an area is as good as 0
             large = np.flatnonzero(~(areas < beta))
-            rows, above, bit = rows[large], areas[large] > beta, np.uint64(1 << position)
-            bits[rows] = np.where(above & ~labels[rows], bits[rows] | bit, bits[rows] & ~bit)
+            rows, bit = rows[large], np.uint64(1 << position)
+            hard = is_hard(areas[large], labels[rows], beta)
+            bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
 
     def _areas(
@@ -365,89 +286,15 @@ class FittedCE(SupportFitted):
 
     def to_json(self) -> dict[str, Any]:
         """Parameters, classes, sums and counts: what merges and refits exactly."""
-        known = self.state.known
-        content = {
-            **self.parameters(),
-            "classes": list(self.classes),
-            "sums": self.state.sums.tolist(),
-            "counts": self.state.counts.tolist(),
-        }
-        if known is not None:
-            arrays = {name: getattr(known, name) for name in ("counts", "positives", "missing")}
-            pairs = {name: array.tolist() for name, array in arrays.items()}
-            content["known"] = {"own": known.own.values.tolist(), **pairs}
-        return content
+        content = {**self.parameters(), "classes": list(self.classes)}
+        return content | state_to_json(self.state)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        try:
-            saved = msgspec.convert(content, _SavedCE)
-            known = None if saved.known is None else saved.known.pairs()
-            sums = ExactSums.of(np.array(saved.sums, np.float64))
-            state = CEState(sums, np.array(saved.counts, np.int64), known)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise FormatError(f"is no fitted CE criterion: {error}") from error
-        n = len(saved.classes)
-        square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
-        rows = [state.counts, *([] if known is None else [known.positives, known.missing[:, 0]])]
-        if any(part.shape != (n, n) for part in square) or any(part.shape != (n,) for part in rows):
-            raise FormatError(
-                f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}"
-            )
+        saved, state = read_saved(content)
         own = CE(saved.alpha, saved.beta, saved.cues, saved.betas, saved.expected)
         return cls(own, tuple(saved.classes), state)
-
-
-class _SavedPairs(msgspec.Struct):
-    own: list[list[float]]
-    counts: list[list[int]]
-    positives: list[int]
-    missing: list[list[int]]
-
-    def pairs(self) -> KnownPairs:
-        counts, positives, missing = (
-            np.array(part, np.int64) for part in (self.counts, self.positives, self.missing)
-        )
-        return KnownPairs(ExactSums.of(np.array(self.own, np.float64)), counts, positives, missing)
-
-
-class _SavedCE(msgspec.Struct):
-    alpha: float
-    beta: float
-    cues: dict[str, list[str]]
-    classes: list[str]
-    sums: list[list[float]]
-    counts: list[int]
-    known: _SavedPairs | None = None
-    betas: dict[str, dict[str, tuple[float, float]]] = {}
-    expected: dict[str, Any] = {}
-
-
-def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
-    """Statistics of all positives, minus those of positives where the other class is unknown.
-
-    No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes,
-    plus that of exceptions.
-    """
-    every, presence = KnownPairs.of(state), presence_of(areas)
-    high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
-    spread, there = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
-    parts = [(gaps.images, there, spread)]
-    if gaps.pairs is not None:
-        parts.append((gaps.pairs, np.arange(len(shard.classes)), np.arange(len(shard.classes))))
-    for unknown, columns, of in parts:
-        own = group_sums(unknown, areas, "areas")
-        high[:, columns] -= own.high[of].T
-        low[:, columns] -= own.low[of].T
-        counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[of].T).astype(np.int64)
-    missing = np.rint((presence_of(shard.areas).T @ gaps.images).toarray()).astype(np.int64)
-    return KnownPairs(ExactSums(high, low), counts, _class_counts(shard.areas), missing)
-
-
-def _class_counts(areas: csr_array) -> NDArray[np.int64]:
-    """Images in which each class is present, int64 (n_classes,)."""
-    return np.bincount(areas.indices, minlength=areas.shape[1]).astype(np.int64)
 
 
 def _percent(fraction: float) -> str:

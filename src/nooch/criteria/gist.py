@@ -1,43 +1,43 @@
-"""The gist criterion (paper, section 3.2.2): likeness of captions to those of Y's images."""
+"""The gist criterion (paper, section 3.2.2): likeness of captions to those of Y's images.
+
+e(x) is an embedding of the image x, such as the mean of its captions' SBERT embeddings.
+
+    p(Y) = E[e(x) | y = 1]      the mean over the training positives of Y, its prototype
+    s(x) = cos(e(x), p(Y))      the support
+    hard positive               y = 1 and s(x) < tau
+    hard negative               y = 0 and s(x) > tau
+
+``suites/hard_easy.py`` compares s with tau, or matches the counts of another criterion. Sums of
+embeddings are in ``gist_fit``; ``exact_sums.cosines`` does not depend on the batch.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, ParameterError, UndefinedError, check_one_of
-from nooch.base.limits import usable_cpus
 from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
-from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
+from nooch.criteria.exact_sums import cosines
+from nooch.criteria.gist_fit import GistState, embedding_of, embeddings_summed, read_saved
 from nooch.data import Dataset, embedding_precision
 
-_BLOCK = 8192
-"""Rows summed at a time: of an embedding that is mapped, no more is in memory."""
+
+def mean_embedding(total: NDArray[np.float64], positives: int) -> NDArray[np.float64]:
+    """p(Y), from the sum of e(x) over the positives of Y and their number; NaN without one."""
+    return total / positives if positives else np.full_like(total, np.nan)
 
 
-@dataclass(frozen=True)
-class GistState:
-    """Additive statistics of one shard over the positives of tasks.
-
-    Attributes:
-        exact: (n_tasks, d); sums of embeddings, the same bits whatever the shards.
-        counts: int64 (n_tasks,); positives with an embedding.
-    """
-
-    exact: ExactSums
-    counts: NDArray[np.int64]
-
-    @cached_property
-    def sums(self) -> NDArray[np.float64]:
-        """Sums of embeddings, float64 (n_tasks, d)."""
-        return self.exact.values
+def likeness(e: NDArray[Any], p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """s: a row for each image, embedded in ``e``, a column for each task's prototype in ``p``."""
+    units = p / np.linalg.norm(p, axis=1, keepdims=True)
+    return cosines(e, units)
 
 
 @dataclass(frozen=True)
@@ -73,25 +73,11 @@ class Gist:
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
         """Sums over the positives of each task; images without an embedding do not count."""
-        values = _embedding(shard, self.embedding)
-        columns = [shard.column(task) for task in tasks]
-
-        def of_block(start: int) -> GistState:
-            block = values[start : start + _BLOCK]
-            present = presence_of(shard.areas[start : start + _BLOCK][:, columns].tocsr())
-            known = ~np.isnan(block).any(axis=1)
-            if not known.all():
-                present, block = present[np.flatnonzero(known)], block[known]
-            counts = np.bincount(present.indices, minlength=len(tasks))
-            return GistState(group_sums(present, block, "embeddings"), counts)
-
-        with ThreadPoolExecutor(usable_cpus()) as pool:
-            # one block at least: a shard may have no image
-            return self.merge(pool.map(of_block, range(0, max(1, len(shard)), _BLOCK)))
+        return embeddings_summed(shard, self.embedding, tasks)
 
     def merge(self, states: Iterable[GistState]) -> GistState:
         """The statistics of all shards together; their order and number do not matter."""
-        return reduce(lambda a, b: GistState(a.exact + b.exact, a.counts + b.counts), states)
+        return reduce(operator.add, states)
 
     def finish(
         self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None
@@ -122,8 +108,7 @@ class FittedGist(SupportFitted):
     def prototype(self, task: str) -> NDArray[np.float64]:
         """Mean embedding of the task's training positives, float64 (d,); NaN without a positive."""
         row = self._row[check_one_of("task", task, self._row, owner="the fitted gist criterion")]
-        count = self.state.counts[row]
-        return self.state.sums[row] / count if count else np.full(self.state.sums.shape[1], np.nan)
+        return mean_embedding(self.state.sums[row], int(self.state.counts[row]))
 
     def parameters(self) -> dict[str, Any]:
         """Name and precision of the embedding, and tau (null where counts are matched)."""
@@ -152,15 +137,14 @@ class FittedGist(SupportFitted):
         for task in tasks:
             if reason := self.undefined(task):
                 raise UndefinedError(f"task {task} has no gist support: {reason}")
-        values = _embedding(data, self.criterion.embedding)
+        values = embedding_of(data, self.criterion.embedding)
         if values.shape[1] != self.state.sums.shape[1]:
             raise ParameterError(
                 f"embedding {self.criterion.embedding} has {values.shape[1]} dimensions, "
                 f"the fitted criterion {self.state.sums.shape[1]}"
             )
         prototypes = np.reshape([self.prototype(t) for t in tasks], (len(tasks), values.shape[1]))
-        prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
-        return cosines(values, prototypes)
+        return likeness(values, prototypes)
 
     def explain(self, image: Dataset, task: str) -> str:
         """The cosine in words, with the first caption."""
@@ -175,37 +159,15 @@ class FittedGist(SupportFitted):
 
     def to_json(self) -> dict[str, Any]:
         """Parameters, tasks, sums and counts."""
-        return {
-            **self.parameters(),
-            "tasks": list(self.tasks),
-            "sums": self.state.sums.tolist(),
-            "counts": self.state.counts.tolist(),
-        }
+        content = {**self.parameters(), "tasks": list(self.tasks)}
+        return content | {"sums": self.state.sums.tolist(), "counts": self.state.counts.tolist()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
+        saved, state = read_saved(content)
         try:
-            saved = msgspec.convert(content, _SavedGist)
-            sums = np.array(saved.sums, np.float64)
             criterion = Gist(saved.embedding, saved.tau)
-        except (msgspec.ValidationError, ValueError) as error:
+        except ParameterError as error:
             raise FormatError(f"is no fitted gist criterion: {error}") from error
-        if not len(saved.tasks) == len(sums) == len(saved.counts):
-            raise FormatError(
-                f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes"
-            )
-        state = GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))
         return cls(criterion, tuple(saved.tasks), state)
-
-
-class _SavedGist(msgspec.Struct):
-    embedding: str
-    tau: float | dict[str, tuple[float, float] | None] | None
-    tasks: list[str]
-    sums: list[list[float]]
-    counts: list[int]
-
-
-def _embedding(data: Dataset, name: str) -> NDArray[np.floating[Any]]:
-    return data.embeddings[check_one_of("embedding", name, data.embeddings, owner="the dataset")]

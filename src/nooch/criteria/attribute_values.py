@@ -1,0 +1,140 @@
+"""What phi reads of a dataset: labels, attribute columns, presences and areas of its images."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.criteria.phi import Phi, identifier, json_values
+from nooch.data import Dataset
+
+LABELS = ("y", "label")
+"""Names of the task's label in phi; the task's own name is a third."""
+HIDDEN = ("file_name", "split")
+"""Columns that phi may not use, for they say nothing about an image's context."""
+
+
+@dataclass(frozen=True)
+class AttributeState:
+    """What a part of so many images adds to ``unseen``: column -> its values, ascending."""
+
+    seen: Mapping[str, Sequence[Any]]
+    images: int
+
+
+def united(a: AttributeState, b: AttributeState) -> AttributeState:
+    """The values of two parts."""
+    # ISO texts of dates and times ascend as these do
+    seen = {name: sorted({*values, *b.seen[name]}) for name, values in a.seen.items()}
+    return AttributeState(seen, a.images + b.images)
+
+
+def phi_values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
+    """A value for each image, of each name and call in phi."""
+    data.column(task)  # raises for an unknown task, even if phi does not use its label
+    named = {name: _named(data, task, name) for name in language.names}
+    for text, (function, name) in language.calls.items():
+        if function == "present":
+            named[text] = _present(data, name).cast(pl.Boolean)
+        else:
+            named[text] = pl.Series(data.area(name, unknown=np.nan))
+    return named
+
+
+def _named(data: Dataset, task: str, name: str) -> pl.Series:
+    """Values of a name in phi: the task's label, else an attribute, else a class's presence."""
+    if name in (*LABELS, task):
+        return _label(data, task, name)
+    if name in _columns(data):
+        return data.images[name]
+    if name in data.classes:
+        return _present(data, name)
+    columns = _columns(data)
+    near = difflib.get_close_matches(name, [*columns, *data.classes, *LABELS], n=3)
+    meant = f"did you mean {' or '.join(map(identifier, near))}? " if near else ""
+    raise ParameterError(
+        f"knows no {name!r}",
+        where="phi",
+        allowed=f"columns: {some_of(columns, 12)}; classes: {some_of(data.classes)}; y or label",
+        remedy=f"{meant}text has single quotes: '{name}'",
+    )
+
+
+def _columns(data: Dataset) -> list[str]:
+    return [name for name in data.images.columns if name not in HIDDEN]
+
+
+def _label(data: Dataset, task: str, name: str) -> pl.Series:
+    label = _present(data, task)
+    clash = "a class" if name in data.classes and name != task else ""
+    if name in data.images.columns:
+        values = data.images[name]
+        equal = values.dtype.is_numeric() or values.dtype == pl.Boolean
+        if equal:
+            same = (values.cast(pl.Float64) == label).filter(label.is_not_null())
+            equal = same.fill_null(value=False).all()
+        if not equal:
+            clash = "a column of the images with other values"
+    if clash:
+        raise ParameterError(
+            f"the name {name} is ambiguous: it is the label of {task} and {clash}",
+            where="phi",
+            remedy=f"rename the column or class {name}",
+        )
+    return label
+
+
+def _present(data: Dataset, name: str) -> pl.Series:
+    """1 where a class is present, 0 where it is not, null where that is unknown."""
+    unknown = data.unknown_labels(name)
+    labels = pl.Series(data.labels(name, unknown=False).astype(np.int64))
+    return labels if unknown is None else labels.set(pl.Series(unknown), value=None)
+
+
+def values_seen(train: Dataset, name: str) -> list[Any]:
+    """What ``unseen(name)`` compares with."""
+    if name not in _columns(train):
+        allowed = some_of(_columns(train), 12)
+        raise ParameterError(
+            f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed
+        )
+    # the two zeros are one value, whichever comes first
+    values = json_values(train.images[name])
+    return [value + 0.0 if type(value) is float else value for value in values]
+
+
+def no_value(
+    language: Phi, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
+) -> InputError:
+    """Which images phi has no value for, and why: a missing attribute, or undefined arithmetic."""
+    reason = "0/0, x % 0 or ln of a negative number"
+    remedy = "guard it, as in x > 0 AND ln(x) > 1"
+    absent = {
+        n: missing & (s.is_null() | s.is_nan() if s.dtype.is_float() else s.is_null())
+        for n, s in values.items()
+    }
+    holes = [name for name, gap in absent.items() if gap.any()]
+    if holes:
+        missing = reduce(operator.or_, (absent[name] for name in holes))
+        reason = f"{', '.join(holes)} is null or NaN"
+        words = [name if name in language.calls else identifier(name) for name in holes]
+        guard = " AND ".join(f"{word} IS NOT NULL" for word in words)
+        remedy = f"fill the table, or count them as in context: {guard} AND ({language.text})"
+    examples = some_of(ids.filter(missing))
+    problem = f"has no value for {missing.sum()} of {len(ids)} images, such as {examples}: {reason}"
+    return InputError(problem, where="phi", remedy=remedy)
+
+
+def shown(value: Any) -> str:
+    """A value as phi has it."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).upper()
+    return f"'{value}'" if isinstance(value, str) else str(value)
