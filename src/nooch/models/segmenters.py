@@ -21,6 +21,7 @@ from nooch.base.errors import (
     as_input_error,
     check_one_of,
     some_of,
+    unreadable,
 )
 from nooch.base.files import sha256_once
 from nooch.base.text_encoding import text_lines
@@ -298,12 +299,9 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
-    try:
+    allowed = "a text file with the label of each output, one per line"
+    with unreadable(folder, allowed, problem="labels.txt cannot be read"):
         text = "\n".join(text_lines(folder / "labels.txt"))
-    except OSError as error:
-        allowed = "a text file with the label of each output, one per line"
-        problem = f"labels.txt cannot be read: {error}"
-        raise InputError(problem, where=folder, allowed=allowed) from error
     model = folder / MODEL_FILE
     source = ModelSource(folder.resolve().name, folder, {}, _identity(folder))
     inputs = Inputs(preprocessing_of(source, choice.size), choice.device)

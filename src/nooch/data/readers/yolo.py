@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.text_encoding import text_lines
 from nooch.base.yaml_files import read_yaml
 from nooch.data.image_names import (
@@ -121,10 +121,8 @@ def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
 
 def read_lines(file: Path, where: object = None) -> list[str]:
     """The lines of a text file, which errors call ``where``. Raises InputError."""
-    try:
+    with unreadable(where or file):
         return text_lines(file)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", where=where or file) from error
 
 
 def find_images(data: YoloData, root: Path) -> YoloImages | None:
