@@ -21,7 +21,6 @@ from nooch.base.errors import (
     as_input_error,
     check_one_of,
     some_of,
-    unreadable,
 )
 from nooch.base.files import sha256_once
 from nooch.base.text_encoding import text_lines
@@ -300,8 +299,7 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
     allowed = "a text file with the label of each output, one per line"
-    with unreadable(folder, allowed, problem="labels.txt cannot be read"):
-        text = "\n".join(text_lines(folder / "labels.txt"))
+    lines = text_lines(folder / "labels.txt", allowed=allowed)
     model = folder / MODEL_FILE
     source = ModelSource(folder.resolve().name, folder, {}, _identity(folder))
     inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
@@ -317,7 +315,7 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         logits = [session.run(None, {first.name: part})[0] for part in parts]
         return torch.from_numpy(np.concatenate(logits)).float().softmax(1)
 
-    labels = [line for line in text.splitlines() if line.strip()]
+    labels = [line for line in lines if line.strip()]
     facts = {"onnxruntime": version("onnxruntime")}
     return _segmenter(source, labels, choice, inputs, probabilities, **facts)
 

@@ -17,7 +17,7 @@ import polars as pl
 from scipy.sparse import csr_array
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
 from nooch.data.dataset import Dataset, ImageId
@@ -253,8 +253,7 @@ def class_list(path: Path) -> dict[int, str]:
     """Number -> class name from a text file: ``NUMBER NAME`` on all lines, or names on all, counted
     from 0. Raises InputError: neither; a number or name twice.
     """
-    with unreadable(path, f"a text file of classes, or one of {', '.join(MAP_VALUES)}"):
-        lines = text_lines(path)
+    lines = text_lines(path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}")
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
     # superscripts are digits, too, and Python refuses numbers of thousands of digits

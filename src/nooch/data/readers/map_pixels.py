@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, some_of, unreadable
+from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, row_ends
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_schema import identifiers
 
-MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
 _SIZE = {"width": pl.Int64, "height": pl.Int64}
