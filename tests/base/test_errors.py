@@ -2,7 +2,7 @@
 
 import pytest
 
-from nooch.base.errors import InputError, as_input_error
+from nooch.base.errors import FormatError, InputError, UndefinedError, as_input_error, unreadable
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,26 @@ def test_an_error_is_quoted_by_its_first_line_of_text(text, line):
     with pytest.raises(InputError) as error, as_input_error("fails", where="a"):
         raise ImportError(text)
     assert str(error.value) == f"a: fails: ImportError: {line}"
+
+
+def test_an_unreadable_file_is_one_error_that_says_why(tmp_path):
+    file = tmp_path / "no.txt"
+    with pytest.raises(InputError) as error, unreadable(file, "a text file"):
+        file.read_bytes()
+    assert (
+        str(error.value)
+        == f"{file}: cannot be read: No such file or directory\n  allowed: a text file"
+    )
+    kind = {"kind": FormatError, "problem": "is damaged"}
+    with (
+        pytest.raises(FormatError, match=r"^here: is damaged: x{300}$"),
+        unreadable("here", **kind),
+    ):
+        raise ValueError("x" * 999)
+
+
+@pytest.mark.parametrize("error", [KeyError("a defect"), UndefinedError("known")])
+def test_an_error_that_is_not_of_the_file_stays_as_it_is(error):
+    with pytest.raises(type(error)) as raised, unreadable("here"):
+        raise error
+    assert raised.value is error

@@ -15,6 +15,7 @@ from nooch.base.calls import no_progress
 from nooch.base.errors import InputError
 from nooch.data.image_names import (
     IMAGE_ENDINGS,
+    MAP_ENDINGS,
 )
 from nooch.data.readers.image_files import (
     LABEL_MAPS,
@@ -23,7 +24,7 @@ from nooch.data.readers.image_files import (
     opened_image,
 )
 from nooch.data.readers.jobs import JobRunner
-from nooch.data.readers.map_pixels import MAP_ENDINGS, count_maps
+from nooch.data.readers.map_pixels import count_maps
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.thumbnails import Wanted, draw_pictures
 

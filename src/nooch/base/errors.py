@@ -103,6 +103,29 @@ def as_input_error(problem: str, **more: Any) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def unreadable(
+    where: object,
+    allowed: str | None = None,
+    errors: tuple[type[BaseException], ...] = (OSError, ValueError, RecursionError),
+    *,
+    problem: str = "cannot be read",
+    kind: type[InputError] = InputError,
+    remedy: str | None = None,
+) -> Iterator[None]:
+    """Turn what reading a file raises, one of ``errors``, into an error of nooch, which ends with
+    the reason on one line; a NoochError stays as it is. The default is what a text or JSON raises.
+    """
+    try:
+        yield
+    except NoochError:
+        raise
+    except errors as error:
+        # an OSError's own text repeats the file; others may quote any length of it
+        reason = (getattr(error, "strerror", None) or reason_of(error))[:300]
+        raise kind(f"{problem}: {reason}", where=where, allowed=allowed, remedy=remedy) from error
+
+
 def reason_of(error: BaseException) -> str:
     """The first line of an error's text that is not empty; else its kind."""
     lines = (line.strip() for line in str(error).splitlines())

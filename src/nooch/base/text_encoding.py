@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError, unreadable
 
 _ENCODING: ContextVar[str | None] = ContextVar("encoding of text files", default=None)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -50,9 +50,13 @@ def decoded(content: bytes, where: object) -> str:
     return utf8_bytes(content, where).decode()
 
 
-def text_lines(path: Path) -> list[str]:
-    """The lines of a text file. Raises OSError and InputError."""
-    return decoded(path.read_bytes(), path).splitlines()
+def text_lines(path: Path, where: object = None, allowed: str | None = None) -> list[str]:
+    """The lines of a text file, which errors call ``where``. Raises InputError: it cannot be read,
+    or is not ``decoded``; ``allowed`` says what it should hold.
+    """
+    with unreadable(where or path, allowed):
+        content = path.read_bytes()
+    return decoded(content, where or path).splitlines()
 
 
 def utf8_bytes(content: bytes, where: object) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, unreadable
 from nooch.base.limits import MOST_ALIASES, MOST_NESTED
 
 
@@ -16,14 +16,11 @@ def yaml_value(text: str, where: object) -> Any:
 
     # written in C, where PyYAML was built with it: ten times as fast
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
+    # a ValueError: a number of thousands of digits, or a date that there is not
+    with unreadable(where, "a YAML file", (ValueError, yaml.YAMLError, RecursionError)):
         beyond = _beyond_limits(yaml.parse(text, Loader=loader))
         if beyond is None:
             return yaml.load(text, Loader=loader)  # noqa: S506 - either is safe
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        # a number of thousands of digits, or a date that there is not
-        reason = str(error).partition("\n")[0][:200]
-        raise InputError(f"cannot be read: {reason}", where=where, allowed="a YAML file") from error
     what, most = beyond
     raise InputError(f"has more than {most} {what}", where=where, allowed=f"at most {most}")
 
@@ -75,8 +72,6 @@ def read_yaml_list(path: Path) -> list[str]:
 
 
 def _parsed(path: Path) -> Any:
-    try:
+    with unreadable(path, "a YAML file"):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=path, allowed="a YAML file") from error
     return yaml_value(text, path)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.disk import make_folder
-from nooch.base.errors import FormatError, InputError, ParameterError
+from nooch.base.errors import FormatError, InputError, ParameterError, unreadable
 from nooch.base.files import Place, replacing
 
 _AGAIN = "write the dataset again"
@@ -58,7 +58,8 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
     Raises:
         InputError: the file cannot be read, is empty or damaged, or holds Python objects.
     """
-    try:
+    where, allowed = source if isinstance(source, Path) else None, "a .npy file of numbers or text"
+    with unreadable(where, allowed, UNREADABLE_ARRAY, problem="cannot be read as an array"):
         if not isinstance(source, Path):
             values: NDArray[Any] = np.lib.format.read_array(source, allow_pickle=False)
         elif mapped:
@@ -66,11 +67,6 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
         else:
             with source.open("rb") as file:
                 values = np.lib.format.read_array(file, allow_pickle=False)
-    except UNREADABLE_ARRAY as error:
-        where = source if isinstance(source, Path) else None
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        problem = f"cannot be read as an array: {reason}"
-        raise InputError(problem, where=where, allowed="a .npy file of numbers or text") from error
     return values
 
 

@@ -19,6 +19,8 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
+"""Of label maps: what keeps every value."""
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
 """Columns and fields that names of images are in."""

@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError
+from nooch.base.errors import FormatError, InputError, unreadable
 from nooch.base.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
 from nooch.data.arrays import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
@@ -135,11 +135,9 @@ class PartFiles:
         for file in (part["images"] for part in self.parts):
             check_file(self.folder, file, self.header.files[file], hashed=False)
             where = self.folder / file
-            try:
+            broken = (pa.ArrowException, OSError)
+            with unreadable(where, errors=broken, kind=FormatError, remedy=IMPORT_AGAIN):
                 counts.append(pq.read_metadata(str(where)).num_rows)
-            except (pa.ArrowException, OSError) as error:
-                reason = str(error).partition("\n")[0]
-                raise dataset_error(f"cannot be read: {reason}", where) from error
         return tuple(counts)
 
     def _check_count(self, n_images: int) -> None:

@@ -15,12 +15,12 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data.table_files import id_column, read_arrays, read_table
 from nooch.data.table_schema import SPLITS
 
-_ALIASES = {
+SPLIT_NAMES = {
     "train": "train", "training": "train", "trn": "train",
     "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",
     "test": "test", "testing": "test", "tst": "test",
 }  # fmt: skip
-
+"""Usual names of splits, in small letters -> the split."""
 
 _TRAIN, _VALID, _TEST = range(3)
 
@@ -48,7 +48,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
         raise InputError(problem, where=where, allowed="names of splits, as text or numbers")
     text = column.cast(pl.String)
     unknown = [
-        v for v in text.unique().to_list() if v not in values and str(v).lower() not in _ALIASES
+        v for v in text.unique().to_list() if v not in values and str(v).lower() not in SPLIT_NAMES
     ]
     if unknown:
         raise InputError(
@@ -60,7 +60,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
         raise ParameterError(f"{some_of(wrong)} is no split", allowed=", ".join(SPLITS))
-    meaning = {v: values.get(v) or _ALIASES[v.lower()] for v in text.unique().to_list()}
+    meaning = {v: values.get(v) or SPLIT_NAMES[v.lower()] for v in text.unique().to_list()}
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -24,10 +25,10 @@ from nooch.base.errors import (
     FormatError,
     InputError,
     MissingExtraError,
-    NoochError,
     check_one_of,
     reason_of,
     some_of,
+    unreadable,
 )
 from nooch.base.files import Place, check_output_file, local_path, read_bytes, replacing, writing
 from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
@@ -50,12 +51,14 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
         checked_read(part, partial(_READ[part.suffix.lower()], part, csv_options))
         for part in table_files(path)
     ]
-    try:
+    with alike(path):
         return frames[0] if len(frames) == 1 else pl.concat(frames)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"part files differ: {error}", where=path, allowed="the same columns and types"
-        ) from error
+
+
+def alike(where: object) -> AbstractContextManager[None]:
+    """The context of joining part files. Raises InputError where they differ."""
+    errors = (pl.exceptions.PolarsError,)
+    return unreadable(where, "the same columns and types", errors, problem="part files differ")
 
 
 def table_files(path: Path) -> list[Path]:
@@ -137,12 +140,8 @@ _Kind = TypeVar("_Kind")
 
 def checked_read(where: object, read: Callable[[], _T]) -> _T:
     """The result of reading a table. Raises InputError for errors of polars or the disk."""
-    try:
+    with unreadable(where, errors=BROKEN_TABLE):
         return read()
-    except NoochError:
-        raise
-    except BROKEN_TABLE as error:
-        raise InputError(f"cannot be read: {reason_of(error)}", where=where) from error
 
 
 BROKEN_TABLE = (
@@ -199,19 +198,17 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
     Raises:
         InputError: no such file, no archive of arrays, or an array of objects.
     """
-    try:
-        # opened here: numpy leaves a file that is no archive open
-        with Path(path).open("rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
-                size = member.file_size
-                if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
-                    raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
-            members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
-        # members of an archive that are no arrays come as bytes
-        return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-    except (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error) as error:
-        raise InputError(f"cannot be read: {error}", where=path, allowed=allowed) from error
+    broken = (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error)
+    # opened here: numpy leaves a file that is no archive open
+    with unreadable(path, allowed, broken), Path(path).open("rb") as file:
+        arrays = np.load(file, allow_pickle=False)
+        for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
+            size = member.file_size
+            if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
+                raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
+        members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
+    # members of an archive that are no arrays come as bytes
+    return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
 
 
 def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
@@ -289,23 +286,20 @@ def load_header(
         InputError: an address that cannot be fetched.
         ParameterError: an address that was taken for a path.
     """
-    try:
-        content = read_bytes(path)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        if isinstance(path, Path):
-            local_path(path)
-        raise FormatError(
-            f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
-        ) from error
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
+    broken = partial(unreadable, path, kind=FormatError, remedy=again)
+    with broken(errors=(OSError,)):
+        try:
+            content = read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            if isinstance(path, Path):
+                local_path(path)
+            raise FormatError(
+                f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
+            ) from error
 
     def decoded(kind: type[_Kind]) -> _Kind:
-        try:
+        with broken(errors=_BROKEN):
             return msgspec.json.decode(content, type=kind)
-        except (*BROKEN_JSON, ValueError) as error:
-            # ValueError: an integer of thousands of digits
-            raise FormatError(f"cannot be read: {error}", where=path, remedy=again) from error
 
     # first what every version has, so that a newer version is reported as such
     base = decoded(_BaseHeader)

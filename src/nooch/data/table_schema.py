@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError, reason_of, some_of
+from nooch.base.errors import FormatError, InputError, some_of, unreadable
 from nooch.base.limits import MOST_AREA
 from nooch.data.table_files import id_column
 
@@ -171,7 +171,9 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
             "images have no column image_id", allowed=f"columns: {', '.join(images.columns)}"
         )
     images = images.with_columns(**{c: e for c, e in _DEFAULTS.items() if c not in images.columns})
-    try:
+    problem = "ids or sizes of images are of the wrong kind"
+    allowed = "text or 64-bit integers as image_id, integers as width and height"
+    with unreadable(None, allowed, (pl.exceptions.PolarsError,), problem=problem):
         return images.select(
             id_column(images["image_id"]),
             pl.col("file_name").cast(pl.String),
@@ -179,11 +181,6 @@ def complete_columns(images: pl.DataFrame) -> pl.DataFrame:
             pl.col("split").cast(pl.String),
             pl.exclude(CORE_COLUMNS),
         )
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"ids or sizes of images are of the wrong kind: {reason_of(error)}",
-            allowed="text or 64-bit integers as image_id, integers as width and height",
-        ) from error
 
 
 def identifiers(texts: Sequence[str]) -> pl.Series:

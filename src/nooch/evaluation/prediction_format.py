@@ -11,10 +11,10 @@ import msgspec
 import polars as pl
 
 from nooch.base.errors import check_one_of
+from nooch.base.text_encoding import text_lines
 from nooch.data import class_name, id_column
 from nooch.data.readers.coco.structure import Category, categories_of, decode
 from nooch.data.readers.label_maps import class_list
-from nooch.data.readers.yolo import read_lines
 from nooch.data.table_files import checked_read
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_words import answer_words
@@ -82,7 +82,7 @@ class PredictionFormat:
         """The given image ids, or None."""
         ids: Any = self.ids
         if isinstance(ids, str | Path):
-            ids = [line.strip() for line in read_lines(Path(ids)) if line.strip()]
+            ids = [line.strip() for line in text_lines(Path(ids)) if line.strip()]
         return None if ids is None else id_column(pl.Series(ids), "`ids`")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, unreadable
 from nooch.models.images import Inputs
 from nooch.models.sources import ModelSource, complete, preprocessing_of
 from nooch.models.task_contract import Asked, TaskModel
@@ -96,12 +96,10 @@ def labels_of(resolved: ModelSource) -> list[str]:
     for each.
     """
     config, name = resolved.config, resolved.name
-    try:
+    broken, problem = (TypeError, ValueError), "id2label cannot be read"
+    with unreadable(name, "numbers and labels", broken, problem=problem):
         named = dict(config.get("id2label") or {})
         numbered = {int(number): str(label) for number, label in named.items()}
-    except (TypeError, ValueError) as error:
-        problem = f"id2label cannot be read: {error}"
-        raise InputError(problem, where=name, allowed="numbers and labels") from error
     if sorted(numbered) != list(range(len(numbered))) or not numbered:
         raise InputError(
             f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",

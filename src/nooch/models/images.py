@@ -28,7 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nooch.base.errors import InputError, MissingExtraError, ParameterError, check_one_of, some_of
+from nooch.base.errors import (
+    InputError,
+    MissingExtraError,
+    ParameterError,
+    check_one_of,
+    some_of,
+    unreadable,
+)
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.image_files import (
     PHOTOGRAPHS,
@@ -306,11 +313,8 @@ def read_preprocessing(folder: Path) -> Preprocessing | None:
     file = folder / PREPROCESSOR
     if not file.is_file():
         return None
-    try:
+    with unreadable(file, "the file of an image processor", (*BROKEN_JSON, OSError)):
         config = msgspec.json.decode(file.read_bytes(), type=_Config)
-    except (*BROKEN_JSON, OSError) as error:
-        allowed = "the file of an image processor"
-        raise InputError(f"cannot be read: {error}", where=file, allowed=allowed) from error
     crop = _size(config.crop_size) if config.do_center_crop else None
     size = crop or _size(config.size) or IMAGENET.size
     mean, std = config.image_mean or IMAGENET.mean, config.image_std or IMAGENET.std

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nooch.base.errors import FormatError, ParameterError
+from nooch.base.errors import FormatError, ParameterError, unreadable
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.data import encode_header, load_header
 from nooch.models.backbones import Backbone, load_backbone
@@ -141,6 +141,7 @@ def _backbone(folder: Path, header: NetworkHeader, named: str | None, **layout: 
     try:
         load_model(backbone.module, folder / _WEIGHTS, device=backbone.device)
     except (OSError, SafetensorError, RuntimeError) as error:
+        # in all its lines, which name the weights
         problem = f"does not fit the backbone {named}: {error}"
         raise FormatError(problem, where=folder / _WEIGHTS, remedy=_AGAIN) from error
     return backbone
@@ -156,10 +157,9 @@ def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    try:
+    broken = (OSError, SafetensorError, ValueError, KeyError)
+    with unreadable(file, errors=broken, kind=FormatError, remedy=_AGAIN):
         tensors = load(file.read_bytes())
-    except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
     if sha256_of(file) != header.head:
         raise FormatError("was altered: its hash is another", where=file, remedy=_AGAIN)
     return tensors

@@ -298,12 +298,8 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
-    try:
-        text = "\n".join(text_lines(folder / "labels.txt"))
-    except OSError as error:
-        allowed = "a text file with the label of each output, one per line"
-        problem = f"labels.txt cannot be read: {error}"
-        raise InputError(problem, where=folder, allowed=allowed) from error
+    allowed = "a text file with the label of each output, one per line"
+    lines = text_lines(folder / "labels.txt", allowed=allowed)
     model = folder / MODEL_FILE
     source = ModelSource(folder.resolve().name, folder, {}, _identity(folder))
     inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
@@ -319,7 +315,7 @@ def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
         logits = [session.run(None, {first.name: part})[0] for part in parts]
         return torch.from_numpy(np.concatenate(logits)).float().softmax(1)
 
-    labels = [line for line in text.splitlines() if line.strip()]
+    labels = [line for line in lines if line.strip()]
     facts = {"onnxruntime": version("onnxruntime")}
     return _segmenter(source, labels, choice, inputs, probabilities, **facts)
 

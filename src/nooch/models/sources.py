@@ -15,8 +15,15 @@ from typing import Any
 from blake3 import blake3
 
 from nooch.base.calls import imported, is_named
-from nooch.base.errors import InputError, MissingExtraError, ParameterError, as_input_error, some_of
-from nooch.models.encoders.folders import contents_hash
+from nooch.base.errors import (
+    InputError,
+    MissingExtraError,
+    ParameterError,
+    as_input_error,
+    some_of,
+    unreadable,
+)
+from nooch.models.hub_folders import WEIGHTS, contents_hash, fetched, read_json
 from nooch.models.images import (
     IMAGENET,
     PREPROCESSOR,
@@ -41,7 +48,6 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 }
 """Configurations by name, as transformers takes them."""
 
-_WEIGHTS = ".safetensors"
 _INDEX = "model.safetensors.index.json"
 _ALLOWED = (
     "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as"
@@ -77,7 +83,7 @@ def find_source(source: str) -> ModelSource:
     if not folder.is_dir():
         if source.startswith((".", "/", "~")) or source.count("/") != 1 or folder.exists():
             raise InputError("is no backbone", where=source, allowed=_ALLOWED)
-        folder = _download(source)
+        folder = fetched(source, "backbone", "train", _ALLOWED, ["*.jinja"])
     config = _read_config(folder / "config.json")
     _check_weights(folder)
     name = folder.resolve().name if Path(source).expanduser().is_dir() else source
@@ -140,13 +146,7 @@ def _from_configuration(source: str) -> ModelSource:
 
 
 def _read_config(file: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        problem = "no such file, so this is no backbone"
-        raise InputError(problem, where=file, allowed=_ALLOWED) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {error}", where=file, allowed="JSON") from error
+    config = read_json(file, "backbone", _ALLOWED)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         allowed = "a configuration of transformers"
         raise InputError("names no model_type", where=file, allowed=allowed)
@@ -154,11 +154,11 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 
 def _check_weights(folder: Path) -> None:
-    stored = sorted(f.name for f in folder.glob(f"*{_WEIGHTS}"))
+    stored = sorted(f.name for f in folder.glob(f"*{WEIGHTS}"))
     named = _shards(folder / _INDEX) if (folder / _INDEX).is_file() else stored[:1]
     if not named:
         raise InputError(
-            f"holds no weights as {_WEIGHTS}",
+            f"holds no weights as {WEIGHTS}",
             where=folder,
             allowed="weights as .safetensors; pickled ones can run code and are not loaded",
             remedy="save the model again with model.save_pretrained(folder), or train from"
@@ -170,29 +170,9 @@ def _check_weights(folder: Path) -> None:
 
 
 def _shards(index: Path) -> list[str]:
-    try:
+    broken = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+    with unreadable(index, "an index of weights", broken):
         return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        problem = f"cannot be read: {error}"
-        raise InputError(problem, where=index, allowed="an index of weights") from error
-
-
-def _download(repository: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise MissingExtraError("huggingface_hub", "train", f"backbone {repository}") from error
-    patterns = ["*.json", "*.txt", "*.model", "*.jinja", f"*{_WEIGHTS}"]
-    try:
-        return Path(snapshot_download(repository, allow_patterns=patterns))
-    # the hub raises errors of several packages, and all mean that it gave no model
-    except Exception as error:
-        raise InputError(
-            f"backbone {repository!r} is not in the local cache and cannot be fetched:"
-            f" {type(error).__name__}",
-            allowed=_ALLOWED,
-            remedy="give the path of a folder that holds the model, or go online once",
-        ) from error
 
 
 def preprocessing_of(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from importlib import resources
+from typing import Any
 
 import msgspec
 
 from nooch.base.errors import check_one_of
 
 
-class _FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a file.
+class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of a collection.
 
     Attributes:
+        name: its name in the folder of downloads.
+        urls: its addresses, tried in turn; http or https.
         size: bytes, or null if they are not published.
         md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage,
             not malice. Without any, the first download is recorded.
@@ -20,23 +23,6 @@ class _FileFacts(msgspec.Struct, frozen=True, kw_only=True):
             off.
         into: folder below the downloads to which it is unpacked, if it is a zip.
         unpacked_at_most: bytes beyond which the zip's contents are refused.
-    """
-
-    size: int | None = None
-    md5: str | None = None
-    sha1: str | None = None
-    sha256: str | None = None
-    about: int = 0
-    into: str | None = None
-    unpacked_at_most: int = 0
-
-
-class Remote(_FileFacts, frozen=True, kw_only=True):
-    """One file of a collection, with ``size``, ``md5``, ``sha1``, ``sha256``, ``about`` and so on.
-
-    Attributes:
-        name: its name in the folder of downloads.
-        urls: its addresses, tried in turn; http or https.
         recorded_in: file that size and checksum were taken from, if not the catalog.
         mirror: another file with the same contents, used if it exists already or this one cannot
             be downloaded.
@@ -44,6 +30,13 @@ class Remote(_FileFacts, frozen=True, kw_only=True):
 
     name: str
     urls: tuple[str, ...]
+    size: int | None = None
+    md5: str | None = None
+    sha1: str | None = None
+    sha256: str | None = None
+    about: int = 0
+    into: str | None = None
+    unpacked_at_most: int = 0
     recorded_in: str | None = None
     mirror: Remote | None = None
 
@@ -86,25 +79,6 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     next: str = ""
 
 
-class _CatalogueFile(_FileFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    mirrors: str
-    path: str
-    images: bool = False
-    mirror: _CatalogueFile | None = None
-
-
-class _CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    files: list[_CatalogueFile]
-    licences: list[str]
-    image_licences: list[str]
-    next: str
-
-
-class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    mirrors: dict[str, list[str]]
-    collections: dict[str, _CatalogueEntry]
-
-
 COLLECTIONS = ("coco-stuff", "nooch-published")
 """Names of the collections."""
 
@@ -113,17 +87,18 @@ def collection(name: str, *, images: bool = False) -> Collection:
     """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
     check_one_of("collection", name, COLLECTIONS)
     content = resources.files("nooch.base.download").joinpath("catalogue.json").read_bytes()
-    known = msgspec.json.decode(content, type=_Catalogue)
-    entry = known.collections[name]
-    files = [_remote(file, known.mirrors) for file in entry.files if images or not file.images]
-    licences = (*entry.licences, *(entry.image_licences if images else ()))
-    return Collection(name=name, files=tuple(files), licences=licences, next=entry.next)
+    known = msgspec.json.decode(content)
+    entry, mirrors = known["collections"][name], known["mirrors"]
+    files = [_facts(file, mirrors) for file in entry["files"] if images or not file.get("images")]
+    licences = [*entry["licences"], *(entry["image_licences"] if images else ())]
+    made = {"name": name, "files": files, "licences": licences, "next": entry["next"]}
+    return msgspec.convert(made, Collection)
 
 
-def _remote(file: _CatalogueFile, mirrors: dict[str, list[str]]) -> Remote:
-    return Remote(
-        name=file.path.rsplit("/", 1)[-1],
-        urls=tuple(mirror + file.path for mirror in mirrors[file.mirrors]),
-        mirror=_remote(file.mirror, mirrors) if file.mirror else None,
-        **{name: getattr(file, name) for name in _FileFacts.__struct_fields__},
-    )
+def _facts(file: dict[str, Any], mirrors: dict[str, list[str]]) -> dict[str, Any]:
+    """A file of the catalog, which has the beginnings of its addresses once, as a ``Remote``."""
+    path, begin = file["path"], mirrors[file["mirrors"]]
+    facts = {name: file[name] for name in file.keys() - {"path", "mirrors", "images"}}
+    if "mirror" in file:
+        facts["mirror"] = _facts(file["mirror"], mirrors)
+    return {**facts, "name": path.rsplit("/", 1)[-1], "urls": [one + path for one in begin]}

@@ -18,7 +18,7 @@ from nooch.base.download import http
 from nooch.base.download.catalogue import Remote
 from nooch.base.download.http import Client, MirrorError, RangeError, RetryError
 from nooch.base.download.zips import damage
-from nooch.base.errors import DownloadError, InputError, OutputError
+from nooch.base.errors import DownloadError, OutputError, unreadable
 from nooch.base.files import replace_file, sha256_of
 from nooch.base.limits import BROKEN_JSON
 
@@ -121,14 +121,11 @@ class DownloadRecord:
         self.path = root / RECORD
         self._entries: dict[str, _Entry] = {}
         if self.path.exists():
-            try:
+            problem = "the record of earlier downloads cannot be read"
+            remedy = "delete it; what is there is then recorded again"
+            broken = (*BROKEN_JSON, OSError)
+            with unreadable(self.path, errors=broken, problem=problem, remedy=remedy):
                 self._entries = msgspec.json.decode(self.path.read_bytes(), type=dict[str, _Entry])
-            except (*BROKEN_JSON, OSError) as error:
-                raise InputError(
-                    f"the record of earlier downloads cannot be read: {error}",
-                    where=self.path,
-                    remedy="delete it; what is there is then recorded again",
-                ) from error
 
     def complete(self, remote: Remote) -> Remote:
         """The file with its recorded size and hash, if the catalog has none."""

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER
-from nooch.data.image_names import (
-    IMAGE_ENDINGS,
-)
+from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
@@ -193,7 +191,7 @@ def _label_maps(folder: Path) -> Recognized | None:
     names = _class_list(folder)
     for below in _MAPS:
         maps = folder / below
-        if names is not None and next(_listed(maps, (".png", ".bmp", ".tif")), None) is not None:
+        if names is not None and next(_listed(maps, MAP_ENDINGS), None) is not None:
             why = f"label maps below {below} and {names.name}; no value is void"
             return Recognized("label-maps", MapReading(maps, str(names)), why, _images_near(folder))
     return None

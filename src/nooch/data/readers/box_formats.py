@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, reason_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.data.readers.contract import ImageListing, NumberedJob
 from nooch.data.readers.image_rows import (
     ImageRows,
@@ -23,7 +23,7 @@ from nooch.data.readers.image_rows import (
     write_rows,
 )
 from nooch.data.readers.jobs import JobRunner
-from nooch.data.table_files import read_table
+from nooch.data.table_files import BROKEN_TABLE, read_table
 from nooch.data.table_schema import class_name, identifiers
 
 BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
@@ -193,7 +193,8 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
         raise InputError(
             "declares a document type or entities", where=where, allowed="plain annotation XML"
         )
-    try:
+    broken = (ET.ParseError, ValueError, LookupError)
+    with unreadable(where, errors=broken, problem="is no VOC annotation"):
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
         names = [_text(item, "name") for item in root.findall("object")]
@@ -201,8 +202,6 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
             [float(_text(item, f"bndbox/{edge}")) for edge in _EDGES]
             for item in root.findall("object")
         ]
-    except (ET.ParseError, ValueError, LookupError) as error:
-        raise InputError(f"is no VOC annotation: {error}", where=where) from error
     if min(width, height) < 1 or max(width, height) >= 1 << 31:
         allowed = "1 pixel to 2,147,483,647"
         raise InputError(f"size is {width} x {height}", where=where, allowed=allowed)
@@ -242,11 +241,8 @@ def _read(file: Path) -> pl.DataFrame:
         raise InputError(
             f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
         )
-    try:
+    with unreadable(file, errors=BROKEN_TABLE, problem="edges are no numbers"):
         table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64))
-    except pl.exceptions.PolarsError as error:
-        reason = reason_of(error)
-        raise InputError(f"edges are no numbers: {reason}", where=file) from error
     left, right, top, bottom = (pl.col(edge) for edge in _CORNERS)
     # the same bounds as ``check_box``, which raises for the first box outside them
     inside = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.image_names import IMAGE_ENDINGS
 
@@ -428,9 +428,7 @@ def thumbnail(
     Raises:
         InputError: it cannot be read.
     """
-    try:
+    with unreadable(path, errors=UNREADABLE, problem="is no image that can be read"):
         picture = rgb_image(path, value_range, longest)
-    except UNREADABLE as error:
-        raise InputError(f"is no image that can be read: {error}", where=path) from error
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     return picture

@@ -19,13 +19,9 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.contract import ImageListing, in_range, read
 from nooch.data.readers.image_files import FolderWalk, list_images
+from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 
-SPLIT_FOLDERS = {
-    "train": "train", "training": "train", "val": "valid", "valid": "valid",
-    "validation": "valid", "dev": "valid", "test": "test", "testing": "test",
-}  # fmt: skip
-"""Names of folders that are splits -> the split."""
 _COLUMNS = ("image_id", "split", "class")
 
 
@@ -87,7 +83,7 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
     """Image ids, splits (null without split folders) and classes, sorted by id."""
     parts = [path.split("/") for path in paths]
     tops = {folders[0].lower() for folders in parts if len(folders) > 1}
-    divided = bool(tops) and tops <= set(SPLIT_FOLDERS)
+    divided = bool(tops) and tops <= set(SPLIT_NAMES)
     depth = 2 if divided else 1
     loose = [path for path, folders in zip(paths, parts, strict=True) if len(folders) <= depth]
     if loose or not paths:
@@ -100,7 +96,7 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "image_id": paths,
-            "split": [SPLIT_FOLDERS[f[0].lower()] if divided else None for f in parts],
+            "split": [SPLIT_NAMES[f[0].lower()] if divided else None for f in parts],
             "class": [class_name(folders[depth - 1]) for folders in parts],
         },
         schema=dict.fromkeys(_COLUMNS, pl.String),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from nooch.base.disk import sync
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.dataset import ImageId
 from nooch.data.readers.contract import NumberedJob, in_range
 from nooch.data.readers.image_files import FolderWalk
@@ -136,10 +136,8 @@ def listed_digest(listed: pl.DataFrame) -> str:
     """A digest of listed files, sizes and times. Raises InputError for an unreadable file."""
     digest = blake3()
     for row in listed.iter_rows(named=True):
-        try:
+        with unreadable(row["file"]):
             stat = None if row["file"] is None else os.stat(row["file"])  # noqa: PTH116 - a Path for each is slow
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", where=row["file"]) from error
         about = None if stat is None else (stat.st_size, stat.st_mtime_ns)
         digest.update(f"{[*row.values()]}\0{about}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()

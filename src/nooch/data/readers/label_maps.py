@@ -253,14 +253,7 @@ def class_list(path: Path) -> dict[int, str]:
     """Number -> class name from a text file: ``NUMBER NAME`` on all lines, or names on all, counted
     from 0. Raises InputError: neither; a number or name twice.
     """
-    try:
-        lines = text_lines(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot be read: {error}",
-            where=path,
-            allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}",
-        ) from error
+    lines = text_lines(path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}")
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
     # superscripts are digits, too, and Python refuses numbers of thousands of digits

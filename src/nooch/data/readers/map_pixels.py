@@ -14,13 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, some_of, unreadable
+from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, row_ends
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_schema import identifiers
 
-MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
 _SIZE = {"width": pl.Int64, "height": pl.Int64}
@@ -117,13 +117,10 @@ def _pixel_counts(
     path: Path, where: str
 ) -> tuple[tuple[int, int], NDArray[np.int64], NDArray[np.int64]]:
     """Size of a map, the values in it, and how many pixels have each."""
-    try:
-        with opened_image(path, LABEL_MAPS) as image:
-            mode, size = image.mode, image.size
-            pixels = np.asarray(image if mode in _MODES else ())
-    except UNREADABLE as error:
-        text = str(error).replace(str(path), where)
-        raise InputError(f"cannot be read as an image: {text}", where=where) from error
+    broken = unreadable(where, errors=UNREADABLE, problem="cannot be read as an image")
+    with broken, opened_image(path, LABEL_MAPS) as image:
+        mode, size = image.mode, image.size
+        pixels = np.asarray(image if mode in _MODES else ())
     if mode not in _MODES:
         allowed = "one channel of class values (modes L, P, I, I;16)"
         raise InputError(f"is a {mode} image", where=where, allowed=allowed)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from nooch.base.errors import InputError
-from nooch.data.table_files import checked_read
+from nooch.data.table_files import alike, checked_read
 
 Schema = dict[str, pl.DataType]
 
@@ -54,12 +54,8 @@ class TableFiles:
 
 def common_schema(schemas: Sequence[Schema], where: object) -> Schema:
     """The schema of files of these schemas. Raises InputError where they differ."""
-    try:
+    with alike(where):
         pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"part files differ: {error}", where=where, allowed="the same columns and types"
-        ) from error
     return schemas[0]
 
 

@@ -22,16 +22,13 @@ from nooch.data.readers.image_files import (
     FolderWalk,
     list_images,
 )
+from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 
 YAML_ENDINGS = (".yaml", ".yml")
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"
 
-_SPLITS = {
-    "train": "train",
-    **dict.fromkeys(("val", "valid", "validation"), "valid"),
-    "test": "test",
-}
+_SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validation", "test")}
 
 
 @dataclass(frozen=True)
@@ -119,14 +116,6 @@ def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
     return names
 
 
-def read_lines(file: Path, where: object = None) -> list[str]:
-    """The lines of a text file, which errors call ``where``. Raises InputError."""
-    try:
-        return text_lines(file)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", where=where or file) from error
-
-
 def find_images(data: YoloData, root: Path) -> YoloImages | None:
     """The images of the splits that ``data`` names, or None where no entry is below ``root``.
 
@@ -209,7 +198,7 @@ def _images(place: Path, base: Path, walk: FolderWalk) -> Iterator[str]:
     if place.suffix != ".txt":
         problem = "is neither a folder nor a list of images"
         raise InputError(problem, where=place, allowed="a folder, or a .txt file")
-    yield from _listed([line.strip() for line in read_lines(place) if line.strip()], place, base)
+    yield from _listed([line.strip() for line in text_lines(place) if line.strip()], place, base)
 
 
 def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
@@ -266,7 +255,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
 
 def _class_list(file: Path) -> dict[str, str]:
     # an empty line in the middle is an error: leaving it out would shift all that follow
-    lines = read_lines(file)
+    lines = text_lines(file)
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
@@ -341,7 +330,7 @@ def _range(names: Mapping[str, str]) -> str:
 
 def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> dict[str, Any]:
     keys, areas = [], []
-    for number, line in enumerate(read_lines(path, where), 1):
+    for number, line in enumerate(text_lines(path, where), 1):
         parts = line.split()
         if not parts:
             continue

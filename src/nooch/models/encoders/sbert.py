@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import MissingExtraError, as_input_error, check_one_of
 from nooch.models.encoders import folders, sentence_batches as batching
+from nooch.models.hub_folders import contents_hash
 
 FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
 """Model types that attend to every token and look their attention up by name."""
@@ -219,7 +220,7 @@ class SbertEncoder:
     def identity(self) -> str:
         """``all-MiniLM-L6-v2-fp32``; a folder adds part of a hash of its contents."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self._model_name).strip("-._")
-        hashed = "" if self._by_name else f"-{folders.contents_hash(self._folder)[:8]}"
+        hashed = "" if self._by_name else f"-{contents_hash(self._folder)[:8]}"
         return f"{slug or 'model'}{hashed}-{_SUFFIX[self.precision]}"
 
     @property
@@ -248,7 +249,7 @@ class SbertEncoder:
             "precision": self.precision,
             "device": self._on,
             "max_tokens": self._model.max_seq_length,
-            "sha256": folders.contents_hash(self._folder),
+            "sha256": contents_hash(self._folder),
             "versions": {
                 "sentence-transformers": sentence_transformers.__version__,
                 "torch": str(torch.__version__),

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.coco.structure import decode, refused
 
@@ -280,13 +280,11 @@ def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """A file's bytes, mapped. Raises InputError for a file that is empty, packed or unreadable."""
-    try:
+    with unreadable(path):
         if not path.stat().st_size:
             raise InputError("is empty", where=path)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
     # errors of the with block are not errors of this file
     with mapped as content:
         for begin, what, remedy in _NO_JSON:

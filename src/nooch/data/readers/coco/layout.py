@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nooch.base.errors import InputError, some_of
 from nooch.base.files import sha256_of
+from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.coco.reader import CocoReading
 
 SPLIT_FILES = ("nooch_split.npz", "cocostuff_split_image_ids.npz")
@@ -31,7 +32,6 @@ _MAPS = {
     "annotations/stuff_PART_pixelmaps": "pixelmaps",
     "stuff_trainval2017/stuff_PART_pixelmaps": "pixelmaps",
 }
-_MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 _IMAGES = ("images", "")
 
 
@@ -172,7 +172,7 @@ def _check_alone(folders: list[Path]) -> None:
 
 def _map_files(folder: Path) -> Iterable[Path]:
     for place, _, names in os.walk(folder):
-        yield from (Path(place) / name for name in names if name.lower().endswith(_MAP_ENDINGS))
+        yield from (Path(place) / name for name in names if name.lower().endswith(MAP_ENDINGS))
 
 
 def _images(root: Path, parts: list[str]) -> Path | None:
