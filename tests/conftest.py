@@ -43,7 +43,7 @@ from nooch.cli import main  # noqa: E402 - after that
 os.fsync = lambda _handle: None
 
 # the same examples in every run; --hypothesis-profile=default looks for new ones
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 # for make test-fast: fewer examples
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=10)
 settings.load_profile("repeatable")
