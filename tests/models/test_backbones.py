@@ -180,7 +180,7 @@ def test_what_is_no_backbone(tmp_path):
     parts = "cannot be loaded", "no code from the folder is run"
     fails(lambda: load_backbone(f"config:{tmp_path}"), *parts)
     file.write_text('{"model_type": "bert", "hidden_size": 4, "num_attention_heads": 1}')
-    fails(lambda: load_backbone(f"config:{tmp_path}"), "gives no features of images")
+    fails(lambda: load_backbone(f"config:{tmp_path}"), "gives no features for images")
 
 
 def test_a_hub_id_that_is_not_at_hand(monkeypatch):
@@ -208,7 +208,8 @@ def test_weights_that_are_missing_are_not_made_up(tmp_path):
 
 def test_the_size_that_a_vision_transformer_needs(tmp_path):
     folder = save_model(_vit(transformers)[0], tmp_path / "vit")
-    fails(lambda: load_backbone(str(folder), size=40), "no features of images of 40 x 40", "`size`")
+    words = "no features for images of 40 x 40", "`size`"
+    fails(lambda: load_backbone(str(folder), size=40), *words)
     refused(lambda: load_backbone(str(folder), size=0), "size 0 x 0")
 
 

@@ -64,7 +64,7 @@ def test_the_identity_follows_the_file(tmp_path, monkeypatch):
         ("own_networks:two_of_other_kinds", "returns Flatten and dict"),
         ("own_networks:INPUT", "returns Preprocessing and NoneType"),
         ("own_networks:no_deviation", "standard deviation (1.0, 1.0, 0.0)"),
-        ("own_networks:maps", "gives no features of images of 32 x 32"),
+        ("own_networks:maps", "gives no features for images of 32 x 32"),
         ("own_networks:strict", "takes 64 x 64"),
     ],
 )

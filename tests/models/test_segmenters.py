@@ -143,7 +143,7 @@ def test_an_image_that_a_network_cannot_take(tmp_path):
     folder = save_segmenter(tmp_path / "model", "mask2former")
     fails(
         lambda: load_segmenter(ModelChoice(str(folder), size=1)),
-        "gives no segmentation of an image of 1 x 1",
+        "gives no segmentation for images of 1 x 1",
         "`size`",
     )
 
@@ -194,4 +194,4 @@ class TestBrokenOnnx:
         config = {**PREPROCESSOR, "size": {"height": 16, "width": 16}}
         (folder / "preprocessor_config.json").write_text(json.dumps(config))
         choice = ModelChoice(str(folder))
-        fails(lambda: load_onnx_segmenter(folder, choice), "an image of 16 x 16")
+        fails(lambda: load_onnx_segmenter(folder, choice), "images of 16 x 16")

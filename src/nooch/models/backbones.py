@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import as_input_error
 from nooch.models.devices import choose_device
-from nooch.models.images import Inputs, Preprocessing
+from nooch.models.images import Inputs, Preprocessing, black_image
 from nooch.models.sources import (
     DEFAULT,
     ModelSource,
@@ -199,14 +198,11 @@ def _probed(backbone: Backbone, source: str, *, asked: bool) -> Backbone:
     """With pooling and the number of features, found by running one black image."""
     import torch
 
-    black = backbone.prepare(np.zeros((1, *backbone.size, 3), np.uint8))
-    kind, (height, width) = torch.device(backbone.device).type, backbone.size
-    problem = f"gives no features of images of {height} x {width}"
     allowed = "models of images with a last_hidden_state, or that give features (m, d)"
-    remedy = "give the size that it was trained with (`size`), or another backbone"
-    errors = as_input_error(problem, where=source, allowed=allowed, remedy=remedy)
-    with torch.inference_mode(), torch.autocast(kind, enabled=False), errors:
-        output = backbone.module(black)
+    tried = black_image("features", backbone.size, "backbone", where=source, allowed=allowed)
+    whole = torch.autocast(torch.device(backbone.device).type, enabled=False)
+    with tried as black, whole:
+        output = backbone.module(backbone.prepare(black))
         pooled = asked or getattr(output, "pooler_output", None) is not None
         pooling = backbone.pooling if pooled else "mean"
         pooling = "output" if isinstance(output, torch.Tensor) else pooling

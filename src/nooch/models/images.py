@@ -16,7 +16,8 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -32,6 +33,7 @@ from nooch.base.errors import (
     InputError,
     MissingExtraError,
     ParameterError,
+    as_input_error,
     check_one_of,
     some_of,
     unreadable,
@@ -288,6 +290,22 @@ class Inputs:
         own = self.preprocessing
         mean = torch.tensor([value + own.offset for value in own.mean], device=self.device)
         return own.factor, mean, torch.tensor(own.std, device=self.device)
+
+
+@contextmanager
+def black_image(
+    what: str, size: tuple[int, int], other: str = "model", **place: Any
+) -> Iterator[NDArray[np.uint8]]:
+    """One black image, uint8 (1, height, width, 3), on which a network is tried without gradients.
+
+    Raises InputError, at ``where`` and with what is ``allowed`` of ``place``: it gives no ``what``.
+    """
+    import torch
+
+    problem = f"gives no {what} for images of {size[0]} x {size[1]}"
+    remedy = f"give the size that it was trained with (`size`), or another {other}"
+    with torch.inference_mode(), as_input_error(problem, remedy=remedy, **place):
+        yield np.zeros((1, *size, 3), np.uint8)
 
 
 class _Config(msgspec.Struct):

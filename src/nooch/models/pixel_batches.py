@@ -98,6 +98,12 @@ def read_in_order(read: Callable[[T], R], items: Sequence[T], readers: int) -> I
                 waiting.append(pool.submit(read, item))
 
 
+def chunks(pixels: NDArray[np.uint8], device: str) -> Iterator[NDArray[np.uint8]]:
+    """Images that a device computes at once: all, or a few of them on a CPU."""
+    step = _CHUNK if device == "cpu" else len(pixels)
+    yield from (pixels[start : start + step] for start in range(0, len(pixels), step))
+
+
 def forward(
     function: Callable[[NDArray[np.uint8]], Tensor], pixels: NDArray[np.uint8], device: str
 ) -> NDArray[np.floating]:
@@ -106,8 +112,7 @@ def forward(
     """
     import torch
 
-    step = _CHUNK if device == "cpu" else len(pixels)
     with torch.inference_mode():
-        parts = [function(pixels[i : i + step]) for i in range(0, len(pixels), step)]
+        parts = [function(chunk) for chunk in chunks(pixels, device)]
         values: NDArray[np.floating] = torch.cat(parts).cpu().numpy()
     return values

@@ -27,7 +27,8 @@ from nooch.base.text_encoding import text_lines
 from nooch.data import class_name
 from nooch.data.readers.label_maps import means_void
 from nooch.models.classifiers import labels_of
-from nooch.models.images import Inputs
+from nooch.models.images import Inputs, black_image
+from nooch.models.pixel_batches import chunks
 from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of
 from nooch.models.zero_shot import tokenizer_of
 
@@ -159,9 +160,6 @@ _SEMANTIC = "ForSemanticSegmentation"
 _UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegmentation")
 """How the names of architectures end."""
 
-# images that a CPU computes at once: little enough memory to be reused (see reuse_memory)
-_CHUNK = 4
-
 
 def load_segmenter(choice: ModelChoice) -> Annotator:
     """Load a hub id or folder of transformers; no code that comes with it is run.
@@ -224,10 +222,10 @@ def _segmenter(
     def predict(pixels: NDArray[np.uint8]) -> PredictedClasses:
         import torch
 
-        step, parts = _CHUNK if choice.device == "cpu" else len(pixels), []
+        parts = []
         with torch.inference_mode():
-            for start in range(0, len(pixels), step):
-                values = probabilities(inputs.prepare(pixels[start : start + step]))
+            for chunk in chunks(pixels, choice.device):
+                values = probabilities(inputs.prepare(chunk))
                 if values.ndim != 4 or values.shape[1] != len(places):
                     allowed = f"images x {len(places)} labels x height x width"
                     problem = f"gives outputs of shape {tuple(values.shape)}"
@@ -235,11 +233,9 @@ def _segmenter(
                 parts.append(_assigned(values, places, len(classes), name))
         return PredictedClasses(*map(np.concatenate, zip(*parts, strict=True)))
 
-    height, width = size = inputs.preprocessing.size
-    problem = f"gives no segmentation of an image of {height} x {width}"
-    remedy = "give the size that it was trained with (`size`), or another model"
-    with as_input_error(problem, where=name, remedy=remedy):
-        predict(np.zeros((1, height, width, 3), np.uint8))
+    size = inputs.preprocessing.size
+    with black_image("segmentation", size, where=name) as black:
+        predict(black)
     return Annotator(name, classes, predict, size, {"sha256": source.identity, **facts})
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, as_input_error
-from nooch.models.images import Inputs
+from nooch.base.errors import InputError
+from nooch.models.images import Inputs, black_image
 from nooch.models.sources import ModelSource, find_source
 from nooch.models.task_maps import TaskWords
 
@@ -90,12 +90,7 @@ def tried(model: TaskModel) -> TaskModel:
     """The model, after it has taken one black image. Raises InputError: it takes no images of this
     size, or has not an output for each task.
     """
-    import torch
-
-    black = np.zeros((1, *model.size, 3), np.uint8)
-    problem = f"gives no answers for images of {model.size[0]} x {model.size[1]}"
-    remedy = "give the size that it was trained with (`size`), or another model"
-    with torch.inference_mode(), as_input_error(problem, where=model.name, remedy=remedy):
+    with black_image("answers", model.size, where=model.name) as black:
         shape = tuple(model.logits(black).shape)
     if shape != (1, len(model.tasks)):
         allowed = f"(1, {len(model.tasks)})"
