@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from refusals import refused
 from shortcuts import finished, jobs_of, shortcut
 
 from nooch.training import standardization
 from nooch.training.block_sgd import Descent
-from nooch.training.head_pass import HeadPass
-from nooch.training.jobs import Job, ProbeSettings
+from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import PAPER_METHODS
-from nooch.training.standardization import Scaling, scaling_of, shared_scaling
+from nooch.training.standardization import scaling_of
 
 pytest.importorskip("torch")
 
@@ -119,46 +117,3 @@ def test_a_saved_head_is_for_features_as_they_are(tmp_path):
             weights, standard = trained.best_weights[number], scaling_of(far, data.rows["train"])
             inner = standard.apply(raw) @ weights[:-1] + weights[-1]
             assert found == pytest.approx(inner, abs=1e-4)
-
-
-def test_a_scaling_is_computed_once(tmp_path):
-    made = []
-
-    def make():
-        made.append(1)
-        return Scaling(np.arange(3.0), np.ones(3))
-
-    file = tmp_path / "scaling.npz"
-    first, second = shared_scaling(file, make, 3), shared_scaling(file, make, 3)
-    assert len(made) == 1
-    assert (first.mean == second.mean).all()
-    assert (first.scale == second.scale).all()
-    file.write_bytes(b"broken")
-    shared_scaling(file, make, 3)
-    assert len(made) == 2
-    # of other features
-    shared_scaling(file, make, 4)
-    assert len(made) == 3
-    shared_scaling(None, make, 3)
-    assert len(made) == 4
-
-
-def test_the_switch_is_part_of_a_jobs_identity():
-    job = Job("car", "gdro", (("K", 5.0),), 0, 1)
-    settings = ProbeSettings(Descent(lr=0.01), "none", epochs=20)
-    # what it was before there was a switch
-    assert job.identity(settings, {"dataset": "x"}) == "67e37804b6a508c6"
-    other = replace(settings, condition="standardize")
-    assert job.identity(other, {"dataset": "x"}) != "67e37804b6a508c6"
-    allowed = "whiten", "standardize", "none"
-    refused(lambda: ProbeSettings(condition="whiten"), *allowed)
-
-
-def test_a_first_stage_and_another_pass_see_the_same_features():
-    jobs = jobs_of(["jtt"])
-    scaling = scaling_of(SMALL.inputs, SMALL.rows["train"])
-    given = HeadPass(SMALL, jobs, FAST, scaling=scaling)
-    while not given.finished:
-        given.step()
-    outputs = finished(SMALL, jobs, FAST).logits("test"), given.logits("test")
-    assert np.array_equal(*outputs)

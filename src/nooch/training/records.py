@@ -37,7 +37,6 @@ from nooch.training.jobs import Job
 from nooch.training.network_state import arrays_as_bytes
 
 RUNS_MARKER = "runs.json"
-SCALING = "scaling.npz"
 """In ``passes``, while jobs are trained: how features are standardized."""
 VERSION = 1
 _AGAIN = "delete the job's folder; it is made again"
@@ -326,7 +325,6 @@ class RunsFolder:
         """Remove what was needed for training: all jobs are done."""
         for names in self.header.passes:
             self.drop_checkpoint(names)
-        (self.path / "passes" / SCALING).unlink(missing_ok=True)
         # also those of processes that were killed
         for left in (
             "jobs/.*.lock",

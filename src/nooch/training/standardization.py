@@ -1,18 +1,10 @@
 """Standardization of frozen features, so that one learning rate suits features of any scale."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
-
-from nooch.base.errors import InputError
-from nooch.base.files import replace_file
-from nooch.data import read_arrays
-from nooch.training.network_state import arrays_as_bytes
 
 CONDITIONS = ("standardize", "none")
 """What is done to frozen features, and to steps, before heads are trained."""
@@ -74,23 +66,3 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
     # the mean squared norm of a row is 1, whatever the number of columns: so is the curvature
     scale = np.where(varies, sd, 1.0) * max(int(varies.sum()), 1) ** 0.5
     return Scaling(mean, scale)
-
-
-def shared_scaling(file: Path | None, make: Callable[[], Scaling], d: int) -> Scaling:
-    """A scaling of d columns that the first process that asks makes and keeps in a file, an
-    ``.npz`` which all workers can read; None makes it here. A file of another number of columns,
-    or one that cannot be read, is replaced.
-    """
-    if file is None:
-        return make()
-    with FileLock(file.with_suffix(".lock")):
-        try:
-            arrays = read_arrays(file, "mean and scale of features")
-            scaling = Scaling(arrays["mean"], arrays["scale"])
-            if scaling.mean.shape == scaling.scale.shape == (d,):
-                return scaling
-        except (InputError, KeyError):
-            pass
-        scaling = make()
-        replace_file(file, arrays_as_bytes({"mean": scaling.mean, "scale": scaling.scale}))
-        return scaling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from nooch.training.jobs import Job, ProbeSettings, recorded
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
-from nooch.training.records import SCALING, RunsHeader, passes_of
-from nooch.training.standardization import scaling_of, shared_scaling
+from nooch.training.records import RunsHeader, passes_of
+from nooch.training.standardization import Scaling, scaling_of
 from nooch.training.training_data import Environments, TrainingData, known_labels
 
 Training = HeadPass | NetworkJobs
@@ -41,15 +42,14 @@ class Plan:
         data: the dataset.
         training: inputs, labels and environments.
         header: what the folder of runs will say.
-        begin: makes the training of some jobs; what they share with all others may be kept in a
-            folder that all workers see, such as that of the runs.
+        begin: makes the training of some jobs.
         keep_weights: whether what jobs have learned is kept.
     """
 
     data: Dataset
     training: TrainingData
     header: RunsHeader
-    begin: Callable[..., Training]
+    begin: Callable[[Sequence[Job]], Training]
     keep_weights: bool = False
 
     @property
@@ -100,15 +100,16 @@ def plan_bench(
         problem = f"features have shape {tuple(features.shape)}"
         raise InputError(problem, allowed=f"({len(data)}, d)")
     jobs, training = _checked(data, suite, config, features)
-    within, d = _within(data, suite, config, training), int(features.shape[1])
+    within = _within(data, suite, config, training)
 
-    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
-        scaling = None
-        if settings.condition != "none":
-            file = None if folder is None else folder / "passes" / SCALING
-            # of the whole training split, also where tasks are trained on parts of it
-            scaling = shared_scaling(file, lambda: scaling_of(features, training.rows["train"]), d)
-        return HeadPass(within(members[0].task), members, settings, device, scaling=scaling)
+    @cache
+    def scaling() -> Scaling | None:
+        # of the whole training split, also where tasks are trained on parts of it
+        conditioned = settings.condition != "none"
+        return scaling_of(features, training.rows["train"]) if conditioned else None
+
+    def begin(members: Sequence[Job]) -> Training:
+        return HeadPass(within(members[0].task), members, settings, device, scaling=scaling())
 
     described = _described(data, suite, config) | {"features": features_name}
     return Plan(data, training, _header(config, jobs, described), begin, config.keep_weights)
@@ -157,8 +158,7 @@ def plan_finetune(
     first = source(0)
     check_pixels(pixels, first)
 
-    def begin(members: Sequence[Job], folder: Path | None = None) -> Training:
-        del folder
+    def begin(members: Sequence[Job]) -> Training:
         return NetworkJobs(within(members[0].task), members, settings, source, device)
 
     # what seeds change is recorded by the jobs

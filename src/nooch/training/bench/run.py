@@ -235,7 +235,7 @@ def _train(
     plan: Plan, runs: RunsFolder, number: int, names: Sequence[str], progress: Progress
 ) -> None:
     jobs = {runs.header.jobs[name]: name for name in names}
-    trained = plan.begin(list(jobs), runs.path)
+    trained = plan.begin(list(jobs))
     saved = runs.checkpoint(names)
     if saved is not None:
         trained.load_state_dict(saved)
