@@ -11,7 +11,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, ParameterError
-from nooch.criteria.scores import ContextScores, FittedContextScores
+from nooch.criteria.scores import ContextScores
 from nooch.data import Dataset, divide, open_dataset, save_dataset
 from nooch.suites import save_suite
 from nooch.suites.find import find
@@ -76,11 +76,11 @@ def test_the_value_is_explained():
 
 def test_json_gives_it_back():
     for tau in (None, -0.5):
-        fitted = FittedContextScores(ContextScores("context_{task}", tau))
-        again = FittedContextScores.from_json(json.loads(json.dumps(fitted.to_json())))
-        assert again.criterion == fitted.criterion
+        fitted = ContextScores("context_{task}", tau)
+        again = ContextScores.from_json(json.loads(json.dumps(fitted.to_json())))
+        assert again == fitted
         assert again.parameters() == {"column": "context_{task}", "tau": tau}
-    read = partial(FittedContextScores.from_json, {"column": 3, "tau": None})
+    read = partial(ContextScores.from_json, {"column": 3, "tau": None})
     fails(read, "no fitted scores criterion", kind=FormatError, helps=False)
 
 

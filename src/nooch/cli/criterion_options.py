@@ -67,8 +67,8 @@ class CriterionOptions:
             fitted = criteria.fitted_from_json(record.kind, record.fitted)
             if isinstance(fitted, criteria.FittedGist):
                 tau = self._tau_for("embedding", fitted.criterion.embedding)
-            elif isinstance(fitted, criteria.FittedContextScores):
-                tau = self._tau_for("column", fitted.criterion.column)
+            elif isinstance(fitted, criteria.ContextScores):
+                tau = self._tau_for("column", fitted.column)
             elif isinstance(fitted, criteria.FittedContext):
                 tau = self._tau_for("source", fitted.criterion.source)
             else:

@@ -24,14 +24,14 @@ from nooch.criteria.contract import (
 )
 from nooch.criteria.gist import FittedGist, Gist
 from nooch.criteria.presets import PRESETS, preset
-from nooch.criteria.scores import ContextScores, FittedContextScores
+from nooch.criteria.scores import ContextScores
 
 FITTED: dict[str, type[Fitted]] = {
     "ce": FittedCE,
     "context": FittedContext,
     "gist": FittedGist,
     "attribute": FittedAttribute,
-    "scores": FittedContextScores,
+    "scores": ContextScores,
 }
 """Kind -> class of the fitted criterion; what a suite's JSON may name."""
 
@@ -43,8 +43,7 @@ def fitted_from_json(kind: str, content: Mapping[str, Any]) -> Fitted:
 
 __all__ = [
     "CE", "FITTED", "PRESETS", "Attribute", "Combination", "Context", "ContextScores", "Criterion",
-    "Fitted", "FittedAttribute", "FittedCE", "FittedContext", "FittedContextScores", "FittedGist",
-    "Gist", "MarkFitted", "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds",
-    "fitted_from_json", "is_combination", "preset", "read_thresholds", "reads_of", "require_areas",
-    "thresholds_of",
+    "Fitted", "FittedAttribute", "FittedCE", "FittedContext", "FittedGist", "Gist", "MarkFitted",
+    "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds", "fitted_from_json",
+    "is_combination", "preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
 ]  # fmt: skip

@@ -142,11 +142,6 @@ class FittedAttribute(MarkFitted):
         """The condition, as text."""
         return {"phi": self.criterion.phi}
 
-    def undefined(self, task: str) -> str | None:
-        """None: phi has a value for every task of a dataset that has the names it uses."""
-        del task
-        return None
-
     def phi(self, data: Dataset, task: str) -> NDArray[np.bool_]:
         """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of context).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, InputError, ParameterError, check_one_of, some_of
-from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
+from nooch.criteria.contract import SupportFitted, Tau, checked_tau, thresholds_of
 from nooch.data import Dataset
 
 _TASK = "{task}"
@@ -22,13 +22,13 @@ _LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
-class ContextScores:
-    """Parameters of the scores criterion.
+class ContextScores(SupportFitted):
+    """The scores criterion, which is its own fitted criterion: nothing is estimated.
 
     Attributes:
         column: attribute column of supports, larger = a more usual context for the class;
-            ``{task}`` in it stands for the task's name. An image without a value has no notion of
-            context.
+            ``{task}`` in it stands for the task's name. An image without a value (missing or NaN)
+            has no notion of context.
         tau: threshold on the support for hard positives (below) and negatives (above); or by task a
             pair, of positives and of negatives (None for a task without a challenge set); or None
             where counts are matched.
@@ -38,67 +38,30 @@ class ContextScores:
     tau: Tau | None = None
 
     kind = "scores"
-    state = type(None)
     reads = ()
 
     def __post_init__(self) -> None:
         tau = checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
         object.__setattr__(self, "tau", tau)
+        object.__setattr__(self, "thresholds", thresholds_of(tau))
 
-    @property
-    def thresholds(self) -> TaskThresholds:
-        """Thresholds that ``tau`` stands for."""
-        return thresholds_of(self.tau)
-
-    def partial(self, shard: Dataset, tasks: Sequence[str]) -> None:
-        """Check that every task has a column of numbers; raises as ``fit``."""
-        for task in tasks:
-            _column(shard, self.column, task)
-
-    def merge(self, states: Iterable[None]) -> None:
-        """Nothing."""
-        for _ in states:
-            pass
-
-    def finish(
-        self, state: None, classes: Sequence[str], tasks: Sequence[str]
-    ) -> FittedContextScores:
-        """The fitted criterion."""
-        del state, classes, tasks
-        return FittedContextScores(self)
-
-    def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedContextScores:
+    def fit(self, train: Dataset, tasks: Sequence[str]) -> Self:
         """Check the columns of these tasks.
 
         Raises:
             ParameterError: a column that the dataset lacks, or that holds no numbers.
         """
-        self.partial(train, tasks)
-        return self.finish(None, train.classes, tasks)
-
-
-class FittedContextScores(SupportFitted):
-    """Support read from columns of the dataset; missing or NaN: no notion of context."""
-
-    kind = "scores"
-    reads = ()
-
-    def __init__(self, criterion: ContextScores) -> None:
-        self.criterion = criterion
-        self.thresholds = criterion.thresholds
+        for task in tasks:
+            _column(train, self.column, task)
+        return self
 
     def parameters(self) -> dict[str, Any]:
         """Name of the column and tau (null where counts are matched)."""
-        return {"column": self.criterion.column, "tau": self.criterion.tau}
+        return {"column": self.column, "tau": self.tau}
 
-    def undefined(self, task: str) -> str | None:
-        """None: images without a value have no notion of context, and are counted."""
-        del task
-        return None
-
-    def with_tau(self, tau: Tau) -> FittedContextScores:
+    def with_tau(self, tau: Tau) -> Self:
         """The same column with other thresholds."""
-        return FittedContextScores(replace(self.criterion, tau=tau))
+        return replace(self, tau=tau)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """The column's values, float64 (n_images,); NaN where there is none.
@@ -107,11 +70,11 @@ class FittedContextScores(SupportFitted):
             ParameterError: the dataset lacks the column, or it holds no numbers.
             InputError: a value is infinite.
         """
-        values = _column(data, self.criterion.column, task).to_numpy()
+        values = _column(data, self.column, task).to_numpy()
         rows = np.flatnonzero(np.isinf(values))
         if len(rows):
             raise InputError(
-                f"column {_named(self.criterion.column, task)} is infinite for images"
+                f"column {_named(self.column, task)} is infinite for images"
                 f" {some_of(data.image_ids[rows])}",
                 allowed="finite numbers, and nothing or NaN where an image has no context",
             )
@@ -120,7 +83,7 @@ class FittedContextScores(SupportFitted):
     def explain(self, image: Dataset, task: str) -> str:
         """The value in words, such as ``context_car is 0.31``."""
         value = float(self.support(image, task)[0])
-        name = _named(self.criterion.column, task)
+        name = _named(self.column, task)
         if math.isnan(value):
             return f"{name} has no value, so there is no notion of context"
         return f"{name} is {value:.6g}"
@@ -134,7 +97,7 @@ class FittedContextScores(SupportFitted):
         """Read back what ``to_json`` gave."""
         try:
             saved = msgspec.convert(content, _SavedScores)
-            return cls(ContextScores(saved.column, saved.tau))
+            return cls(saved.column, saved.tau)
         except (msgspec.ValidationError, ParameterError) as error:
             raise FormatError(f"is no fitted scores criterion: {error}") from error
 
