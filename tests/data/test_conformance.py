@@ -1,8 +1,8 @@
 """What every reader promises. A new reader is one row here; a reader without a row fails."""
 
-import importlib
 import inspect
 import json
+from importlib import import_module
 
 import numpy as np
 import polars as pl
@@ -69,15 +69,25 @@ EXAMPLES = {
 
 
 def _reader(name):
-    module, function = READERS[name].split(":")
-    return getattr(importlib.import_module(module), function)
+    """The function that reads such files at once; a table has one for each layout."""
+    reading = import_module(READERS[name.removeprefix("long-")].partition(":")[0])
+    names = {"table": "table_of_images"}
+    return getattr(reading, f"read_{names.get(name, name).replace('-', '_')}")
 
 
 def test_every_reader_has_an_example():
-    assert set(EXAMPLES) == set(READERS)
+    assert set(EXAMPLES) == set(READERS) | {"long-table"}
 
 
-@pytest.fixture(params=READERS)
+@pytest.mark.parametrize("name", READERS)
+def test_its_reading_is_one(name):
+    module, kind = READERS[name].split(":")
+    reading = getattr(import_module(module), kind)
+    for method in ("files", "check", "dependencies", "scan"):
+        assert inspect.getdoc(getattr(reading, method))
+
+
+@pytest.fixture(params=EXAMPLES)
 def example(request, tmp_path):
     """A reader, and its arguments for two images, 2 and 1."""
     arguments, options = EXAMPLES[request.param](tmp_path)
@@ -125,7 +135,7 @@ def test_it_changes_nothing_that_it_reads(example, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in READERS if "map" in inspect.signature(_reader(n)).parameters]
+    "name", [n for n in EXAMPLES if "map" in inspect.signature(_reader(n)).parameters]
 )
 def test_any_engine_can_run_it(name, tmp_path):
     reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)

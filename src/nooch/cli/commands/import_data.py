@@ -20,6 +20,7 @@ from nooch.cli import options as shared
 from nooch.cli.options import Format, FormatOption, OverwriteOption, parse_pairs, with_options
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import hint, note, print_json, progress, say
+from nooch.data.readers import reading_of
 
 if TYPE_CHECKING:
     from nooch.base.engines.ray import RayEngine
@@ -168,9 +169,8 @@ def coco(
     ),
 ) -> None:
     """COCO-format JSON: things, stuff and captions. They are joined by image."""
-    from nooch.data.readers.coco.reader import CocoReading
-
-    run_import(CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), out, options)
+    reading = reading_of("coco", things, stuff, captions, stuff_maps, stuff_map_values)
+    run_import(reading, out, options)
 
 
 @app.command("coco-stuff")
@@ -209,9 +209,7 @@ def label_maps(
     ),
 ) -> None:
     """Label maps: exact areas by counting pixels."""
-    from nooch.data.readers.label_maps import MapReading
-
-    run_import(MapReading(maps, classes, void, suffix), out, options)
+    run_import(reading_of("label-maps", maps, classes, void, suffix), out, options)
 
 
 @app.command("boxes")
@@ -231,10 +229,8 @@ def boxes(
     ),
 ) -> None:
     """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
-    from nooch.data.readers.boxes import BoxReading
-
     # which images there are depends on the image files: they are part of what is read
-    reading = BoxReading(source, kind, classes, options.images)
+    reading = reading_of("boxes", source, kind, classes, options.images)
     run_import(reading, out, replace(options, images=None))
 
 
@@ -246,9 +242,7 @@ def image_folder(
     out: Path = Out,
 ) -> None:
     """A folder of images for each class; areas are unknown. Or for each split and class."""
-    from nooch.data.readers.image_folder import FolderReading
-
-    run_import(FolderReading(source), out, options)
+    run_import(reading_of("image-folder", source), out, options)
 
 
 @app.command("auto")
@@ -309,14 +303,7 @@ def table(
         raise ParameterError(
             "--area needs --class", allowed="both, for a long table of image, class and area"
         )
-    from nooch.data.readers.table_layouts import (
-        Columns,
-        LongTable,
-        TableOfImages,
-    )
-    from nooch.data.readers.tables import (
-        TableReading,
-    )
+    from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 
     columns = Columns(
         id,
@@ -333,7 +320,8 @@ def table(
         layout = LongTable(class_column, area_column)
     # with a column of splits, their meaning is that of its values
     plan_values = None if split_column else options.split_values
-    run_import(TableReading(file, columns, layout), out, replace(options, split_values=plan_values))
+    reading = reading_of("table", file, columns, layout)
+    run_import(reading, out, replace(options, split_values=plan_values))
 
 
 @app.command("waterbirds")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import DATASET_MARKER
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS
+from nooch.data.readers import reading_of
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def recognize(path: str | Path) -> Recognized:
 
 
 def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
-    from nooch.data.readers.coco.reader import CocoReading
-
     roles: dict[str, list[Path]] = {"things": [], "stuff": [], "captions": []}
     for file in files:
         name = file.name.lower()
@@ -80,7 +79,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     read = ", ".join(f"{file.name} ({role})" for role, listed in roles.items() for file in listed)
     return Recognized(
         "coco",
-        CocoReading(roles["things"], roles["stuff"], roles["captions"]),
+        reading_of("coco", roles["things"], roles["stuff"], roles["captions"]),
         f"{why}: {read}",
         images,
     )
@@ -93,11 +92,11 @@ def _coco_file(file: Path) -> Recognized | None:
 
 
 def _yolo_file(file: Path) -> Recognized | None:
-    from nooch.data.readers.boxes import BoxReading
-
     if file.suffix.lower() not in {".yaml", ".yml"}:
         return None
-    return Recognized("boxes", BoxReading(file, "yolo"), f"{file.name} as YOLO's list of images")
+    return Recognized(
+        "boxes", reading_of("boxes", file, "yolo"), f"{file.name} as YOLO's list of images"
+    )
 
 
 def _table_file(file: Path) -> Recognized | None:
@@ -105,21 +104,15 @@ def _table_file(file: Path) -> Recognized | None:
         return None
     import polars as pl
 
-    from nooch.data.readers.boxes import BoxReading
-    from nooch.data.readers.table_layouts import (
-        Columns,
-        LongTable,
-        TableOfImages,
-    )
-    from nooch.data.readers.tables import (
-        TableReading,
-    )
+    from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
     from nooch.data.table_files import read_table
 
     table = read_table(file)
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
-        return Recognized("boxes", BoxReading(file, "openimages"), "columns of Open Images' boxes")
+        return Recognized(
+            "boxes", reading_of("boxes", file, "openimages"), "columns of Open Images' boxes"
+        )
     key = next((names[name] for name in _IDS if name in names), None)
     if key is None:
         return None
@@ -128,7 +121,7 @@ def _table_file(file: Path) -> Recognized | None:
     if "class" in names:
         layout: Any = LongTable(names["class"], names.get("area"))
         why = f"a long table of {key}, {names['class']}"
-        return Recognized("table", TableReading(file, columns, layout), why)
+        return Recognized("table", reading_of("table", file, columns, layout), why)
     taken = {key, split, file_name}
     labels = [
         name
@@ -140,7 +133,7 @@ def _table_file(file: Path) -> Recognized | None:
     if not labels:
         return None
     why = f"a row for each {key}; columns of 0 and 1 are labels: {', '.join(labels)}"
-    return Recognized("table", TableReading(file, columns, TableOfImages(labels)), why)
+    return Recognized("table", reading_of("table", file, columns, TableOfImages(labels)), why)
 
 
 def _coco_stuff(folder: Path) -> Recognized | None:
@@ -160,8 +153,6 @@ def _coco_folder(folder: Path) -> Recognized | None:
 
 
 def _yolo_folder(folder: Path) -> Recognized | None:
-    from nooch.data.readers.boxes import BoxReading
-
     for name in ("data.yaml", "dataset.yaml", "data.yml"):
         if (folder / name).is_file():
             return _yolo_file(folder / name)
@@ -170,43 +161,41 @@ def _yolo_folder(folder: Path) -> Recognized | None:
     texts = [file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES]
     if names is None or not texts:
         return None
-    reading = BoxReading(labels, "yolo", names, _images_near(folder))
+    reading = reading_of("boxes", labels, "yolo", names, _images_near(folder))
     return Recognized("boxes", reading, f"YOLO labels below {labels.name} and {names.name}")
 
 
 def _voc_folder(folder: Path) -> Recognized | None:
-    from nooch.data.readers.boxes import BoxReading
-
     place = folder / "Annotations" if (folder / "Annotations").is_dir() else folder
     if next(_listed(place, (".xml",)), None) is None:
         return None
     images = folder / "JPEGImages"
-    reading = BoxReading(place, "voc", None, images if images.is_dir() else _images_near(folder))
+    reading = reading_of(
+        "boxes", place, "voc", None, images if images.is_dir() else _images_near(folder)
+    )
     return Recognized("boxes", reading, f"Pascal VOC's XML below {place.name}")
 
 
 def _label_maps(folder: Path) -> Recognized | None:
-    from nooch.data.readers.label_maps import MapReading
-
     names = _class_list(folder)
     for below in _MAPS:
         maps = folder / below
         if names is not None and next(_listed(maps, MAP_ENDINGS), None) is not None:
             why = f"label maps below {below} and {names.name}; no value is void"
-            return Recognized("label-maps", MapReading(maps, str(names)), why, _images_near(folder))
+            return Recognized(
+                "label-maps", reading_of("label-maps", maps, str(names)), why, _images_near(folder)
+            )
     return None
 
 
 def _image_folder(folder: Path) -> Recognized | None:
-    from nooch.data.readers.image_folder import FolderReading
-
     if next(_listed(folder, IMAGE_ENDINGS), None) is None:
         return None
     folders = [place for place in folder.iterdir() if place.is_dir()]
     if not folders or any(file.suffix.lower() in IMAGE_ENDINGS for file in folder.iterdir()):
         return None
     why = f"a folder of images for each class: {', '.join(sorted(p.name for p in folders)[:5])}"
-    return Recognized("image-folder", FolderReading(folder), why, folder)
+    return Recognized("image-folder", reading_of("image-folder", folder), why, folder)
 
 
 _Attempt = Callable[[Path], Recognized | None]

@@ -1,17 +1,28 @@
 """A reader turns files of a format into a Dataset without splits; it knows nothing of criteria."""
 
-from nooch.base.calls import Map
+from __future__ import annotations
 
-"""Applies a reader's jobs: Python's ``map``, or an engine's, which spreads them over processes."""
+from typing import TYPE_CHECKING, Any
+
+from nooch.base.calls import Map, imported
+
+if TYPE_CHECKING:
+    from nooch.data.readers.contract import Reading
 
 READERS = {
-    "coco": "nooch.data.readers.coco.reader:read_coco",
-    "label-maps": "nooch.data.readers.label_maps:read_label_maps",
-    "boxes": "nooch.data.readers.boxes:read_boxes",
-    "image-folder": "nooch.data.readers.image_folder:read_image_folder",
-    "table": "nooch.data.readers.tables:read_table_of_images",
-    "long-table": "nooch.data.readers.tables:read_long_table",
+    "coco": "nooch.data.readers.coco.reader:CocoReading",
+    "label-maps": "nooch.data.readers.label_maps:MapReading",
+    "boxes": "nooch.data.readers.boxes:BoxReading",
+    "image-folder": "nooch.data.readers.image_folder:FolderReading",
+    "table": "nooch.data.readers.tables:TableReading",
 }
-"""Name -> where the reader is; imported when it is used."""
+"""Name -> where the reading is; imported when it is used."""
 
-__all__ = ["READERS", "Map"]
+
+def reading_of(name: str, *arguments: Any) -> Reading:
+    """The reading of that name, with its parameters."""
+    reading: Reading = imported(READERS[name], f"reader {name}")(*arguments)
+    return reading
+
+
+__all__ = ["READERS", "Map", "reading_of"]
