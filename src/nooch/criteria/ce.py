@@ -253,7 +253,8 @@ class FittedCE(SupportFitted):
         """
         beta, cues = self.criterion.beta, self.cues(task)[:_MOST_BITS]
         # where cues are absent their areas are 0
-        bits = is_hard(0.0, labels, beta) * np.uint64((1 << len(cues)) - 1)
+        absent = is_hard(0.0, np.array([False, True]), beta) * np.uint64((1 << len(cues)) - 1)
+        bits: NDArray[np.uint64] = np.where(labels, absent[1], absent[0])
         for position, cue in enumerate(cues):
             rows, areas = self._areas(data, task, cue, labels)
             # below beta an area is as good as 0
