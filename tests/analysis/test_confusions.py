@@ -99,6 +99,10 @@ def test_the_decision_can_be_chosen(labels, tmp_path):
     assert {row[2] for row in checked.errors.rows} == {
         f"{n:,} of {n:,}" for n in np.bincount(labels)
     }
+    for scale, outputs in (("logit", [-1.0, 1, 2]), ("probability", [0.2, 0.6, 0.7])):
+        run = Predictions.of([outputs] * 2, range(2), CLASSES, scale=scale)
+        answers = find_confusions(one_each([1, 2]), [run], CLASSES).table["task", "answer"].rows()
+        assert sorted(answers) == [("cow", "dog"), ("dog", "cow")]
     one = Predictions.of(np.ones(300), range(300), "cat", scale="logit")
     fails(lambda: largest_answers([one], "argmax", exclusive=True), "two classes")
     assert largest_answers([one], None, exclusive=True) == [one]

@@ -86,7 +86,9 @@ class Confusions(TabularResult):
 
 
 def find_confusions(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str]) -> Confusions:
-    """The confusions of runs of ``largest_answer`` on images that have one class each."""
+    """The confusions of runs on images that have one class each; a class is an answer where its
+    output is above 0, or its probability above 1/2.
+    """
     rows: list[dict[str, Any]] = []
     ids = data.images["image_id"]
     present = np.stack([data.labels(task, unknown=False) for task in tasks])
@@ -94,8 +96,8 @@ def find_confusions(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[
         known = [task for task in tasks if task in run.tasks]
         at = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
         values = run.values[[run.tasks.index(task) for task in known]][:, at]
-        # of equal outputs, or without outputs, none is above 0
-        said = np.where(at >= 0, values > 0, False)
+        # of equal outputs, or without outputs, none is above
+        said = np.where(at >= 0, values > (0 if run.scale == "logit" else 0.5), False)
         rows += _of_run(run.run, ids, present, tasks, dict(zip(known, said, strict=True)))
     table = pl.DataFrame(rows, schema=_COLUMNS)
     return Confusions(table.sort("low", descending=True, maintain_order=True))
