@@ -75,6 +75,13 @@ def test_lifts_are_swept_as_find_takes_them(data, run_cli, tmp_path):
     assert "positive numbers" in again.err
 
 
+def test_a_lift_counts_as_it_is_and_is_no_tau(data, run_cli):
+    del data
+    for words, said in (("--lift 0", "lift is 0"), ("--lift 2 --tau 1", "both are thresholds")):
+        done = run_cli(f"find data --criterion context {words} --out suite")
+        assert (done.code, said in done.err) == (2, True)
+
+
 def _table(folder, **columns):
     """A table of labels, and predictions for the first of them that err by scene."""
     random = np.random.default_rng(0)

@@ -49,6 +49,15 @@ def test_parts_and_engines_do_not_change_what_is_printed_and_held(
     assert two.out == one.out.replace("w:", "p:").replace("find w", "find p")
 
 
+def test_the_next_command_fits_what_the_labels_say(run_cli, tmp_path):
+    table = pl.DataFrame({"id": range(6), "a": [1, 1, 1, 0, 1, 1], "b": [1, 1, 0, 1, 0, 1]})
+    table.with_columns(b=1 - pl.col("a")).write_csv(tmp_path / "one_each.csv")
+    table.write_csv(tmp_path / "several.csv")
+    for name, criterion in (("several", "context"), ("one_each", "attribute --phi")):
+        done = run_cli(f"import table {name}.csv {name} --id id --label a,b --split 50/0/50").ok()
+        assert f"next: nooch find {name} --criterion {criterion}" in done.out
+
+
 def test_what_cannot_be_done_is_refused(run_cli, tables):
     before = sorted(tables.iterdir())
     for more, message in (

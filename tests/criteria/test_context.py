@@ -248,6 +248,19 @@ def test_attribute_columns_are_context_where_labels_are_not():
     fails(lambda: Context(source="columns").fit(dataset(drawn())), "no attribute column")
 
 
+@pytest.mark.parametrize("source", ["labels", "columns"])
+def test_what_never_comes_with_a_rare_class_is_no_cue_of_it(source):
+    random = np.random.default_rng(0)
+    presence = random.random((400, 4)) < 0.3
+    presence[:, 0] = np.arange(400) < 2
+    presence[:2] = [[1, 1, 0, 0]] * 2
+    presence[3:, 3] = False
+    place = pl.Series(np.where(np.arange(400) < 2, "sea", random.choice(["land", "sky"], 400)))
+    data = dataset(presence, columns={"place": place})
+    cues = Context(source=source).fit(data, ["c0"]).cues("c0")
+    assert cues == (("c1",) if source == "labels" else ("place=sea",))
+
+
 def test_contributions_add_up_and_are_worded():
     train = drawn()
     fitted = Context().fit(data := dataset(train))

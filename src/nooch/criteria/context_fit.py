@@ -173,7 +173,8 @@ class Table:
         shares = (np.stack([counts - of_y, of_y]) + 0.5) / (n + 1)
         odds = shares / (1 - shares)
         ratio = odds[1] / odds[0]
-        chosen = np.flatnonzero((shares[1] >= _COMMON) & (ratio >= _STRONG))
+        # what never comes with a class of few images has a share by that half alone
+        chosen = np.flatnonzero((of_y > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
         order = np.argsort((shares[0] - shares[1])[chosen], kind="stable")[:_MOST_CUES]
         return {self.state.names[context[one]]: float(ratio[one]) for one in chosen[order]}
 

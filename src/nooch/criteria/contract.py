@@ -82,7 +82,10 @@ def require_areas(data: Dataset) -> None:
     """Raise InputError where an area of the dataset is unknown."""
     if not data.has_areas:
         problem = "areas are unknown: the annotations say which classes are present, not how large"
-        remedy = "import segmentations, label maps or boxes, or use the gist or attribute criterion"
+        remedy = (
+            "use the context criterion, if images have several labels; or gist or attribute; or"
+            " import segmentations, label maps or boxes; or predict areas with `annotate`"
+        )
         raise InputError(f"{problem} they are", where="ce", remedy=remedy)
 
 

@@ -92,9 +92,11 @@ def find_command(
         alpha, beta, shared.parse_cues(cues), thresholds, expression, scores, known
     )
     if "context" in base:
-        matched = tau is not None or (match not in (None, "context") and lift is None)
+        if lift is not None and tau is not None:
+            raise ParameterError("both are thresholds", where="--lift and --tau", allowed="one")
+        matched = lift is None and (tau is not None or match not in (None, "context"))
         options.context = Context(
-            None if matched else lift or 3.0,
+            None if matched else 3.0 if lift is None else lift,
             source=source,
             exclude=shared.parse_classes(exclude, "--exclude"),
             include=shared.parse_classes(include, "--include"),

@@ -149,6 +149,9 @@ def print_imported(out: Path, imported: Imported, format: Format) -> None:
     held = counted(len(header.classes), "class"), counted(imported.captions, "caption")
     say(f"{out}: {counted(header.n_images, 'image')} ({splits}), {', '.join(held)}")
     criterion = "ce" if imported.has_areas else 'attribute --phi "EXPRESSION"'
+    if not imported.has_areas and imported.annotated > header.n_images:
+        # several labels in an image are context of each other
+        criterion = "context"
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")
 
 
