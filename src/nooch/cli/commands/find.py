@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.base.calls import Progress
+from nooch.base.errors import ParameterError
 from nooch.base.files import SUITE_MARKER, Place, check_output
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
