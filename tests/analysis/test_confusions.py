@@ -108,6 +108,22 @@ def test_the_decision_can_be_chosen(labels, tmp_path):
     assert largest_answers([one], None, exclusive=True) == [one]
 
 
+def test_a_table_of_one_class_for_each_image_is_its_answers(labels, tmp_path):
+    outputs = _model(labels, 0.3)
+    said = [CLASSES[k] for k in outputs.argmax(axis=1)]
+    truth = [CLASSES[k] for k in labels]
+    table = pl.DataFrame({"image": range(300), "label": truth, "pred": said, "conf": 0.4})
+    table.write_csv(tmp_path / "said.csv")
+    run = Predictions.of(outputs, range(300), CLASSES, scale="logit", run="m")
+    checked = check(one_each(labels), [run, tmp_path / "said.csv"], tmp_path / "out", bootstrap=0)
+    assert 'one class for each image (column "pred")' in checked.notes[0]
+    rows = checked.confusions.table.rows_by_key("run")
+    assert rows["m"] == rows["said"]
+    errors = {tuple(row[:2]): row[2:] for row in checked.errors.rows}
+    for name in CLASSES:
+        assert errors[name, "m"] == errors[name, "said"]
+
+
 def test_columns_are_the_context_of_labels_that_exclude_each_other(labels, tmp_path):
     random = np.random.default_rng(2)
     place = np.where(random.random(300) < 0.8, labels, random.integers(0, 3, 300))

@@ -56,6 +56,29 @@ def test_columns_of_two_meanings_are_refused(columns, words):
                                    SUITE), *words, "rename one")  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["pred", "Prediction", "predicted_label"])
+def test_one_class_for_each_image_is_yes_of_it_and_no_of_the_others(name):
+    ids = LONG["image_id"].unique().sort()
+    classes = [*SUITE.tasks, "unicorn"]
+    said = [classes[i % len(classes)] for i in range(len(ids))]
+    frame = pl.DataFrame({"image": ids, "label": "other", name: said, "confidence": 0.3})
+    (run,) = load_predictions(frame, SUITE)
+    assert run.in_words
+    assert set(run.tasks) == {*classes}
+    for i, one in enumerate(said):
+        at = run.image_ids.to_list().index(ids[i])
+        assert {t: v for t, v in zip(run.tasks, run.values[:, at], strict=True) if v} == {one: 1}
+    (never,) = load_predictions(frame.with_columns(pl.lit(classes[0]).alias(name)), SUITE)
+    assert never.values[never.tasks.index(classes[1])].tolist() == [0] * len(ids)
+    unknown = frame.with_columns(pl.lit("unicorn").alias(name))
+    fails(lambda: load_predictions(unknown, SUITE), "names no known class: unicorn", classes[0])
+    twice = pl.concat([frame, frame.with_columns(pl.col(name).reverse())])
+    fails(lambda: load_predictions(twice, SUITE), "one class for each image")
+    fails(lambda: load_predictions(frame.drop("image"), SUITE), "image_id and pred")
+    gaps = frame.with_columns(pl.col(name).replace("unicorn", None))
+    fails(lambda: load_predictions(gaps, SUITE), "missing")
+
+
 SEPARATED = {
     "semicolons": ("{}; {}; {}\n", {}, "{:.9f}"),
     "spaces": ('{}, "{}", {}\n', {}, "{:.9f}"),

@@ -26,18 +26,21 @@ def largest_answers(
     runs: Sequence[Predictions], decision: str | None, *, exclusive: bool
 ) -> Sequence[Predictions]:
     """Runs with ``largest_answer`` if that is the decision, or if labels exclude each other and
-    outputs are of several classes, not answers in words; else the runs as they are.
+    outputs are of several classes; else, and where they are answers in words, as they are.
     """
-    able = all(len(run.tasks) > 1 and not run.in_words and run.weights is None for run in runs)
-    if decision == "argmax" and not able:
+    whole = [len(run.tasks) > 1 and run.weights is None for run in runs]
+    able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
+    if decision == "argmax" and not all(whole):
         raise InputError(
             "the largest output is asked for, where there are outputs of one class or answers",
             where="predictions",
             allowed="outputs of two classes at least",
             remedy="`decision` threshold",
         )
-    wanted = decision == "argmax" or (decision is None and exclusive and able)
-    return [largest_answer(run) for run in runs] if wanted else runs
+    wanted = decision == "argmax" or (decision is None and exclusive)
+    if not (wanted and any(able)):
+        return runs
+    return [largest_answer(run) if one else run for one, run in zip(able, runs, strict=True)]
 
 
 def largest_answer(run: Predictions) -> Predictions:

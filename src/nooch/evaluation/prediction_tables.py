@@ -38,11 +38,16 @@ _ALIASES = {
 _KEYS = ("run", "method", "seed")
 """Columns that distinguish runs."""
 
+_ANSWERS = {"pred", "prediction", "predicted"}
+_ANSWERS |= {f"{form}_{what}" for form in ("pred", "predicted") for what in ("class", "label")}
+"""What a column of text is called that names one class for each image, the model's answer."""
+
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
 _BLANK = ' \t"'
 _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
+_ONE_EACH = "one class for each image: image_id and pred"
 _KINDS: dict[str, Any] = dict.fromkeys(("task", "run", "method"), pl.String)
 _KINDS |= {"value": pl.Float64, "seed": pl.Int64, "image_id": None, "label": None}
 """Columns of a long table, and the types of most."""
@@ -50,7 +55,7 @@ _KINDS |= {"value": pl.Float64, "seed": pl.Int64, "image_id": None, "label": Non
 _HALF: tuple[str, pl.DataType] = ("value", pl.Float32())
 """Kept: 100 runs of 171 tasks and 24,657 images fill 1.7 GB, and 3.4 GB as float64."""
 
-TABLES = f"{_LONG}; or {_WIDE}"
+TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
 """What tables hold, for errors."""
 
 
@@ -201,6 +206,10 @@ def table_predictions(
         where: for errors.
     """
     columns = frame.columns
+    texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
+    answers = [column for column in texts if column.strip().lower() in _ANSWERS]
+    if answers and "task" not in columns:
+        return _answered(frame, answers[0], name, tasks, where)
     frame, column = _recognized(frame, tasks, where)
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
@@ -220,6 +229,36 @@ def table_predictions(
         frame = frame.with_columns(pl.col("value").cast(pl.Float64) / 100)
     scale, read = scale_of(frame["value"].to_numpy(), column, how, where)
     return [replace(run, read=read) for run in _runs(frame, name, scale, where)]
+
+
+def _answered(
+    frame: pl.DataFrame, column: str, name: str, tasks: Sequence[str], where: str
+) -> list[Predictions]:
+    """The runs of a table that names one class for each image: yes of that, no of all others."""
+    image = _column("image_id", frame.columns, where)
+    if image is None:
+        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)
+    keys = [key for key in _KEYS if key in frame.columns]
+    if not frame.height:
+        raise _refused("holds no row", where, "an answer for every image of the scored split")
+    asked = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
+    rows = _checked(frame.select(*asked, *keys, value=pl.lit(1.0)), column, where)
+    runs = []
+    for run in _runs(rows, name, "probability", where):
+        values = np.nan_to_num(run.values)
+        if (twice := values.sum(axis=0) > 1).any():
+            problem = f"run {run.run} has several answers, such as for image"
+            problem = f"{problem} {run.image_ids[int(twice.argmax())]}"
+            raise InputError(problem, where=where, allowed="one class for each image")
+        never = [task for task in tasks if task not in run.tasks]
+        if tasks and len(never) == len(tasks):
+            problem = f"column {column} names no known class: {some_of(run.tasks)}"
+            raise InputError(problem, where=where, allowed=some_of(tasks))
+        values = np.vstack([values, np.zeros((len(never), len(run.image_ids)))])
+        read = f'one class for each image (column "{column}")'
+        told = replace(run, tasks=(*run.tasks, *never), values=values, in_words=True, read=read)
+        runs.append(told)
+    return runs
 
 
 def _refused(problem: str, where: object, allowed: str = _LONG) -> InputError:

@@ -228,7 +228,7 @@ def score_predictions(
         except NoochError as error:
             problems.append(f"{run.run} is not scored: {error}")
         else:
-            asked: Hashable = None
+            asked: Hashable = run.in_words
             if run.weights is not None:
                 asked = run.in_words, run.tasks, tuple(run.image_ids), run.weights.tobytes()
             groups.setdefault(asked, []).append(run)
@@ -240,7 +240,8 @@ def score_predictions(
         tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
         progress("scoring tasks", 0, len(tasks))
         wanted = [*(() if runs[0].in_words else FIGURES), *metrics]
-        wanted += () if runs[0].weights is None else ANSWERS_SHOWN
+        is_answers = runs[0].in_words or runs[0].weights is not None
+        wanted += ANSWERS_SHOWN if is_answers else ()
         options = {"split": split, "metrics": wanted, "ignore_unknown": True, **scoring}
         scores.append(evaluate(suite, runs, progress=progress, **options))
     shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
