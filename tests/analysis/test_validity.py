@@ -8,7 +8,7 @@ import pytest
 from planted import planted_data
 from refusals import fails
 
-from nooch.analysis.validity import LEAST_MODELS, validity
+from nooch.analysis.validity import LEAST_MODELS, Validity, validity
 from nooch.criteria import CE, Context
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions
@@ -140,3 +140,30 @@ def test_errors_by_tenths_of_support_are_those_of_a_loop(world):
     texts = [text for text in result.sentences() if text.startswith("context: claims rise")]
     assert len(texts) == len(runs)
     assert all("monotone" in text or "of" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("side", "rates", "words"),
+    [
+        ("positive", [0.9, 0.5, 0.5], "misses fall with support, 90.0 % to 50.0 % (m, tenths of"),
+        ("positive", [0.5, 0.4, 0.9], "misses rise with support, 50.0 % to 90.0 % (m, tenths of"),
+        ("negative", [0.2, 0.4, 0.1], "claims fall with support, 20.0 % to 10.0 % (m, tenths of"),
+        ("negative", [0.2, 0.4, 0.2], "claims stay with support, 20.0 % to 20.0 % (m, tenths of"),
+    ],
+)
+def test_a_curve_is_said_to_go_where_it_goes(side, rates, words):
+    table = pl.DataFrame(
+        {
+            "criterion": "context",
+            "quality": [f"tenth {k}" for k in (1, 2, 3)],
+            "side": side,
+            "of": "m",
+            "value": rates,
+            **{name: [0.0] * 3 for name in ("low", "high")},
+            "n": 9,
+        }
+    )
+    (text,) = Validity(table).sentences()
+    assert text.startswith(f"context: {words}")
+    known = "monotone" if rates[0] == 0.9 else f"{'fall' if side == 'positive' else 'rise'} in 1 of"
+    assert known in text

@@ -117,10 +117,14 @@ def _curves(own: pl.DataFrame) -> Iterator[str]:
         rates = rows["value"].to_numpy()
         more = side == "negative"
         steps = np.diff(rates) if more else -np.diff(rates)
+        wanted = "rise" if more else "fall"
         known = (
-            "monotone" if (steps >= 0).all() else f"in {(steps >= 0).sum()} of {len(steps)} steps"
+            "monotone"
+            if (steps >= 0).all()
+            else f"{wanted} in {(steps >= 0).sum()} of {len(steps)} steps"
         )
-        what = "claims rise" if more else "misses fall"
+        change = ("fall", "stay", "rise")[int(np.sign(rates[-1] - rates[0])) + 1]
+        what = f"{'claims' if more else 'misses'} {change}"
         first, last = (f"{100 * rate:.1f} %" for rate in (rates[0], rates[-1]))
         yield f"{what} with support, {first} to {last} ({run}, tenths of images; {known})"
 
