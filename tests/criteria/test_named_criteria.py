@@ -40,6 +40,12 @@ def test_a_custom_criterion_may_be_an_object_or_a_class():
     refused(lambda: custom_criterion("own_criteria:Missing"), "cannot be imported")
 
 
+def test_of_an_import_that_fails_the_first_line_is_told(tmp_path, monkeypatch):
+    (tmp_path / "broken_criteria.py").write_text(r'raise ImportError("\nno libGL\nand more")')
+    monkeypatch.syspath_prepend(tmp_path)
+    refused(lambda: custom_criterion("broken_criteria:Any"), "cannot be imported: no libGL\n")
+
+
 WRONG = [
     (3, "is 3, of type int"),
     (None, "of type NoneType"),

@@ -11,7 +11,7 @@ from inspect import formatannotation
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from nooch.base.errors import ParameterError, check_one_of, wrong_type
+from nooch.base.errors import ParameterError, check_one_of, reason_of, wrong_type
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def imported(target: str, what: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ParameterError(
-            f"{what} cannot be imported: {error}", allowed="package.module:Name"
+            f"{what} cannot be imported: {reason_of(error)}", allowed="package.module:Name"
         ) from error
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}"
