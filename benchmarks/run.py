@@ -20,7 +20,7 @@ SCRIPTS = {
     "Import: things and stuff of COCO-Stuff's size": "bench_import.py",
     "CE: cues and challenge sets of 171 tasks": "bench_criteria.py",
     "Gist: prototypes and challenge sets of 171 tasks": "bench_gist.py",
-    "Context: regressions of 171 tasks": "bench_context.py",
+    "Context: regressions of 171 tasks": "bench_context.py --tasks 171",
     "Growth: import with several parts": "bench_import_scale.py --images 12500 --factors 1,10,80",
     "Growth: import of a long table with several parts": "bench_table_import.py",
     "Growth: CE on datasets with several parts": "bench_scale.py --factors 1,10,80",
