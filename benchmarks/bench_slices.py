@@ -27,12 +27,8 @@ from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
 from nooch.analysis.slice_conditions import SliceConditions
-from nooch.analysis.slice_tests import (
-    SliceOptions,
-)
-from nooch.analysis.slices import (
-    find_slices,
-)
+from nooch.analysis.slice_tests import SliceOptions
+from nooch.analysis.slices import find_slices
 from nooch.data import Dataset
 from nooch.evaluation.metrics.proportions import wilson
 

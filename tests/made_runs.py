@@ -12,9 +12,7 @@ import numpy as np
 import polars as pl
 
 from nooch.suites import Suite
-from nooch.training.bench.plan import (
-    identity_of,
-)
+from nooch.training.bench.plan import identity_of
 from nooch.training.jobs import Job
 from nooch.training.records import JobRecord, RunsFolder, RunsHeader
 

@@ -6,17 +6,7 @@ import shutil
 
 import msgspec
 import pytest
-from download_server import (
-    FILES,
-    MARK,
-    ZIP,
-    cut,
-    hows,
-    left,
-    remote_zip,
-    status,
-    zipped,
-)
+from download_server import FILES, MARK, ZIP, cut, hows, left, remote_zip, status, zipped
 from refusals import fails
 
 from nooch.base.download import COLLECTIONS, collection, download

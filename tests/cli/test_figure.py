@@ -10,13 +10,8 @@ from scored import logits, small_data, small_suite
 
 import nooch
 from nooch.report.figures.sweeps import save_sweep
-from nooch.report.images.paper_figures import (
-    FIGURES,
-    figure_data,
-)
-from nooch.report.images.sources import (
-    Sources,
-)
+from nooch.report.images.paper_figures import FIGURES, figure_data
+from nooch.report.images.sources import Sources
 
 
 @pytest.fixture(scope="module")

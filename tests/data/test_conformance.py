@@ -14,9 +14,7 @@ from nooch.base.engines import LocalEngine
 from nooch.base.errors import NoochError
 from nooch.data import CORE_COLUMNS, load_dataset, save_dataset
 from nooch.data.readers import READERS
-from nooch.data.readers.table_layouts import (
-    Columns,
-)
+from nooch.data.readers.table_layouts import Columns
 
 
 def _coco(folder):

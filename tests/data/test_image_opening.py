@@ -13,16 +13,8 @@ from refusals import fails
 import nooch
 from nooch.base.calls import no_progress
 from nooch.base.errors import InputError
-from nooch.data.image_names import (
-    IMAGE_ENDINGS,
-    MAP_ENDINGS,
-)
-from nooch.data.readers.image_files import (
-    LABEL_MAPS,
-    PHOTOGRAPHS,
-    UNREADABLE,
-    opened_image,
-)
+from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS
+from nooch.data.readers.image_files import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import count_maps
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet

@@ -12,13 +12,8 @@ from refusals import fails, refused
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE
-from nooch.data.readers.table_layouts import (
-    Columns,
-)
-from nooch.data.readers.tables import (
-    read_long_table,
-    read_table_of_images,
-)
+from nooch.data.readers.table_layouts import Columns
+from nooch.data.readers.tables import read_long_table, read_table_of_images
 
 
 def _classes(data):

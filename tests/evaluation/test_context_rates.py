@@ -9,9 +9,7 @@ from refusals import fails
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.context_rates import POOLED, context_rates, headline, task_rates
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.suites import (
-    CELLS,
-)
+from nooch.suites import CELLS
 
 
 @st.composite

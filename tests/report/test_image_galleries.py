@@ -20,22 +20,10 @@ from nooch.criteria import CE, Combination, Gist
 from nooch.data import Dataset, save_dataset
 from nooch.evaluation import Predictions
 from nooch.report.images.cue_masks import COLORS
-from nooch.report.images.galleries import (
-    NOT_SHADED,
-    PanelImages,
-    SheetSource,
-    save_gallery,
-)
-from nooch.report.images.paper_figures import (
-    SHEETS,
-    check_figures,
-    figure_data,
-    save_figures,
-)
+from nooch.report.images.galleries import NOT_SHADED, PanelImages, SheetSource, save_gallery
+from nooch.report.images.paper_figures import SHEETS, check_figures, figure_data, save_figures
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
-from nooch.report.images.sources import (
-    Sources,
-)
+from nooch.report.images.sources import Sources
 from nooch.suites import save_suite
 from nooch.suites.find import find
 

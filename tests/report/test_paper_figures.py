@@ -24,10 +24,7 @@ from nooch.report.images.paper_figures import (
     figure_data,
     save_figures,
 )
-from nooch.report.images.sources import (
-    NEEDS,
-    Sources,
-)
+from nooch.report.images.sources import NEEDS, Sources
 from nooch.report.results.paper_numbers import paper_results
 from nooch.report.results.run_results import paper_cells
 from nooch.suites import Suite, save_suite

@@ -23,13 +23,8 @@ from nooch.analysis.findings import (
     known_at,
     labeled_images,
 )
-from nooch.analysis.slice_tests import (
-    SliceOptions,
-)
-from nooch.analysis.slices import (
-    Slices,
-    find_slices,
-)
+from nooch.analysis.slice_tests import SliceOptions
+from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, check_fraction, check_one_of, some_of

@@ -1,10 +1,6 @@
 # the public names of nooch.data, listed once: __init__.py reads this file
-from .arrays import (
-    embedding_precision as embedding_precision,
-)
-from .coverage import (
-    Gaps as Gaps,
-)
+from .arrays import embedding_precision as embedding_precision
+from .coverage import Gaps as Gaps
 from .dataset import (
     Dataset as Dataset,
     ImageId as ImageId,
@@ -27,10 +23,7 @@ from .image_names import (
     MatchedNames as MatchedNames,
     name_column as name_column,
 )
-from .splits import (
-    apply_split as apply_split,
-    named_splits as named_splits,
-)
+from .splits import apply_split as apply_split, named_splits as named_splits
 from .table_files import (
     csv_bytes as csv_bytes,
     encode_header as encode_header,

@@ -29,13 +29,7 @@ from nooch.data.arrays import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
-from nooch.data.part_files import (
-    FORMAT_VERSION,
-    FileRecord,
-    Header,
-    file_record,
-    open_parts,
-)
+from nooch.data.part_files import FORMAT_VERSION, FileRecord, Header, file_record, open_parts
 from nooch.data.table_files import sealed_header
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
 

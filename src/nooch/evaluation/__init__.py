@@ -15,14 +15,8 @@ from nooch.evaluation.prediction_files import described, load_predictions, run_n
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
-from nooch.evaluation.subsets import (
-    SCORED,
-    Distribution,
-    parse_distribution,
-)
-from nooch.suites import (
-    CELLS,
-)
+from nooch.evaluation.subsets import SCORED, Distribution, parse_distribution
+from nooch.suites import CELLS
 
 __all__ = [
     "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",

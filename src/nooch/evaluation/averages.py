@@ -14,14 +14,9 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, some_of
 from nooch.evaluation.share_intervals import Shares
-from nooch.evaluation.subsets import (
-    ScoreScope,
-)
+from nooch.evaluation.subsets import ScoreScope
 from nooch.evaluation.task_scores import Block, block_of
-from nooch.suites import (
-    CELLS,
-    Suite,
-)
+from nooch.suites import CELLS, Suite
 
 AVERAGE = "average"
 """The task that stands for the unweighted mean over tasks."""

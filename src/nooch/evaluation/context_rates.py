@@ -15,9 +15,7 @@ from nooch.base.errors import InputError
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import paired_interval, ratio_interval, wilson
 from nooch.evaluation.predictions import positions
-from nooch.suites import (
-    CELLS,
-)
+from nooch.suites import CELLS
 
 MOST_UNKNOWN = 0.05
 """Share of answers that are neither yes nor no above which a rate has bounds and no value."""

@@ -18,15 +18,9 @@ from nooch.base.words import counted_are, plural
 from nooch.data import class_name, id_column, read_table
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.table_files import checked_read, table_files
-from nooch.evaluation.metrics import (
-    SCALES,
-)
+from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import (
-    Predictions,
-    check_values,
-    positions,
-)
+from nooch.evaluation.predictions import Predictions, check_values, positions
 
 _ALIASES = {
     "image_id": IMAGE_COLUMNS,

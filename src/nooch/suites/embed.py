@@ -29,13 +29,8 @@ from nooch.base.limits import limited_threads
 from nooch.base.work_folder import held, remove_folder
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.arrays import check_embedding_name, read_array, write_array
-from nooch.data.dataset_folder import (
-    add_embedding_files,
-    rows_of_parts,
-)
-from nooch.data.part_files import (
-    file_record,
-)
+from nooch.data.dataset_folder import add_embedding_files, rows_of_parts
+from nooch.data.part_files import file_record
 from nooch.models.encoders import (
     Encoder,
     caption_means,

@@ -119,13 +119,8 @@ def figure_command(
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     from nooch.data import load_dataset
     from nooch.report.figures.sweeps import load_sweep
-    from nooch.report.images.paper_figures import (
-        SHEETS,
-        save_figures,
-    )
-    from nooch.report.images.sources import (
-        Sources,
-    )
+    from nooch.report.images.paper_figures import SHEETS, save_figures
+    from nooch.report.images.sources import Sources
     from nooch.suites import load_suite
 
     with progress() as update:

@@ -23,16 +23,8 @@ from nooch.base.files import replacing
 from nooch.base.split_plan import SplitPlan
 from nooch.data.arrays import read_array, write_array
 from nooch.data.dataset import ImageId
-from nooch.data.dataset_folder import (
-    PartRecord,
-    seal_dataset,
-    write_part,
-    write_table,
-)
-from nooch.data.part_files import (
-    Header,
-    file_record,
-)
+from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
+from nooch.data.part_files import Header, file_record
 from nooch.data.readers.contract import ImageListing, NumberedJob, Scanned, part_edges
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.splits import group_names, split_codes

@@ -9,12 +9,8 @@ import polars as pl
 
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.data.dataset import Dataset
-from nooch.data.readers.table_layouts import (
-    Columns,
-)
-from nooch.data.readers.tables import (
-    read_table_of_images,
-)
+from nooch.data.readers.table_layouts import Columns
+from nooch.data.readers.tables import read_table_of_images
 
 METADATA = "metadata.csv"
 TASK = "waterbird"

@@ -14,14 +14,9 @@ import polars as pl
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.text_encoding import text_lines
 from nooch.base.yaml_files import read_yaml
-from nooch.data.image_names import (
-    IMAGE_ENDINGS,
-)
+from nooch.data.image_names import IMAGE_ENDINGS
 from nooch.data.readers.box_formats import BoxFiles, check_box, count_notes, files_of, listed_files
-from nooch.data.readers.image_files import (
-    FolderWalk,
-    list_images,
-)
+from nooch.data.readers.image_files import FolderWalk, list_images
 from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 

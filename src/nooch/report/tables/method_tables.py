@@ -227,7 +227,8 @@ def save_results(
         ParameterError: another ending than those of ``RESULT_FILES``.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
-    tables = {"": sheet.cells}
+    as_table = any(Path(path).suffix in TABLE_FILES for path in paths)
+    tables = {"": sheet.cells if as_table else pl.DataFrame()}
     if sheet.differences is not None:
         tables["differences"] = sheet.differences
     whole = {ending: partial(form, sheet) for ending, form in _WHOLE.items()}
