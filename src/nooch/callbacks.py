@@ -117,10 +117,6 @@ def Lightning(suite: Suite | str | Path, *args: Any, **named: Any) -> Any:  # no
     ``ModelCheckpoint(monitor="val_worst_hard")``. ``validation_step`` returns logits, or a dict
     with ``logits``; the first validation loader gives the suite's images in order, in one process.
     Sanity checks and ``fast_dev_run``, of a few batches, are not scored.
-
-    Raises:
-        MissingExtraError: lightning is not installed.
-        ParameterError: as ``EpochScores``; while it trains, no logits, or several processes.
     """
     try:
         from lightning.pytorch.callbacks import LambdaCallback

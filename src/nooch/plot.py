@@ -50,14 +50,6 @@ def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) 
     """Histograms of context support of a challenge set, each side as a share of its images.
 
     Hard positives lie below their line, hard negatives above.
-
-    Args:
-        challenge: of a criterion that has support, such as ``suite.set("ce", "car", "test")``.
-        ax: where to draw; new axes by default.
-        bins: number of bins between the smallest and the largest support.
-
-    Raises:
-        UndefinedError: the criterion gives no support, or the set no image.
     """
     if challenge.support is None or not len(challenge):
         raise UndefinedError(
@@ -90,18 +82,8 @@ def levels(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each method.
-
-    Args:
-        results: of ``nooch.read_results`` (bars are one sd over seeds), or scores of
-            ``nooch.evaluate`` of one split (bars are bootstrap intervals).
-        metric: ``auc``, ``error``, ``nll`` or ``ece``.
-        criterion: whose hard images; the only one by default.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        ParameterError: an unknown metric or criterion, several criteria and none named.
-        UndefinedError: nothing has a value.
+    """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each
+    method.
     """
     check_one_of("metric", metric, LEVELS)
     if isinstance(results, Scores):
@@ -138,33 +120,14 @@ def losses(
 
 
 def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
-    """Number of tasks with at least 1 to 5 context cues by alpha (Fig. 10).
-
-    Args:
-        sweep: of ``nooch.sweep_thresholds`` over alpha and beta.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        UndefinedError: alpha was not swept.
-    """
+    """Number of tasks with at least 1 to 5 context cues by alpha (Fig. 10)."""
     return sweep_figures.cues(sweep_figures.cue_counts(_swept(sweep.cues, "alpha")), ax)
 
 
 def hard_by_tau(
     sweep: Sweep, side: str = "positive", split: str | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """Hard images by tau, median and quartiles over tasks (Fig. 11).
-
-    Args:
-        sweep: of ``nooch.sweep_thresholds`` over tau.
-        side: ``positive`` or ``negative``.
-        split: one of the sweep's; the only one by default.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        ParameterError: an unknown side or split, several splits and none named.
-        UndefinedError: tau was not swept.
-    """
+    """Hard images by tau, median and quartiles over tasks (Fig. 11)."""
     table = _swept(sweep.tau, "tau")
     return sweep_figures.by_tau(
         sweep_figures.tau_counts(table, _one("split", split, table["split"])), _side(side), ax
@@ -179,19 +142,7 @@ def shares(
     task: str = POOLED,
     ax: Axes | None = None,
 ) -> Axes:
-    """P(hard | y) over alpha and beta (Fig. 12); the white line: equal for both labels.
-
-    Args:
-        sweep: of ``nooch.sweep_thresholds`` over alpha and beta.
-        side: ``positive`` or ``negative``.
-        split: one of the sweep's; the only one by default.
-        task: one of the sweep's, or all pairs of image and task together.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        ParameterError: an unknown side, split or task, several splits and none named.
-        UndefinedError: alpha and beta were not swept.
-    """
+    """P(hard | y) over alpha and beta (Fig. 12); the white line: equal for both labels."""
     table = _swept(sweep.grid, "alpha and beta")
     check_one_of("task", task, table["task"].unique().to_list(), owner="the sweep")
     points = sweep_figures.share_points(table, _one("split", split, table["split"]), task)
@@ -201,18 +152,7 @@ def shares(
 def losses_by_area(
     sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None
 ) -> Axes:
-    """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13).
-
-    Args:
-        sweep: of ``nooch.sweep_losses`` over alpha and beta.
-        side: ``positive`` or ``negative``.
-        task: one of the sweep's, or all together.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        ParameterError: an unknown side or task.
-        UndefinedError: alpha and beta were not swept.
-    """
+    """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13)."""
     table = _swept(sweep.grid, "alpha and beta")
     check_one_of("task", task, table["task"].unique().to_list(), owner="the sweep")
     return loss_sweep_figures.grid_losses(
@@ -221,17 +161,7 @@ def losses_by_area(
 
 
 def losses_by_tau(sweep: LossSweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
-    """Mean NLL of the images that are hard by the gist criterion by tau (Fig. 14).
-
-    Args:
-        sweep: of ``nooch.sweep_losses`` over tau.
-        side: ``positive`` or ``negative``.
-        ax: where to draw; new axes by default.
-
-    Raises:
-        ParameterError: an unknown side.
-        UndefinedError: tau was not swept.
-    """
+    """Mean NLL of the images that are hard by the gist criterion by tau (Fig. 14)."""
     points = loss_sweep_figures.tau_points(_swept(sweep.tau, "tau"))
     return loss_sweep_figures.tau_losses(points, _side(side), ax)
 

@@ -42,13 +42,8 @@ def cross_fitted(
 ) -> NDArray[np.float64]:
     """Log odds of presence by logistic regressions, each fitted on the rows of the other folds.
 
-    Args:
-        columns: dense or sparse, (n, k).
-        labels: bool (n,).
-        folds: int64 (n,); negative: fitted on alone.
-
-    Returns:
-        float64 (n,), NaN where the other folds have one label alone.
+    ``columns``: dense or sparse, (n, k); ``labels``: bool (n,); ``folds``: int64 (n,); negative:
+    fitted on alone. Returns float64 (n,), NaN where the other folds have one label alone.
     """
     odds = np.full(len(labels), np.nan)
     for fold in np.unique(folds[folds >= 0]):

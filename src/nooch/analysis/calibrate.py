@@ -415,12 +415,8 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
     one of highest recall, then of highest precision, then nearest to ``beta``. Where none does, it
     is the one of highest F, the harmonic mean of precision and recall, then likewise.
 
-    Args:
-        areas: predicted, of the images predicted to be of that side, float64 (n,).
-        hard: the images that are truly hard, bool (n,); of fewer than 10, ``beta`` is the result.
-        positive: areas below the threshold are hard, not those above.
-        beta: the threshold on true areas.
-        precision: to be reached.
+    ``areas``: predicted, of the images predicted to be of that side, float64 (n,); ``hard``: the
+    images that are truly hard, bool (n,); of fewer than 10, ``beta`` is the result.
     """
     if hard.sum() < _FEWEST:
         return beta

@@ -61,11 +61,6 @@ def baselines(data: Dataset, tasks: Sequence[str], split: str) -> list[Predictio
     training. The context alone is a logistic regression on the presence of the other classes, see
     ``nooch.Context``; labels that exclude each other have none. An image of which a label is
     unknown gets the prior.
-
-    Args:
-        data: the dataset of the labels.
-        tasks: which tasks.
-        split: whose images are predicted.
     """
     part, train = data.select(split), data.select(data.fitting_split)
     ids = part.images["image_id"]

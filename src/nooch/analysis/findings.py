@@ -234,11 +234,7 @@ def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def checked_split(data: Dataset, split: str | None) -> str:
-    """The split to look at: the one asked for, else test, valid or all, whichever comes first.
-
-    Raises:
-        ParameterError: the dataset does not have it.
-    """
+    """The split to look at: the one asked for, else test, valid or all, whichever comes first."""
     if split is None:
         split = next((s for s in ("test", "valid", "all") if s in data.splits), "test")
     return check_one_of("split", split, data.splits, owner="the dataset")

@@ -63,20 +63,8 @@ def choose_heads(
 ) -> tuple[pl.DataFrame, Heads, Heads]:
     """Train all candidates on train, and choose by ``worst-hard`` on valid; test is not read.
 
-    Args:
-        data: the dataset of the suite.
-        suite: has sets of the tasks on valid.
-        features: as for ``plan_bench``, which raises what is wrong with them.
-        config: tasks, methods with ``CONTROL`` among them, and one seed.
-        criterion: whose validation sets decide.
-        progress: called with what is being done.
-
-    Returns:
-        ``task, method, setting``, a row for each task that has hard images of both sides on valid,
-        in the order of the suite; the heads of these tasks; and those of ``CONTROL``.
-
-    Raises:
-        UndefinedError: no task has hard images of both sides on valid.
+    Returns ``task, method, setting``, a row for each task that has hard images of both sides on
+    valid, in the order of the suite; the heads of these tasks; and those of ``CONTROL``.
     """
     plan = plan_bench(data, suite, features, config, device=choose_device("auto"))
     ids = data.images["image_id"].gather(plan.training.rows["valid"])

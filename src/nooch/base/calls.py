@@ -38,16 +38,8 @@ def tracked(results: Iterable[T], total: int, what: str, progress: Progress) -> 
 
 
 def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> T:
-    """``options``, or the defaults of ``kind``, with the fields that were given by name replaced.
-
-    Args:
-        kind: a frozen dataclass whose fields all have defaults.
-        options: an instance, or None.
-        named: field -> value, such as the keywords of a function.
-
-    Raises:
-        ParameterError: a name that is no field of ``kind``.
-        WrongTypeError: a value of another type than its field.
+    """``options``, or the defaults of ``kind``, with the fields that were given by name
+    replaced.
     """
     allowed = {field.name: _written(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for name in named:

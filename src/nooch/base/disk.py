@@ -80,17 +80,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[Path]:
-    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it.
-
-    Args:
-        file: the lock; its folder exists. It stays.
-        doing: for the error, such as ``finding this suite``.
-        where: for the error, what is locked.
-        remedy: for the error.
-
-    Raises:
-        OutputError: another process holds it, or it cannot be made, or it is somebody's file.
-    """
+    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it."""
     # to lock a file empties it
     if file.is_file() and file.stat().st_size:
         raise OutputError("is no lock of nooch", where=file, remedy="rename it, or delete it")

@@ -105,11 +105,7 @@ class TabularResult(Displayed):
     """A result whose ``table`` has everything that it knows."""
 
     def to_pandas(self: Any) -> Any:
-        """The ``table`` as a pandas frame; names out of a fixed list are categories.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
+        """The ``table`` as a pandas frame; names out of a fixed list are categories."""
         try:
             return self.table.to_pandas()
         except ModuleNotFoundError as error:

@@ -44,18 +44,7 @@ _SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
 
 
 def place(text: str | Place) -> Place:
-    """Location of a dataset: a local path, or an address of fsspec such as ``s3://bucket/data``.
-
-    Args:
-        text: a text with ``://`` is an address; ``file://`` is this machine, and so is what an
-            archive's address ends in after ``::`` (``zip://::data.zip``). Paths stay as they are,
-            and so do paths of universal-pathlib, which may carry options of their storage.
-
-    Raises:
-        MissingExtraError: universal-pathlib is not installed.
-        ParameterError: a protocol that there is not, or whose package is not installed; an address
-            with a password.
-    """
+    """Location of a dataset: a local path, or an address of fsspec such as ``s3://bucket/data``."""
     if not isinstance(text, str):
         return text
     if not is_address(text):
@@ -140,12 +129,8 @@ def local_path(path: str | Path) -> Path:
 
 
 def read_bytes(file: Place) -> bytes:
-    """Content of a file. What lies at an address comes in one transfer, which is tried three times.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        OSError: a file of this machine cannot be read.
-        InputError: a file at an address cannot be fetched.
+    """Content of a file. What lies at an address comes in one transfer, which is tried three
+    times.
     """
     if isinstance(file, Path):
         return file.read_bytes()
@@ -190,14 +175,7 @@ _HASHES: dict[tuple[int, ...], str] = {}
 
 
 def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Path:
-    """The absolute path to write to, or an OutputError before any work is done.
-
-    Args:
-        folder: where to write.
-        overwrite: allow an existing folder, but only an empty one or one that holds ``marker`` and
-            nothing that nooch does not write there, so that nobody's files are deleted.
-        marker: file name that tells a folder written by nooch, such as ``dataset.json``.
-    """
+    """The absolute path to write to, or an OutputError before any work is done."""
     path = local_path(folder).absolute()
     with contextlib.suppress(OSError):
         if is_ours(_temporary(path)):

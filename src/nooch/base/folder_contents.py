@@ -65,12 +65,7 @@ _RECORDED: dict[str, Callable[[Path], set[str]]] = {
 
 
 def foreign_files(folder: Path, marker: str) -> list[str]:
-    """Paths of files, links and empty folders below a folder that nooch did not write.
-
-    Args:
-        folder: that nooch wrote.
-        marker: the file that tells its kind, such as ``dataset.json``.
-    """
+    """Paths of files, links and empty folders below a folder that nooch did not write."""
     recorded, known = {marker}, re.compile(_NAMES[marker])
     # without its record, all that is in it may be somebody's
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):

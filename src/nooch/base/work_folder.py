@@ -36,14 +36,7 @@ def key_of(content: Any) -> str:
 
 
 def work_folder(target: Path, what: str, content: Any) -> Path:
-    """The folder of intermediate files for a target: ``.TARGET.WHAT-KEY`` next to it.
-
-    Args:
-        target: what they are for.
-        what: is done, such as ``importing``.
-        content: everything that the files depend on, JSON-like, so that work of other input never
-            takes them for its own.
-    """
+    """The folder of intermediate files for a target: ``.TARGET.WHAT-KEY`` next to it."""
     return target.with_name(f".{target.name}.{what}-{key_of(content)}")
 
 
@@ -52,15 +45,6 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
     """Make a work folder if it is missing, and hold it: two processes never do the same work.
 
     At the end it is removed if it is empty, and so are the folders above it that were made for it.
-
-    Args:
-        folder: for intermediate files; its lock is next to it.
-        doing: for the error, such as ``finding this suite``.
-        clear_if_refused: remove its files, too, if the input is refused: other input has no use
-            for them.
-
-    Raises:
-        OutputError: another process holds it, or it cannot be made.
     """
     made = [parent for parent in folder.parents if not parent.exists()]
     lock = folder.with_name(f"{folder.name}.lock")
@@ -124,11 +108,6 @@ def _remove_empty(*folders: Path) -> None:
 def remove_leftovers(target: Path, what: str, doing: str) -> None:
     """Remove work folders of a target that is written, except those that other processes hold or
     that nooch did not make.
-
-    Args:
-        target: what they were for.
-        what: as for ``work_folder``.
-        doing: as for ``held``.
     """
     for left in target.parent.glob(f"{glob.escape(f'.{target.name}.{what}-')}*"):
         if is_ours(left):
@@ -153,13 +132,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
-    """A result that is made once: read from its file, or made and written there.
-
-    Args:
-        file: holds the result as MessagePack once it is made; it is written atomically.
-        kind: type of the result, for msgspec; numpy arrays may be part of it.
-        make: makes the result.
-    """
+    """A result that is made once: read from its file, or made and written there."""
     if file.is_file():
         # what a crash of the disk damaged is made again
         with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError):

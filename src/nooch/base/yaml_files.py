@@ -42,11 +42,7 @@ def _beyond_limits(events: Iterable[Any]) -> tuple[str, int] | None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Names and values of a YAML file; an empty file has none.
-
-    Raises:
-        InputError: it cannot be read, or is no mapping.
-    """
+    """Names and values of a YAML file; an empty file has none."""
     content = _parsed(path)
     if content is None:
         return {}
@@ -60,11 +56,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_yaml_list(path: Path) -> list[str]:
-    """The texts that a YAML file lists.
-
-    Raises:
-        InputError: it cannot be read, or is no list of texts, one at least.
-    """
+    """The texts that a YAML file lists."""
     content = _parsed(path)
     if not isinstance(content, list) or not all(isinstance(t, str) for t in content) or not content:
         raise InputError("is no list of texts", where=path, allowed="lines such as '- a text'")

@@ -129,16 +129,7 @@ class CriterionOptions:
 
 
 def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | criteria.Tau | None:
-    """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``.
-
-    Args:
-        text: what ``--tau`` says.
-        base: criteria that will be found with.
-
-    Raises:
-        ParameterError: no criterion that takes ``--tau``, or two whose supports differ.
-        InputError: a table or a suite that cannot be used.
-    """
+    """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``."""
     if text is None:
         return None
     kinds = [name for name in _WITH_TAU if name in base]

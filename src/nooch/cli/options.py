@@ -26,15 +26,7 @@ def command_group(name: str, help: str) -> typer.Typer:
 def with_options(
     declared: type, name: str, make: Callable[..., Any], command: Callable[..., None]
 ) -> Callable[..., None]:
-    """A command whose parameter ``name`` is made of options that several commands share.
-
-    Args:
-        declared: a dataclass whose defaults are typer's options.
-        name: of the parameter.
-        make: gets the options by name.
-        command: an option that it has itself under the same name replaces that one, and is None in
-            the parameter.
-    """
+    """A command whose parameter ``name`` is made of options that several commands share."""
     own = dict(inspect.signature(command, eval_str=True).parameters)
     del own[name]
     kinds, kind = get_type_hints(declared, include_extras=True), inspect.Parameter.KEYWORD_ONLY

@@ -43,9 +43,6 @@ def print_counts(
     By default of all in their order; of more than 20, those with the most hard images come first.
 
     A star marks fewer than ``least`` images.
-
-    Returns:
-        The tasks that are shown.
     """
     named = suite.only(tasks) if tasks else suite
     shown = named.tasks if len(named.tasks) <= MOST or tasks else _hardest(suite)[:most]

@@ -143,12 +143,8 @@ class FittedAttribute(MarkFitted):
         return {"phi": self.criterion.phi}
 
     def phi(self, data: Dataset, task: str) -> NDArray[np.bool_]:
-        """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of context).
-
-        Raises:
-            ParameterError: the dataset lacks the task or a name, or types do not match.
-            InputError: phi has no value for some images: an attribute is missing, or a number
-                undefined.
+        """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of
+        context).
         """
         language = parse(self.criterion.phi)
         values = phi_values(data, task, language)

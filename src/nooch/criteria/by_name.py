@@ -91,17 +91,7 @@ _ALLOWED = (
 
 
 def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyCriterion]:
-    """Name -> criterion, of one or several.
-
-    Args:
-        criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``, a list of these, or a mapping from names of
-            the user to these. In a list, a combination brings along the criteria that it names.
-        embeddings: names of the dataset's embeddings; ``Gist()`` takes the only one.
-
-    Raises:
-        WrongTypeError: what is no criterion.
-        ParameterError: an unknown name, two criteria of one name, not one embedding for ``Gist()``.
-    """
+    """Name -> criterion, of one or several."""
     if isinstance(criteria, Mapping):
         return {str(name): _criterion(one, embeddings) for name, one in criteria.items()}
     base: dict[str, AnyCriterion] = {}

@@ -206,12 +206,7 @@ class FittedCE(SupportFitted):
         return f"{problem}; the largest is A({best}, {task}) = {others.max():.3g}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The largest area of the task's cues, float64 (n_images,); NaN where one is unknown.
-
-        Raises:
-            UndefinedError: the task has no cue.
-            InputError: an area is unknown.
-        """
+        """The largest area of the task's cues, float64 (n_images,); NaN where one is unknown."""
         if reason := self.undefined(task):
             problem = f"task {task} has no CE support: {reason}"
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")

@@ -15,11 +15,7 @@ CueBetas = Mapping[str, Mapping[str, float | tuple[float, float]]]
 
 
 def checked_betas(betas: CueBetas, beta: float) -> dict[str, dict[str, tuple[float, float]]]:
-    """The betas as pairs.
-
-    Raises:
-        ParameterError: one is not in (0, 1], there are not one or two, or ``beta`` itself is 0.
-    """
+    """The betas as pairs."""
     pairs: dict[str, dict[str, tuple[float, float]]] = {}
     for task, of_cues in betas.items():
         for cue, given in of_cues.items():

@@ -227,16 +227,6 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
     """``tau`` with numbers as floats and pairs as tuples.
 
     The two numbers of a pair are of different images, so either may be the larger one.
-
-    Args:
-        tau: None where counts are matched.
-        where: criterion, for errors.
-        low: smallest allowed value.
-        high: largest allowed value.
-        allowed: the range in words, for errors.
-
-    Raises:
-        ParameterError: no task, no pair, or a number that is NaN or out of range.
     """
     if tau is None:
         return None
@@ -281,13 +271,7 @@ def read_task_numbers(path: str | Path, columns: Sequence[str]) -> dict[str, tup
     Columns other than ``task`` and these are ignored, so that a Table 6 of ``nooch results`` can be
     read.
 
-    Args:
-        path: ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl``, or ``.json`` (a list of rows).
-        columns: of numbers.
-
-    Raises:
-        InputError: no such table, a column that is missing or holds no numbers, no row, a task
-            twice, an empty or NaN cell.
+    ``columns``: of numbers.
     """
     path, allowed = Path(path), f"a row per task with the columns task, {', '.join(columns)}"
     if path.suffix.lower() == ".json":

@@ -57,19 +57,6 @@ def cue_stability(
 
     An image's draws depend on the seed and on its place among the training images alone, so the
     division into parts does not matter, and all tasks share the same draws.
-
-    Args:
-        fitted: the criterion; its alpha is the limit.
-        parts: the training images it was fitted on, in order.
-        tasks: classes Y.
-        resamples: how many, at least 20.
-        seed: of the draws.
-
-    Returns:
-        task -> the classes that are cues, or are one in any resample; the most frequent first.
-
-    Raises:
-        ParameterError: fewer than 20 resamples.
     """
     if resamples < 20:
         raise ParameterError(f"resamples is {resamples}", allowed="20 and more")

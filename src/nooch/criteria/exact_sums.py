@@ -138,9 +138,8 @@ def cosines(
     on a grid of 2^-26 and a rest on a finer one, so fine that sums of products still fit into 53
     bits: then no order can matter.
 
-    Args:
-        vectors: (n, d); a row of zeros points nowhere, and like one with NaN it has cosines of NaN.
-        prototypes: float64 (m, d), of length 1.
+    ``vectors``: (n, d); a row of zeros points nowhere, and like one with NaN it has cosines of NaN;
+    ``prototypes``: float64 (m, d), of length 1.
     """
     d, m = vectors.shape[1], len(prototypes)
     # by Cauchy and Schwarz the mixed products sum to < sqrt(d) 2^-25; their grid is 2^-26 x this

@@ -384,12 +384,7 @@ class Phi:
     def expression(self, columns: Mapping[str, Term], seen: Mapping[str, Sequence[Any]]) -> pl.Expr:
         """The polars expression: Boolean, null where SQL's logic gives NULL.
 
-        Args:
-            columns: name, or text of a call -> its term, for each of ``names`` and ``calls``.
-            seen: name -> its training values as in JSON, for each of ``unseen``.
-
-        Raises:
-            ParameterError: types do not match, or the result is no Boolean.
+        ``columns``: name, or text of a call -> its term, for each of ``names`` and ``calls``.
         """
         return as_boolean(build(self.tree, Scope(columns, seen)))
 

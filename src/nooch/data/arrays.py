@@ -33,11 +33,7 @@ UNREADABLE_ARRAY = (
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
-    """Write an array to a file of this very name.
-
-    Raises:
-        OSError: it cannot be written; the file is then removed.
-    """
+    """Write an array to a file of this very name."""
     try:
         with path.open("wb") as file:
             # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
@@ -49,15 +45,7 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
 
 
 def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
-    """The array of a ``.npy`` file.
-
-    Args:
-        source: the file, or its content.
-        mapped: map the file (read-only) instead of reading it.
-
-    Raises:
-        InputError: the file cannot be read, is empty or damaged, or holds Python objects.
-    """
+    """The array of a ``.npy`` file."""
     where, allowed = source if isinstance(source, Path) else None, "a .npy file of numbers or text"
     with unreadable(where, allowed, UNREADABLE_ARRAY, problem="cannot be read as an array"):
         if not isinstance(source, Path):
@@ -94,17 +82,7 @@ def save_embedding(
 def load_embedding(
     folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
 ) -> NDArray[Any]:
-    """An embedding, mapped: float (n, d).
-
-    Args:
-        folder: the dataset folder.
-        name: of the file.
-        n_images: the number of rows that it must have.
-        content: of the file, where it was fetched already.
-
-    Raises:
-        FormatError: it cannot be read, or has another number of rows.
-    """
+    """An embedding, mapped: float (n, d)."""
     try:
         values = (
             read_array(folder / name, mapped=True)

@@ -132,14 +132,8 @@ def exceptions_of(
 ) -> csr_array | None:
     """Exceptions as CSR int8 (n_images, n_classes), or None where both arguments are None.
 
-    Args:
-        unknown: sparse or dense (n_images, n_classes), not zero where a pair is unknown, or None.
-        verified: likewise where a pair is known.
-        shape: of both.
-        order: positions of the rows in the result.
-
-    Raises:
-        ParameterError: another shape, or a pair that is in both.
+    ``unknown``: sparse or dense (n_images, n_classes), not zero where a pair is unknown, or None;
+    ``shape``: of both.
     """
     if unknown is None and verified is None:
         return None
@@ -200,16 +194,8 @@ def pairs_matrix(
 ) -> csr_array:
     """Values of pairs as CSR (n_images, n_classes), from a table with a row for each pair.
 
-    Args:
-        table: with the columns ``image_id`` and ``class``.
-        values: one for each row.
-        ids: of the images, ascending.
-        classes: names in the order of the columns.
-        where: the file, for errors.
-
-    Raises:
-        FormatError: other images or classes, a pair twice, or rows that are not sorted by image and
-            class.
+    ``table``: with the columns ``image_id`` and ``class``; ``classes``: names in the order of the
+    columns.
     """
     named = set(table["class"].unique().cast(pl.String))
     if named - set(classes) or len(set(classes)) != len(classes):

@@ -107,16 +107,7 @@ class DatasetTables:
         return type(self), tuple(plain)
 
     def in_memory(self, reads: Collection[str] | None = None) -> Self:
-        """The dataset with everything read and checked now; itself where it is in memory.
-
-        Args:
-            reads: read in addition to images and areas: ``captions``, ``confidences`` and
-                ``embeddings/NAME``; everything by default.
-
-        Raises:
-            FormatError: files that are missing, altered, or hold what a dataset cannot.
-            InputError: a file at an address that cannot be fetched.
-        """
+        """The dataset with everything read and checked now; itself where it is in memory."""
         if self._files is None:
             return self
         if reads is None:
@@ -504,11 +495,7 @@ def open_dataset(folder: str | Place) -> Dataset:
 
 
 def as_dataset(data: Dataset | Place | str) -> Dataset:
-    """A dataset as it is, or the one of a folder or address (``open_dataset``).
-
-    Raises:
-        WrongTypeError: neither; see also ``open_dataset``.
-    """
+    """A dataset as it is, or the one of a folder or address (``open_dataset``)."""
     if isinstance(data, Dataset):
         return data
     # paths of universal-pathlib are no paths of Python

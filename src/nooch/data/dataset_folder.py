@@ -116,11 +116,7 @@ def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
 
 
 def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
-    """Write the files of part ``number`` of ``of``, in any process, for ``seal_dataset``.
-
-    Raises:
-        InputError: rows that are not in the order of image ids.
-    """
+    """Write the files of part ``number`` of ``of``, in any process, for ``seal_dataset``."""
     ids = part.images["image_id"]
     if not is_ascending(ids) or not part.areas.has_canonical_format:
         raise InputError(
@@ -175,9 +171,6 @@ def seal_dataset(
     """Write ``dataset.json`` of a folder whose parts are all written, and return its contents.
 
     Without a fingerprint, the files are read again for it, one column of one part at a time.
-
-    Raises:
-        InputError: some parts have splits and others none.
     """
     splits: Counter[str] = Counter()
     for record in records:

@@ -32,14 +32,9 @@ def fingerprint_of(
     in which all was annotated has the fingerprint of one that says nothing of it. One piece of one
     column is in memory at a time.
 
-    Args:
-        images: column of the images -> its type.
-        captions: columns of the captions; none where there is no such table.
-        classes: names of the classes.
-        kinds: class -> thing or stuff.
-        per_image: number of classes of each image, an array for each part.
-        columns: gives the columns, those of ``areas`` (``class``, ``area``) and ``exceptions``
-            (``image_id``, ``class``, ``known``) too.
+    ``images``: column of the images -> its type; ``captions``: columns of the captions; none where
+    there is no such table; ``columns``: gives the columns, those of ``areas`` (``class``, ``area``)
+    and ``exceptions`` (``image_id``, ``class``, ``known``) too.
     """
     digest = blake3()
     partly = [

@@ -88,15 +88,8 @@ class ImageNames:
     def match(self, names: pl.Series, where: object, *, strict: bool = False) -> MatchedNames:
         """The images of a column of names.
 
-        Args:
-            names: Int64, which are ids, or String: ids as text, or file names, with or without
-                folders and endings; null stays null.
-            where: for errors.
-            strict: refuse names of no image where the file names of all are known.
-
-        Raises:
-            InputError: ids and file names would name different images, a name of several images,
-                two names of one image, unknown names where ``strict``.
+        ``names``: Int64, which are ids, or String: ids as text, or file names, with or without
+        folders and endings; null stays null.
         """
         if names.dtype.is_integer():
             return MatchedNames(self._known(names).alias("image_id"), BY_ID)

@@ -275,13 +275,7 @@ class PartFiles:
 
 
 def open_parts(folder: str | Place) -> PartFiles:
-    """The files of a dataset folder; nothing but ``dataset.json`` is read.
-
-    Raises:
-        FormatError: no dataset, a newer version, or parts that do not belong together.
-        InputError, ParameterError, MissingExtraError: an address that cannot be used or gives
-            nothing.
-    """
+    """The files of a dataset folder; nothing but ``dataset.json`` is read."""
     folder = place(folder)
     header = read_header(folder)
     files_of: dict[str, dict[str, str]] = {}
@@ -326,12 +320,7 @@ def file_record(path: Path) -> FileRecord:
 
 
 def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
-    """Raise a FormatError where a file is missing, or is not the one that was recorded.
-
-    Returns:
-        None, or the content of a file at an address: it is fetched to be checked, and not a second
-            time.
-    """
+    """Raise a FormatError where a file is missing, or is not the one that was recorded."""
     if not isinstance(folder, Path):
         return _fetched(folder, name, record)
     path = folder / name

@@ -26,11 +26,8 @@ _TRAIN, _VALID, _TEST = range(3)
 
 
 def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
-    """``images`` with its ``split`` column filled in by the plan; unchanged where the plan is None.
-
-    Raises:
-        InputError: a file with unknown names, images in two splits, or images that it leaves out.
-        ParameterError: percentages that do not add up to 100, an unknown group.
+    """``images`` with its ``split`` column filled in by the plan; unchanged where the plan is
+    None.
     """
     if plan is None:
         return images
@@ -69,13 +66,7 @@ def split_codes(
 ) -> NDArray[np.int8]:
     """Positions in SPLITS of images by a plan, in a few dozen bytes an image: (n,).
 
-    Args:
-        ids: of the images, ascending.
-        plan: percentages and a seed, or a file.
-        groups: (n,), name or rank of each image's group; only with percentages.
-
-    Raises:
-        InputError: as ``apply_split``.
+    ``groups``: (n,), name or rank of each image's group; only with percentages.
     """
     if plan.shares is None:
         return _from_file(ids, plan)
@@ -109,11 +100,7 @@ def _random(
 
 
 def group_names(images: pl.DataFrame, group: str) -> pl.Series:
-    """Names of the images' groups, (n_images,): values of a column, or matches in file names.
-
-    Raises:
-        ParameterError: no column and no pattern, or one that matches no part of some names.
-    """
+    """Names of the images' groups, (n_images,): values of a column, or matches in file names."""
     if group in images.columns:
         return images[group].cast(pl.String).fill_null("").alias("group")
     try:

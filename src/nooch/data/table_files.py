@@ -42,9 +42,6 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
 
     ``names`` are columns of CSV and TSV (in lower case) in which numbers with leading zeros are
     text; other ``csv_options`` are those of Polars.
-
-    Raises:
-        InputError: no such file, an ending that is not known, or contents that do not parse.
     """
     path = Path(path)
     frames = [
@@ -194,9 +191,6 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
     """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
 
     ``allowed`` says, for errors, what the file should hold.
-
-    Raises:
-        InputError: no such file, no archive of arrays, or an array of objects.
     """
     broken = (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error)
     # opened here: numpy leaves a file that is no archive open
@@ -214,10 +208,6 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
 def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats
     become integers.
-
-    Raises:
-        InputError: ids that are neither integers nor text, not in one dimension, or numbers that
-            are not whole or too large: floats beyond 2^53 in size, integers of more than 64 bits.
     """
     if isinstance(ids, pl.Series):
         column = ids.rename("image_id")
@@ -270,22 +260,7 @@ class _BaseHeader(msgspec.Struct):
 def load_header(
     path: Place, kind: type[_T], *, name: str, version: int, make: str, again: str
 ) -> _T:
-    """Contents of a folder's header file.
-
-    Args:
-        path: the header file.
-        kind: the structure to decode into.
-        name: kind of folder, such as ``dataset``; the file's format is ``nooch-dataset``.
-        version: newest known version.
-        make: remedy where the file is missing.
-        again: remedy where the file is broken.
-
-    Raises:
-        FormatError: the file is missing, broken, of another format or of a newer version, or its
-            checksum is not that of its content.
-        InputError: an address that cannot be fetched.
-        ParameterError: an address that was taken for a path.
-    """
+    """Contents of a folder's header file."""
     broken = partial(unreadable, path, kind=FormatError, remedy=again)
     with broken(errors=(OSError,)):
         try:
@@ -352,12 +327,7 @@ _TABLES = {".parquet", ".csv", ".tsv"}
 
 
 def json_records(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other.
-
-    Raises:
-        InputError: the file cannot be read, is not JSON, or holds anything but objects; the
-            message names the record.
-    """
+    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other."""
     content = utf8_bytes(checked_read(path, lambda: read_bytes(Path(path))), path)
     records: list[Any]
     try:
@@ -379,12 +349,7 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def file_records(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or those of ``json_records``.
-
-    Raises:
-        InputError: see ``json_records`` and ``read_table``.
-        MissingExtraError: XLSX cannot be read without openpyxl.
-    """
+    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or those of ``json_records``."""
     ending = Path(path).suffix.lower()
     if ending == ".xlsx":
         try:
@@ -436,19 +401,7 @@ def result_files(
     *,
     overwrite: bool = False,
 ) -> list[Path]:
-    """The files of a result whose ending names its format: checked before any work is done.
-
-    Args:
-        path: what was asked for.
-        what: how an error calls it, such as ``scores file``.
-        whole: endings of formats that hold everything in one file.
-        tables: further tables; in formats of tables each has its own file ``NAME-TABLE``.
-        overwrite: replace files that exist.
-
-    Raises:
-        ParameterError: another ending.
-        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
-    """
+    """The files of a result whose ending names its format: checked before any work is done."""
     path = Path(path)
     check_one_of(f"ending of a {what}", path.suffix, (*TABLE_FILES, *whole))
     more = [] if path.suffix in whole else [f"-{table}" for table in tables]
@@ -476,11 +429,7 @@ def result_contents(
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write files atomically, all of them or none, and the folders that lead to them.
-
-    Raises:
-        OutputError: one cannot be written.
-    """
+    """Write files atomically, all of them or none, and the folders that lead to them."""
     with contextlib.ExitStack() as stack:
         for file, content in contents.items():
             stack.enter_context(writing(file))

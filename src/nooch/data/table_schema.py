@@ -115,14 +115,7 @@ EXCEPTIONS: Schema = {
 def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: str) -> pl.DataFrame:
     """The table, if every column of the schema is present and valid.
 
-    Args:
-        table: as it was read.
-        schema: what it must hold; other columns are not checked.
-        where: the file, for errors.
-        remedy: for errors.
-
-    Raises:
-        FormatError: it names the file, the column, what came and what is allowed.
+    ``schema``: what it must hold; other columns are not checked.
     """
     for name, column in schema.items():
         if name not in table.columns:

@@ -94,13 +94,6 @@ def read_verdicts(
     An answer begins after its reasoning; one that is cut off within it is neither. Where any answer
     ends reasoning that it did not open, the model's template opens it, and an answer that does not
     end it is cut off.
-
-    Args:
-        answers: what the model wrote.
-        asked: what each is about.
-        rule: one of ``RULES``.
-        language: of the answers, for the tolerant rule, see ``answer_words``.
-        letters: whether A and B stand for yes and no there.
     """
     opened, words = any(map(closes_reasoning, answers)), answer_words(language)
     verdicts: list[bool | None] = []

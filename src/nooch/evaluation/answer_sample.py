@@ -28,13 +28,6 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     Where every answer has a probability of yes that counts, these are the values; else they are 1
     for yes and 0 for no. Phrasings that disagree evenly are neither. ``said`` has all answers, with
     ``value``, and ``unknown`` (neither yes nor no) and ``skipped`` (Boolean).
-
-    Args:
-        answers: of one model.
-        unknown: one of ``UNKNOWN``.
-
-    Raises:
-        ParameterError: another ``unknown``, or nothing left when unknown answers are skipped.
     """
     check_one_of("way to count unknown answers", unknown, UNKNOWN)
     share, probability = pl.col("yes"), pl.col("probability")
@@ -80,11 +73,6 @@ def readings(
 ) -> Iterator[list[Predictions]]:
     """Runs with unknown answers as yes, as no, as right and as wrong. Had all been readable, every
     metric would be between the least and the largest of these four.
-
-    Args:
-        runs: the predictions.
-        suite: with the images that were asked about alone.
-        keys: (criterion, task, split) of the sets that are scored.
     """
     unread: list[NDArray[np.bool_]] = []
     truths: list[NDArray[np.bool_]] = []
@@ -112,17 +100,7 @@ def rates_of_answers(
     bootstrap: int,
     seed: int,
 ) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run says yes, by context.
-
-    Args:
-        runs: those with ``said`` count. Unknown answers are no yes, or left out where they are
-            skipped; the bounds have them in any case.
-        suite: the suite.
-        keys: (criterion, task, split) of its sets that are scored.
-        thresholds: run -> task -> probability above which the answer is yes; 0.5 by default.
-        bootstrap: resamples for the intervals; 0 for Wilson's.
-        seed: of the resamples.
-    """
+    """(run, criterion) -> how often the run says yes, by context."""
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
@@ -163,14 +141,6 @@ class AskedSample:
     def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
         """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
         whole suite where there is no such run.
-
-        Args:
-            suite: the suite.
-            runs: the predictions.
-            keys: (criterion, task, split) of the sets that are scored.
-
-        Raises:
-            InputError: runs that were asked other questions, or nothing about these sets.
         """
         if all(run.weights is None for run in runs):
             return cls(suite, suite)

@@ -101,13 +101,7 @@ class AnswerWords:
         return list(self._phrases[of].finditer(words)) if of in self._phrases else []
 
     def verdict(self, text: str, asked: AskedQuestion, *, letters: bool = False) -> bool | None:
-        """Yes, no, or neither.
-
-        Args:
-            text: the answer, without reasoning.
-            asked: what it is about.
-            letters: whether A and B stand for yes and no.
-        """
+        """Yes, no, or neither."""
         plain, objects = _plain(text), self._objects(asked)
         verdicts: set[bool | None] = {
             said
@@ -221,16 +215,7 @@ class AnswerWords:
 
 @cache
 def answer_words(language: str) -> AnswerWords:
-    """The words of a language.
-
-    Args:
-        language: one of ``LANGUAGES``, or a YAML file: ``affirmative`` and ``negative`` (phrases
-            that say yes and no), and any other list of ``languages/en.yaml``.
-
-    Raises:
-        ParameterError: neither such a language nor a file.
-        InputError: a file that cannot be read or has another form.
-    """
+    """The words of a language."""
     path = _FOLDER / f"{language}.yaml" if language in LANGUAGES else Path(language)
     if language not in LANGUAGES and path.suffix not in {".yaml", ".yml"}:
         raise ParameterError(

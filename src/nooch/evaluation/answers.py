@@ -134,20 +134,12 @@ def holds_answers(path: str | Path) -> bool:
 def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     """Name of the format of a file, and its answers in order.
 
-    Args:
-        path: JSON in any layout, Parquet, CSV, TSV or XLSX.
-
-    Returns:
-        The name, and one row for each answer, null where the file does not say: ``answer`` (the
-        model's words), ``question_id`` (in its file of questions), ``question`` (its text),
-        ``image`` (name; Int64 where all are ids) and ``task``, where the answer itself names them,
-        ``category`` (part of the file of questions), ``position`` (Int64, from 0, in that file),
-        ``probability`` (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token),
-        ``weight`` (Float64, images that the question stands for). All others are String.
-
-    Raises:
-        InputError: the file cannot be read, is in none of ``FORMATS``, or a record lacks a field or
-            has another type.
+    Returns the name, and one row for each answer, null where the file does not say: ``answer`` (the
+    model's words), ``question_id`` (in its file of questions), ``question`` (its text), ``image``
+    (name; Int64 where all are ids) and ``task``, where the answer itself names them, ``category``
+    (part of the file of questions), ``position`` (Int64, from 0, in that file), ``probability``
+    (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token), ``weight`` (Float64,
+    images that the question stands for). All others are String.
     """
     records = file_records(path)
     name = recognized_format(set(records[0])) if records else None
@@ -264,28 +256,7 @@ def read_answers(
     run: str | None = None,
     ignore_unknown: bool = False,
 ) -> Answers:
-    """Answers of a model in words, joined with the images and tasks that they are about.
-
-    Args:
-        path: a file in one of ``FORMATS``.
-        about: the suite; or a dataset, whose classes are the tasks.
-        questions: the file of questions that were asked: ``questions.parquet`` of an export or its
-            folder, or POPE's or LLaVA's JSON. By default the one next to the answers, else the
-            questions that ``nooch export --to pope`` draws from the suite without further options,
-            if answers are to all of them or have their texts.
-        rule: how text becomes yes or no, a name out of ``RULES``; by default ``tolerant``.
-        language: of the answers: a name out of ``LANGUAGES``, or a file of words, see
-            ``answer_words``; for the rule ``tolerant``.
-        run: name of the run; by default the file's.
-        ignore_unknown: leave out images of which no file of the dataset has the name.
-
-    Raises:
-        InputError: the file is not recognized, names of images that ``ImageNames.match`` refuses,
-            answers that fit no question or another one's text, two answers to a question, fewer
-            than there are to questions that are not known to be theirs, or no answer about an image
-            and task of the suite.
-        ParameterError: an unknown rule.
-    """
+    """Answers of a model in words, joined with the images and tasks that they are about."""
     kind, raw = read_raw_answers(path)
     rule = check_one_of("rule", rule or TOLERANT, RULES)
     notes: list[str] = []
@@ -352,11 +323,7 @@ def _questions(
 
 
 def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
-    """Position of each answer's question: by id, by category and id, or by order.
-
-    Raises:
-        InputError: answers without a question or to another text, or two to one question.
-    """
+    """Position of each answer's question: by id, by category and id, or by order."""
     remedy = "give the file of questions that the model was asked as `questions`"
     own, ids = raw["question_id"], asked["question_id"]
     has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None

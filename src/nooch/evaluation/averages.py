@@ -30,8 +30,7 @@ _MOST = 12
 def comparable(defined: Mapping[str, AbstractSet[T]]) -> list[str]:
     """Tasks that have everything that any task has; all tasks where no task has.
 
-    Args:
-        defined: task -> cells that have images, or (metric, subset) pairs that have a value.
+    ``defined``: task -> cells that have images, or (metric, subset) pairs that have a value.
     """
     needed: set[T] = set().union(*defined.values())
     return [task for task, has in defined.items() if has >= needed] or list(defined)
@@ -46,18 +45,6 @@ def averaged_tasks(
     """The tasks that averages are over: those with images in each cell that any task has images in.
 
     A task without hard positives, say, would count in the AUC on easy images but not on hard ones.
-
-    Args:
-        suite: the suite.
-        keys: (criterion, task, split) of the sets that are scored, of one split.
-        predicted: tasks of each run; averages are over their common tasks, if two or more.
-        min_hard: hard images that a task needs on either side.
-
-    Returns:
-        Criterion -> tasks.
-
-    Raises:
-        ParameterError: no task has ``min_hard`` hard images on either side.
     """
     over = {}
     for criterion in dict.fromkeys(key[0] for key in keys):
@@ -290,11 +277,7 @@ _ROUNDING = 1e-9
 def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
     """Values of runs with those of ``worst_hard`` added, of error and NLL.
 
-    Args:
-        values: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason...``.
-
-    Returns:
-        The rows, and for each run the larger of the values on both hard sides; null if one is.
+    ``values``: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason...``.
     """
     sides = values.filter(
         pl.col("metric").is_in(["error", "nll"])
@@ -315,14 +298,10 @@ def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
 def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
     """Mean and deviation of each method over its seeds.
 
-    Args:
-        values: ``criterion, metric, subset, task, method, setting, seed, value, n, n_positive,
-            reason``; one setting for each criterion, task and method.
-
-    Returns:
-        ``criterion, metric, subset, task, method, setting, n, n_positive, mean, std, n_seeds,
-        reason``. ``std`` has ddof = 1, null of one seed; ``mean`` is null, with the reason, if a
-        seed's value is.
+    ``values``: ``criterion, metric, subset, task, method, setting, seed, value, n, n_positive,
+    reason``; one setting for each criterion, task and method. Returns ``criterion, metric, subset,
+    task, method, setting, n, n_positive, mean, std, n_seeds, reason``. ``std`` has ddof = 1, null
+    of one seed; ``mean`` is null, with the reason, if a seed's value is.
     """
     known = pl.col("value").null_count() == 0
     return values.group_by([*_WHERE, "method", "setting"], maintain_order=True).agg(
@@ -341,17 +320,12 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     that has a value for some task has one, of at least one method. Where there is no such task,
     each average is over the tasks that have its own metric and subset.
 
-    Args:
-        cells: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
-            there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings,
-            settings, n_worse``.
-        strict: averages are over all tasks, and null where a value is undefined for one of them.
-
-    Returns:
-        The same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names). ``std`` is
-        sqrt(sum of squared deviations) / number of tasks, null where one of them is. ``mean`` is
-        null where the method lacks one of these tasks: ``reason`` names them. Of the counts of
-        images and ``n_worse`` the sum, of the others the smallest.
+    ``cells``: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
+    there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings, settings,
+    n_worse``. Returns the same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names).
+    ``std`` is sqrt(sum of squared deviations) / number of tasks, null where one of them is.
+    ``mean`` is null where the method lacks one of these tasks: ``reason`` names them. Of the counts
+    of images and ``n_worse`` the sum, of the others the smallest.
     """
     # a task that a method has no row of is missing as well
     methods = cells.select("criterion", "method").unique(maintain_order=True)
@@ -407,9 +381,7 @@ def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:
     best + std] where |mean - best| <= std + std of the best, ends included (the paper's bold
     numbers). A null deviation counts as 0; of several best means, the largest deviation counts.
 
-    Args:
-        cells: with ``mean`` and ``std``.
-        by: further columns within whose values the best is looked for, such as ``sees``.
+    ``by``: further columns within whose values the best is looked for, such as ``sees``.
     """
     keys = [*_WHERE, *by]
     sign = pl.when(pl.col("metric").is_in(list(LARGER_IS_BETTER))).then(1.0).otherwise(-1.0)

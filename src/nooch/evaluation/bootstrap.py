@@ -68,9 +68,7 @@ def intervals(
     of n images vary too little, by n / (n - 1), and Student's quantile is the wider one: with ``n``
     the percentiles are further out by both (Hesterberg 2015, section 5.2).
 
-    Args:
-        replicates: float64 (..., k).
-        n: images, (...); below ``FEWEST`` there is no interval. None: the plain percentiles.
+    ``replicates``: float64 (..., k).
     """
     shape, k = replicates.shape[:-1], replicates.shape[-1]
     tail: Any = (1 - LEVEL) / 2
@@ -108,11 +106,8 @@ def auc_interval(
     The variance is that of the replicates, and of one more image of each label that outscores half
     of the others: of an AUC of 1 it is not 0. The quantile is Student's.
 
-    Args:
-        auc: float64 (n,); of an average over tasks their mean.
-        replicates: float64 (n, k).
-        sizes: (2, n), positives and negatives, of an average those of all tasks.
-        tasks: how many it is the mean of.
+    ``auc``: float64 (n,); of an average over tasks their mean; ``replicates``: float64 (n, k);
+    ``sizes``: (2, n), positives and negatives, of an average those of all tasks.
     """
     variance = _spread(replicates) ** 2
     variance += tasks * (auc - 0.5) ** 2 * (1 / (sizes + tasks) ** 2).sum(axis=0)

@@ -55,13 +55,6 @@ def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptio
     file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
     AMBER's (``id, response``). Reasoning before a caption is left out. A file without images, but
     with ``question_id``, takes them from the other files, where they are given for these ids.
-
-    Args:
-        paths: the files.
-        suite: which images there are.
-
-    Raises:
-        InputError: a file that cannot be read, has another form, or whose images are not known.
     """
     files = [(Path(path), file_records(path)) for path in paths]
     if len({path.absolute() for path, _ in files}) < len(files):
@@ -213,16 +206,7 @@ class Vocabulary:
         *,
         plurals: bool = False,
     ) -> Self:
-        """A vocabulary from the phrases of each class.
-
-        Args:
-            mentions: class -> phrases.
-            other: phrases that are read and passed over, as "tennis court" is no racket's.
-            plurals: whether the plural of each phrase counts, too.
-
-        Raises:
-            InputError: a phrase without a word, or of two classes.
-        """
+        """A vocabulary from the phrases of each class."""
         listed = [(phrase, class_name(name)) for name, some in mentions.items() for phrase in some]
         named: list[tuple[str, str | None]] = [*listed, *((phrase, None) for phrase in other)]
         owners: dict[tuple[str, ...], str | None] = {}
@@ -274,9 +258,6 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
 
     A file maps classes to lists of phrases, or has them below ``mentions``, with ``other`` (phrases
     to pass over) and ``plurals`` (true: plural forms are added) next to it.
-
-    Raises:
-        InputError: the file cannot be read or has another form.
     """
     path = Path(__file__).parent / "coco_mentions.yaml" if source == COCO else Path(source)
     content = read_yaml(path)

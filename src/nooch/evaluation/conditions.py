@@ -104,9 +104,6 @@ def judge(
 ) -> list[ConditionVerdict]:
     """Every condition on every value of the table of ``Scores`` that it concerns; an undefined or
     missing value fires it.
-
-    Raises:
-        ParameterError: an unknown criterion, task or subset, or a task without a set.
     """
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
     return [verdict for c in conditions for verdict in _judge(plain, c, suite)]

@@ -187,11 +187,8 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
 def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, with the share of unknown answers and what they leave open.
 
-    Args:
-        rows: as of ``task_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
-            skipped are in the bounds alone.
-        bootstrap: see ``task_rates``, as for ``seed``.
-        seed: see there.
+    ``rows``: as of ``task_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
+    skipped are in the bounds alone.
     """
     counted = rows.filter(~pl.col("skipped"))
     draws = {"bootstrap": bootstrap, "seed": seed}
@@ -215,17 +212,9 @@ def task_rates(
     """Rates of yes by cell, their ratios and odds ratios: of ``POOLED``, all tasks together, and of
     each task, in the same resamples.
 
-    Args:
-        rows: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
-            and ``weight`` (Float64, the images that a row stands for; 1 where the column is not
-            there). Each image and task once.
-        bootstrap: resamples of the images, all rows of an image together, for the intervals of odds
-            ratios; 0 gives these none. Rates have Wilson's interval, of the effective number of
-            images, and ratios combine those of their rates.
-        seed: of the resamples.
-
-    Raises:
-        InputError: no rows.
+    ``rows``: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
+    and ``weight`` (Float64, the images that a row stands for; 1 where the column is not there).
+    Each image and task once.
     """
     if not rows.height:
         raise InputError("there are no answers about images of the challenge sets")

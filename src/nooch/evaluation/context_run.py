@@ -20,9 +20,6 @@ def context_run(
     They are fitted on the training images or, where these are asked about themselves, on the other
     four fifths of the images. Tasks without a regression are left out. Areas are no evidence here:
     those of a map add up to 1, so that they tell the area of the class itself.
-
-    Raises:
-        InputError: labels hold no context, or no task has a regression.
     """
     folds = FOLDS if data.fitting_split in splits else 0
     fitted = Context(lift=None, folds=folds).fit(data.select(data.fitting_split), tasks)

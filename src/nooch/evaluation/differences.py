@@ -61,24 +61,6 @@ def paired(
     Images of the split are resampled with replacement, the same draws for all methods, seeds and
     tasks. A replicate of a method is the mean over its seeds of the metric in that resample: the
     intervals cover the choice of images, not of seeds.
-
-    Args:
-        suite: the suite.
-        criterion: whose sets.
-        methods: name -> predictions, one for each seed; all of a method's have the same tasks.
-        baselines: methods to compare all others with; the earlier of a pair is its baseline.
-        options: see ``PairedOptions``.
-        progress: called with what is being done, and how many of how many tasks are done.
-        named: fields of ``PairedOptions``, such as ``bootstrap``.
-
-    Returns:
-        Scores with methods as runs, on the subsets of ``nooch.evaluate`` and, of error and NLL,
-        ``worst_hard``. Task ``average``, the mean over tasks, has differences between methods of
-        the same tasks.
-
-    Raises:
-        ParameterError: no resample, an unknown method or metric, fewer than two methods.
-        InputError: seeds of a method with different tasks, or what ``nooch.evaluate`` refuses.
     """
     asked = options_from(PairedOptions, options, named)
     metrics, split, bootstrap = asked.metrics, asked.split, asked.bootstrap

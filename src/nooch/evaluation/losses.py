@@ -38,19 +38,9 @@ def class_losses(
 ) -> pl.DataFrame:
     """Mean losses by criterion and task, over several runs (seeds) their mean.
 
-    Args:
-        suite: defines which images are hard; images without a verdict count nowhere.
-        runs: predictions of one model, or of one for each seed.
-        split: of the suite.
-
-    Returns:
-        ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where there
-        is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives`` and
-        ``runs``. Tasks without predictions are missing; other predicted classes are ignored.
-
-    Raises:
-        InputError: images without a prediction, no task of the suite, a suite of hard images alone.
-        ParameterError: no such split.
+    Returns ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where
+    there is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives``
+    and ``runs``. Tasks without predictions are missing; other predicted classes are ignored.
     """
     check_one_of("split", split, suite.splits, owner="the suite")
     suite.require_easy("the loss of a class")
@@ -117,14 +107,10 @@ def hard_sums(
 ) -> Floats:
     """For each threshold the number of hard positives and negatives and the sums of their losses.
 
-    Args:
-        support: float64 (n,); images where it is NaN have no verdict.
-        labels: bool (n,).
-        losses: float64 (n,).
-        thresholds: float64 (t,): hard positives lie strictly below, hard negatives strictly above.
-
-    Returns:
-        float64 (t, 4): hard positives, hard negatives, and the sums of the losses of either.
+    ``support``: float64 (n,); images where it is NaN have no verdict; ``labels``: bool (n,);
+    ``losses``: float64 (n,); ``thresholds``: float64 (t,): hard positives lie strictly below, hard
+    negatives strictly above. Returns float64 (t, 4): hard positives, hard negatives, and the sums
+    of the losses of either.
     """
     known = ~np.isnan(support)
     n_low, below = _below(support[labels & known], losses[labels & known], thresholds)

@@ -42,10 +42,8 @@ _ARRAYS = (
 
 
 def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Predictions]:
-    """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not have.
-
-    Raises:
-        InputError: other arrays, shapes that do not agree, an unknown scale.
+    """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not
+    have.
     """
     arrays = _tensors(path) if path.suffix[1] in "ps" else dict(read_arrays(path, _ARRAYS))
     listed, named = how.listed(), how.named()
@@ -110,16 +108,7 @@ class _Detection(msgspec.Struct, gc=False):
 
 
 def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.DataFrame:
-    """``image_id, task, probability`` of the classes that were detected in each image.
-
-    Args:
-        path: COCO results.
-        classes: of the dataset; where they have COCO's 80, category ids are COCO's.
-        how: the format, whose ``classes`` name other category ids.
-
-    Raises:
-        InputError: no COCO results, scores outside [0, 1], categories without a name.
-    """
+    """``image_id, task, probability`` of the classes that were detected in each image."""
     try:
         content = checked_read(path, path.read_bytes)
         found = msgspec.json.decode(content, type=list[_Detection])

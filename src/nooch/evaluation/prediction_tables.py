@@ -54,11 +54,7 @@ TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
 
 
 def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
-    """A table; of text also with semicolons, spaces after separators, and the format's numbers.
-
-    Raises:
-        InputError: as ``read_table``.
-    """
+    """A table; of text also with semicolons, spaces after separators, and the format's numbers."""
     first = table_files(path)[0]
     if first.suffix.lower() not in {".csv", ".tsv"}:
         return read_table(path)
@@ -97,9 +93,6 @@ def _recognized(
 ) -> tuple[pl.DataFrame, str | None]:
     """A table with ``image_id``, ``task`` and ``value`` where its columns have other names, and
     the name of the column of values; None for a wide table.
-
-    Raises:
-        InputError: several columns could be one of these.
     """
     scales = [name for name in SCALES if name in frame.columns]
     if len(scales) == 2:
@@ -150,15 +143,7 @@ def scale_of(
 ) -> tuple[str, str]:
     """``logit`` or ``probability``, and what was recognized, in words.
 
-    Args:
-        values: all values, numbers; percentages already divided by 100.
-        name: of their column or array; None where they have none.
-        how: the format, whose ``scale`` decides where the name does not.
-        where: for errors.
-        what: has the name, for messages.
-
-    Raises:
-        InputError: neither the name nor ``scale`` decides, or the values contradict the name.
+    ``name``: of their column or array; None where they have none.
     """
     low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
     inside = bool(0 <= low <= high <= 1)
@@ -192,12 +177,7 @@ def table_predictions(
 ) -> list[Predictions]:
     """The runs of a table.
 
-    Args:
-        frame: long or wide.
-        name: of a run without a name.
-        tasks: known ones; the only one is that of a table without a column for them.
-        how: the format.
-        where: for errors.
+    ``tasks``: known ones; the only one is that of a table without a column for them.
     """
     columns = frame.columns
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns

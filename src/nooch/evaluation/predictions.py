@@ -229,16 +229,7 @@ class Aligned:
     def values(
         self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet
     ) -> NDArray[np.float64]:
-        """Values of a set's images, float64 (n,).
-
-        Args:
-            task: one of the run's tasks.
-            rows: where the set's images are among the split's.
-            challenge: the set, whose labels those of the predictions must agree with.
-
-        Raises:
-            InputError: an image of the set has no prediction, or another label than it.
-        """
+        """Values of a set's images, float64 (n,)."""
         row, at = self._run.tasks.index(task), self._at[rows]
         # predictions in the suite's own order need no looking up
         same = self._in_order and isinstance(rows, slice)
@@ -351,16 +342,7 @@ class KnownImages:
         return ImageNames(pl.Series("image_id", [], pl.Int64))
 
     def match(self, run: Predictions, *, ignore_unknown: bool, typed: bool = True) -> Predictions:
-        """A run with ids in place of file names. Without a dataset, ids may be unknown.
-
-        Args:
-            run: the predictions.
-            ignore_unknown: leave out unknown images.
-            typed: integers are ids; otherwise they may be file names without endings.
-
-        Raises:
-            InputError: unknown images; see also ``ImageNames.match``.
-        """
+        """A run with ids in place of file names. Without a dataset, ids may be unknown."""
         if run.images_of == self._dataset:
             return run
         ids, note = self.ids_of(run.image_ids, f"run {run.run}", typed=typed)

@@ -191,14 +191,7 @@ def with_bounds(
     unread: Sequence[tuple[str, str]],
     readings: Sequence[pl.DataFrame],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Scores and differences without values of runs whose answers are not known well enough.
-
-    Args:
-        table: the scores.
-        differences: their differences.
-        unread: (run, criterion) with too many unknown answers.
-        readings: tables of the same rows, whose least and largest bounds are given instead.
-    """
+    """Scores and differences without values of runs whose answers are not known well enough."""
     reason = f"more than {100 * MOST_UNKNOWN:g} % of the answers are unknown"
 
     def concerned(column: str) -> pl.Expr:

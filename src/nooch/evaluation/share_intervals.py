@@ -88,10 +88,8 @@ class Shares:
         The variances of the tasks are those of their rates with two images more (Agresti and Coull
         1998; Bonett and Price 2012), which are not 0 where a task has no event.
 
-        Args:
-            tasks: of the same subsets and metrics.
-            inflation: (n_subsets, n_metrics), how much larger the variance is than that of
-                independent tasks.
+        ``inflation``: (n_subsets, n_metrics), how much larger the variance is than that of
+        independent tasks.
         """
         n = np.stack([task.n for task in tasks])
         known = n > 0

@@ -66,12 +66,7 @@ class Distribution:
 
 
 def parse_distribution(text: str, suite: Suite) -> Distribution:
-    """``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,easy_positive=0.2,...``.
-
-    Raises:
-        ParameterError: another form, unknown cells, shares that are negative or do not add up to 1.
-        InputError: a split of a suite that holds hard images alone.
-    """
+    """``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,easy_positive=0.2,...``."""
     if text == "uniform":
         return Distribution("uniform", dict.fromkeys(CELLS, 0.25))
     name, colon, rest = text.partition(":")
@@ -157,14 +152,7 @@ class DividedSet:
 def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None) -> Groups:
     """The value of each attribute that each image has.
 
-    Args:
-        ids: of the images, ascending.
-        by: columns of ``attributes``.
-        attributes: frame with ``image_id``; an image without a row has no value.
-
-    Raises:
-        ParameterError: no frame, an unknown column, or one of more than 100 values.
-        InputError: an image twice.
+    ``by``: columns of ``attributes``.
     """
     if not by:
         return {}

@@ -73,19 +73,7 @@ def score_task(
     baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
 ) -> tuple[list[Block], list[ScoredTask]]:
-    """Score one task of a split.
-
-    Args:
-        parts: one for each criterion.
-        runs: name -> (values in the order of the split's images, scale).
-        metrics: names.
-        draws: resamples of the split's images, or None.
-        baseline: the run from which differences are taken, if it is among these; or None.
-        thresholds: run -> task -> probability above which the answer is positive; 0.5 by default.
-
-    Returns:
-        Blocks by criterion: all runs, then differences; what ``Averages`` adds.
-    """
+    """Score one task of a split."""
     blocks: list[Block] = []
     scored: list[ScoredTask] = []
     models: dict[str, Graded] = {}

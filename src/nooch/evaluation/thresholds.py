@@ -35,20 +35,10 @@ def answer_thresholds(
 ) -> tuple[RunThresholds, list[str]]:
     """The threshold of each run and task, and notes that state them.
 
-    Args:
-        threshold: a number; task -> number, or a file of this (``.json``, ``.yaml``, or a table
-            with the columns ``task`` and ``threshold``); or ``valid``: for each run and task the
-            threshold of the largest balanced accuracy on the validation split; or ``worst-side``:
-            of the smallest error there on the worst of hard and easy positives and negatives.
-        suite: the suite.
-        runs: the predictions.
-        tasks: those that are scored.
-
-    Raises:
-        ParameterError: a number outside [0, 1], an unknown task, one without a threshold, a suite
-            without validation split.
-        InputError: a file that cannot be read; ``valid``, where predictions of it are missing or
-            the suite holds hard images alone.
+    ``threshold``: a number; task -> number, or a file of this (``.json``, ``.yaml``, or a table
+    with the columns ``task`` and ``threshold``); or ``valid``: for each run and task the threshold
+    of the largest balanced accuracy on the validation split; or ``worst-side``: of the smallest
+    error there on the worst of hard and easy positives and negatives.
     """
     if threshold in RULES:
         chosen = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
@@ -75,11 +65,8 @@ def best_threshold(
     Candidates are 0.5 and the middles between neighboring probabilities, 0 and 1 among them; of
     several best ones the nearest to 0.5 is taken, of two as near the lower.
 
-    Args:
-        labels: bool (n,).
-        values: float64 (n,), finite; logits, or probabilities of being positive.
-        scale: ``logit`` or ``probability``.
-        sides: bool (n,) each, images of one label.
+    ``labels``: bool (n,); ``values``: float64 (n,), finite; logits, or probabilities of being
+    positive; ``sides``: bool (n,) each, images of one label.
     """
     n, n_positive = len(labels), int(labels.sum())
     order = stable_order(values)

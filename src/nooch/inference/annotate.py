@@ -197,10 +197,6 @@ def task_labels(
 ) -> Dataset:
     """Labels of some classes, by default of all, for the images that are there; file names become
     those of the index. Images are found by file name, else by id; ``ids`` are of the files.
-
-    Raises:
-        InputError: what ``nooch import auto`` does not recognize, or names none of the images.
-        ParameterError: a task that is no class.
     """
     local = isinstance(source, str | Path) and not is_address(source)
     if local and not (Path(str(source)) / DATASET_MARKER).is_file():

@@ -147,20 +147,7 @@ def endpoint_replies(
     folder: Path,
     patience: Patience | None = None,
 ) -> Iterator[Reply]:
-    """Replies of a model on a server, those of an earlier call first.
-
-    Args:
-        requests: what is asked.
-        fields: from ``request_fields``.
-        endpoint: the server.
-        folder: for ``replies.jsonl``, to which each reply is appended; what is there is not asked
-            again. It belongs to these requests and fields.
-        patience: times and attempts, by default those of ``endpoint``.
-
-    Raises:
-        NoochError: a server that refuses the key, does not know the model or only fails; at the
-            end, requests without a reply.
-    """
+    """Replies of a model on a server, those of an earlier call first."""
     journal, stopped = folder / "replies.jsonl", Event()
     if patience is None:
         patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
@@ -260,12 +247,8 @@ class _EndpointRun:
         )
 
     def _reply(self, request: Request) -> Reply:
-        """The server's reply. Fields that it refuses are left out, and from then on if that helps.
-
-        Raises:
-            InputError: an image that cannot be read, or that the server refuses.
-            MirrorError: a key or model that it refuses, and as ``Client.post``.
-            RetryError: what is no reply, and as ``Client.post``.
+        """The server's reply. Fields that it refuses are left out, and from then on if that
+        helps.
         """
         headers = {"Content-Type": "application/json"}
         if self.key:

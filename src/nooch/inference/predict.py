@@ -25,11 +25,7 @@ from nooch.suites import Suite, as_suite
 
 
 def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None) -> list[str]:
-    """The tasks that are asked for, or all that have a set (of a dataset: all classes).
-
-    Raises:
-        ParameterError: a task that the suite does not have, or no task.
-    """
+    """The tasks that are asked for, or all that have a set (of a dataset: all classes)."""
     if isinstance(suite, Dataset):
         return [suite.classes[suite.column(task)] for task in tasks or suite.classes]
     for task in tasks or ():

@@ -21,12 +21,7 @@ def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
 
 
 def choose_device(device: str = "auto") -> str:
-    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-        ParameterError: no such device here.
-    """
+    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one."""
     require_packages()
     import torch
 

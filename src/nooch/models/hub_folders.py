@@ -22,10 +22,6 @@ def fetched(
 
     ``what`` it is, its ``extra`` and what is ``allowed`` are for errors; ``more`` are patterns of
     further files, and ``options`` those of ``snapshot_download``.
-
-    Raises:
-        InputError: the hub does not give it.
-        MissingExtraError: huggingface_hub is not installed.
     """
     try:
         from huggingface_hub import snapshot_download

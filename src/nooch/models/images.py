@@ -103,12 +103,7 @@ class Decoding:
 
 
 def choose_codec(codec: str = "auto") -> str:
-    """``fast`` or ``pil``; auto takes the fast way where its packages are installed.
-
-    Raises:
-        ParameterError: no such codec.
-        MissingExtraError: ``fast`` was asked for, and one of its packages is not installed.
-    """
+    """``fast`` or ``pil``; auto takes the fast way where its packages are installed."""
     check_one_of("codec", codec, CODECS)
     missing = [package for package in _NEEDED if importlib.util.find_spec(package) is None]
     if codec == "fast" and missing:

@@ -69,9 +69,6 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     """Put a factor (at first 1) and shift (0) of each channel, float32 (2, channels), after blocks.
 
     The module's own names stay as they are: the parameters are held by what is returned.
-
-    Raises:
-        InputError: no blocks are found, or they give no features with channels.
     """
     import torch
 
@@ -322,10 +319,6 @@ def read_logits(
 ) -> list[NDArray[np.float32]]:
     """Predictions of several networks that take the same input for images at ``rows``, float32 (m,
     K) each; images are read once, ``batch`` at a time.
-
-    Raises:
-        ParameterError: pixels of another size, or no rows.
-        NoochError: memory ran out.
     """
     return _collected([network.predict for network in networks], networks, pixels, rows, batch)
 

@@ -57,10 +57,6 @@ def save_network(
 
     The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
     parameters; those are in ``head.safetensors``. Of a custom one the weights are saved alone.
-
-    Raises:
-        OutputError: the folder exists (and ``overwrite`` is false), or cannot be written.
-        ParameterError: other than K names.
     """
     from safetensors.torch import save_file, save_model
 
@@ -94,11 +90,6 @@ def load_network(
 ) -> tuple[Network, NetworkHeader]:
     """A saved network and its header; ``read_logits`` gives its predictions. A custom ``backbone``
     must be named: the name in the folder is not imported.
-
-    Raises:
-        FormatError: no network, of a newer version, incomplete or altered.
-        InputError: a backbone that cannot be loaded.
-        ParameterError: a custom backbone that is not named, or a name for one that is not custom.
     """
     path = Path(folder)
     names = {"name": "network", "make": "save_network", "again": _AGAIN}

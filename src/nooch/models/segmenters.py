@@ -93,10 +93,6 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
     uint8 (m, height, width, 3), and returns ``PredictedClasses``. Its ``size``, a height and width
     in pixels, is what images are resized to; where it has none they come as they are, those of one
     size together. What ``describe()`` returns, JSON-like, is recorded.
-
-    Raises:
-        ParameterError: it cannot be imported, or has no classes; options that it does not take.
-        InputError: when it is called: predictions of another shape, or that are no fractions.
     """
     if choice.bf16 or choice.size is not None or choice.merge:
         problem = "a custom model takes no `bf16`, `size` or `merge`"
@@ -167,10 +163,6 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
     Probabilities are the softmax of a semantic model; a universal one's are those of its masks,
     summed by class and divided by their sum over classes where that is above 1. A pixel has the
     class that ``post_process_semantic_segmentation`` of transformers gives it.
-
-    Raises:
-        InputError: no such model, one that does not segment images, or missing weights.
-        ParameterError: a size or ``merge`` that is not allowed.
     """
     resolved = find_source(choice.source)
     head = str((resolved.config.get("architectures") or [""])[0])
@@ -285,11 +277,6 @@ def _task_inputs(module: Any, resolved: ModelSource, device: str) -> dict[str, T
 def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
     """Load a network with one input, float32 (n, 3, height, width), whose first output is logits,
     (n, n_labels, any height, any width). ``labels.txt`` has a label per line, in their order.
-
-    Raises:
-        InputError: a file that is missing or cannot be read, or another output.
-        ParameterError: bfloat16, or a GPU that onnxruntime cannot use.
-        MissingExtraError: onnxruntime is not installed.
     """
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"

@@ -103,10 +103,6 @@ def custom_network(
     ``Name()`` must return ``(torch.nn.Module, Preprocessing)``. The module takes float32 (m, 3,
     height, width). Random weights follow the seed. The identity is a hash of the weights and of the
     file that ``Name`` is in.
-
-    Raises:
-        ParameterError: it cannot be imported, or does not return these two; a size out of range.
-        InputError: a preprocessing that cannot be used.
     """
     import torch
 
@@ -178,12 +174,7 @@ def _shards(index: Path) -> list[str]:
 def preprocessing_of(
     resolved: ModelSource, size: int | tuple[int, int] | None = None
 ) -> Preprocessing:
-    """What a network's pixels must be, with the size that is asked for.
-
-    Raises:
-        InputError: weights without a ``preprocessor_config.json``.
-        ParameterError: a size that is not allowed.
-    """
+    """What a network's pixels must be, with the size that is asked for."""
     recorded = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
     if recorded is None:
         raise InputError(

@@ -88,10 +88,6 @@ def find_labels(
     A label is found by its number; by its text; by one of the names that stand between its commas;
     or by either written with other capitals or with underscores. Without words, a task is looked
     for by its own name; with ``skip_unmapped``, those not found are left out, if some are found.
-
-    Raises:
-        InputError: tasks that the map lacks, or whose name is no label; words that are no label, or
-            several labels; a task that all labels stand for. All of them are named at once.
     """
     if words is None:
         return _by_name(labels, tasks, owner, skip_unmapped=skip_unmapped)
@@ -191,10 +187,6 @@ def prompts_of(
     """Prompts of each task: those of the map, else ``a photo of a car`` against ``a photo``.
 
     The usual negative prompt names no object: such models ignore a "without".
-
-    Raises:
-        ParameterError: a prompt that is both positive and negative for a task.
-        InputError: a map that lacks tasks.
     """
     prompts = {}
     if words is not None:

@@ -25,12 +25,7 @@ def is_trained(asked: Asked) -> bool:
 
 
 def load_trained(asked: Asked) -> TaskModel:
-    """The network, with the outputs that are asked for.
-
-    Raises:
-        FormatError: the folder is incomplete or altered.
-        ParameterError: a task or a size that it was not trained for, words for its tasks.
-    """
+    """The network, with the outputs that are asked for."""
     network, header = load_network(asked.folder, device=asked.device, backbone=asked.backbone)
     backbone = network.backbone
     for task in asked.tasks:

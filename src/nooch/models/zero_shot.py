@@ -35,9 +35,6 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     The similarity of an image and a prompt is their cosine times the model's own scale. A task's
     logit is logsumexp over its positive prompts less logsumexp over its negative ones: p is the
     softmax's share of the positive prompts.
-
-    Raises:
-        InputError: missing weights or tokenizer, prompts that are too long, no cosine.
     """
     resolved, prompts = asked.resolved, prompts_of(asked.tasks, asked.words)
     inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)

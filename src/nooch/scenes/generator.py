@@ -102,9 +102,6 @@ def generate(
     ``captions_scenes.json``, ``truth.parquet`` (image_id, scene, task, present, strength, expected,
     against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a random stream
     of its own, so that the bytes do not depend on where it is drawn.
-
-    Raises:
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     with atomic_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
         (folder / "images").mkdir()

@@ -245,12 +245,7 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
 
 
 def check_truth_output(path: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """The files that ``save_truth_scores`` will write: one for JSON, else also NAME-thresholds.
-
-    Raises:
-        ParameterError: another ending than .parquet, .csv or .json.
-        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
-    """
+    """The files that ``save_truth_scores`` will write: one for JSON, else also NAME-thresholds."""
     return result_files(path, "scores file", tables=["thresholds"], overwrite=overwrite)
 
 

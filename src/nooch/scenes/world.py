@@ -103,12 +103,7 @@ def default_text() -> str:
 
 
 def load_world(path: str | Path | None = None) -> World:
-    """A world from a YAML file; the default one without a path.
-
-    Raises:
-        InputError: the file cannot be read, is no YAML, or does not have the structure of a world.
-        ParameterError: a class that cannot be drawn, or numbers that contradict each other.
-    """
+    """A world from a YAML file; the default one without a path."""
     where = "world.yaml" if path is None else Path(path)
     content = yaml_value(default_text(), where) if path is None else read_yaml(Path(path))
     try:

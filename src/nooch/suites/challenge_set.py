@@ -29,15 +29,7 @@ _SIDE, _PER_ROW, _LINE, _GAP = 160, 6, 16, 8
 
 
 def thumbnail_sheet(groups: Mapping[str, Sequence[tuple[Path, str]]]) -> Image.Image:
-    """Thumbnails on white, six in a row, each group below its title.
-
-    Args:
-        groups: title -> image files, each with the line below it; of texts, characters that not
-            every font has are shown as question marks.
-
-    Raises:
-        InputError: an image that cannot be read.
-    """
+    """Thumbnails on white, six in a row, each group below its title."""
     tall = _SIDE + _LINE + _GAP
     heights = [_LINE - (-len(images) // _PER_ROW) * tall for images in groups.values()]
     sheet = Image.new("RGB", (_GAP + _PER_ROW * (_SIDE + _GAP), _GAP + sum(heights)), "white")

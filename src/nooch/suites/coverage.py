@@ -36,13 +36,7 @@ def left_out(
 def check_fit(
     fitted: Mapping[str, Fitted], criteria: Mapping[str, Any], tasks: Sequence[str]
 ) -> None:
-    """Raise InputError where a fit leaves out more than half of a task's training positives.
-
-    Args:
-        fitted: fitted criteria by name.
-        criteria: what they were made of, by name; those given as fitted were checked before.
-        tasks: names.
-    """
+    """Raise InputError where a fit leaves out more than half of a task's training positives."""
     problems = [
         f"{name}: {task} ({missing} of {positives})"
         for name, counts in left_out(fitted, tasks).items()

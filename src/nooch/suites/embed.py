@@ -113,17 +113,7 @@ def embed(
 def asked_embedding(
     name: str | None, embeddings: Collection[str], precision: str | None = None
 ) -> str | Path | Encoder:
-    """The embedding, the file or the encoder that an encoder's name means for a dataset.
-
-    Args:
-        name: ``encoder`` of ``embed``; ``precision`` likewise.
-        embeddings: names of those that the dataset has.
-        precision: see ``embed``.
-
-    Raises:
-        ParameterError: no name where there is not one embedding, no such encoder, an embedding of
-            another precision, or a precision of a file or of an encoder that has none.
-    """
+    """The embedding, the file or the encoder that an encoder's name means for a dataset."""
     if name is None:
         if len(embeddings) == 1:
             return _checked(next(iter(embeddings)), precision)

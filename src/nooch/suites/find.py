@@ -91,13 +91,7 @@ class MeasureFiles:
         return self._part_file(number, "images").is_file()
 
     def write_part(self, number: int, images: pl.DataFrame, measures: Iterable[Measures]) -> None:
-        """Store the measures of a part: a record batch per task, in their order.
-
-        Args:
-            number: of the part.
-            images: ``image_id`` and ``split`` of the images that are searched, ascending.
-            measures: of these images, for each task.
-        """
+        """Store the measures of a part: a record batch per task, in their order."""
         _write(self._part_file(number, "measures"), (self._frame(one) for one in measures))
         # written last: its existence means that the part is done
         codes = {name: code for code, name in enumerate(self.search.splits)}

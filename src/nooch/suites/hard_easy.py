@@ -73,13 +73,8 @@ def mark_by_threshold(
 ) -> Mark:
     """Hard positives: s < ``positive``; hard negatives: s > ``negative``; NaN has no verdict.
 
-    Args:
-        support: float64 (n_images,).
-        labels: bool (n_images,).
-        positive: threshold of the positives.
-        negative: threshold of the negatives.
-        by_cue: see ``Mark``.
-        between: images that are neither hard nor easy, bool (n_images,); or None.
+    ``support``: float64 (n_images,); ``labels``: bool (n_images,); ``between``: images that are
+    neither hard nor easy, bool (n_images,); or None.
     """
     codes = np.where(labels, support < positive, support > negative).astype(np.int8)
     codes[np.isnan(support) | (False if between is None else between)] = NONE
@@ -94,14 +89,7 @@ def mark_by_matching(
     Ties go to the earlier row, and rows are in the order of image ids. Each side's threshold is
     recorded as the midpoint between the last hard image and the next one.
 
-    Args:
-        support: float64 (n_images,), rows in the order of image ids.
-        labels: bool (n_images,).
-        n_positive: count to match among positives; fewer are taken where there are fewer.
-        n_negative: likewise among negatives.
-
-    Raises:
-        ParameterError: a negative count.
+    ``support``: float64 (n_images,), rows in the order of image ids; ``labels``: bool (n_images,).
     """
     if min(n_positive, n_negative) < 0:
         problem = f"counts to match are {n_positive} and {n_negative}"
@@ -120,9 +108,8 @@ def mark_by_matching(
 def mark_by_phi(phi: NDArray[np.bool_], unknown: NDArray[np.bool_] | None = None) -> Mark:
     """Marks of a criterion that marks images as out of context (paper, section 2).
 
-    Args:
-        phi: bool (n_images,).
-        unknown: images of unknown label, which have no verdict, bool (n_images,); or None.
+    ``phi``: bool (n_images,); ``unknown``: images of unknown label, which have no verdict, bool
+    (n_images,); or None.
     """
     codes = phi.astype(np.int8)
     return Mark(codes if unknown is None else np.where(unknown, NONE, codes).astype(np.int8))

@@ -62,10 +62,6 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     Of several verdicts of one ``reviewer`` the latest by ``time`` (ISO 8601) counts; among
     reviewers the majority, and where there is none, the image is ambiguous. RePOPE's files leave
     out ambiguous questions, so nothing is known of these here.
-
-    Raises:
-        InputError: a file cannot be read, has another form, or has two verdicts of one reviewer
-            that differ, without a time that tells which is the later.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
     files = [_verdicts_of(path, about) for path in paths]

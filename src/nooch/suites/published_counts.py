@@ -97,9 +97,8 @@ SET_TABLES: dict[str, SetTable] = {table.name: table for table in _LISTED}
 def paper_rows(name: str) -> pl.DataFrame:
     """The paper's numbers of one of ``SET_TABLES``.
 
-    Returns:
-        ``task`` and the table's columns, in the paper's order: counts of images (Int64), or cosines
-        to two decimals (Float64).
+    Returns ``task`` and the table's columns, in the paper's order: counts of images (Int64), or
+    cosines to two decimals (Float64).
     """
     table = SET_TABLES[name]
     tasks = list(paper_tasks().values())

@@ -76,11 +76,7 @@ class Questions:
 
 
 def load_questions(path: str | Path) -> Questions:
-    """Questions that an export wrote as Parquet.
-
-    Raises:
-        FormatError: a column is missing or has values that are not allowed.
-    """
+    """Questions that an export wrote as Parquet."""
     remedy = "export the questions again"
     frame = read_table(path)
     questions = Questions(frame)
@@ -97,17 +93,7 @@ def load_questions(path: str | Path) -> Questions:
 def image_names(
     ids: Sequence[ImageId], data: Dataset | None, images: str | Path | None
 ) -> dict[ImageId, str]:
-    """File name of each image, relative to the folder of images.
-
-    Args:
-        ids: of the images.
-        data: the dataset, whose file names are used; or None.
-        images: folder in which files are matched by the dataset's names, else by the id in their
-            name (``285.jpg``, ``000000000285.jpg``, ``COCO_val2014_000000000285.jpg``).
-
-    Raises:
-        InputError: no dataset with file names and no folder, or images that the folder lacks.
-    """
+    """File name of each image, relative to the folder of images."""
     if images is not None:
         files = files_of(ids, data, images)
         return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
@@ -127,11 +113,7 @@ TEMPLATE = "Is there {a} {task} in the image?"
 
 
 def check_template(template: str, where: str = "`template`") -> str:
-    """The template; ``where`` is what errors call it.
-
-    Raises:
-        ParameterError: it lacks ``{task}``, or has another field than ``{a}`` and ``{task}``.
-    """
+    """The template; ``where`` is what errors call it."""
     allowed = "text with {task}, and {a} where the article belongs, such as " + TEMPLATE
     try:
         fields = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
@@ -143,11 +125,8 @@ def check_template(template: str, where: str = "`template`") -> str:
 
 
 def question_text(template: str, task: str) -> str:
-    """The question about a class: ``airplane`` takes "an", ``skis`` "are there", grass no article.
-
-    Args:
-        template: see ``check_template``.
-        task: a class name, which is made readable: ``wall-brick`` is a brick wall.
+    """The question about a class: ``airplane`` takes "an", ``skis`` "are there", grass no
+    article.
     """
     if is_plural(task):
         for one, many in (("is", "are"), ("Is", "Are")):
@@ -195,17 +174,6 @@ def draw_questions(
     criterion. ``per_set`` images are drawn from each without replacement, so each question stands
     for ``weight`` = images / drawn images of its stratum, and weighted rates are unbiased for the
     challenge sets.
-
-    Args:
-        suite: the suite.
-        keys: (criterion, task, split) of its sets to ask about.
-        options: how many, which wording, which seed.
-
-    Returns:
-        Questions in the order of splits, image ids and tasks, numbered from 1.
-
-    Raises:
-        UndefinedError: no question can be asked: the sets are empty.
     """
     criteria = list(dict.fromkeys(criterion for criterion, _, _ in keys))
     tasks = list(dict.fromkeys(task for _, task, _ in keys))
@@ -313,17 +281,6 @@ def asked_questions(
 ) -> tuple[pl.DataFrame, str]:
     """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
     ``image`` and ``text``, whose images and objects are looked up in the suite or dataset.
-
-    Returns:
-        One row for each question: ``question_id`` (String, may repeat in each category),
-        ``image_id`` and ``task``, null where they are not known there, ``text``, ``weight``
-        (Float64, images of the challenge sets that it stands for), ``category`` (String), ``label``
-        (Int8, what the file says the answer is; null where it does not); and how images were
-        matched, in words.
-
-    Raises:
-        InputError: the file cannot be read, or a record lacks ``image`` or ``text``; see also
-            ``match_images``.
     """
     path = Path(path)
     if path.is_dir():

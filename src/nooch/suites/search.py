@@ -219,13 +219,7 @@ class Search:
     def header(
         self, dataset: DatasetRecord, marked: Marked, stability: Mapping[str, Any]
     ) -> SuiteHeader:
-        """All of the suite but its rows; sets by criterion, then by task.
-
-        Args:
-            dataset: where it was searched.
-            marked: the outcome of all tasks.
-            stability: criterion -> stability of its cues, where asked for.
-        """
+        """All of the suite but its rows; sets by criterion, then by task."""
         order = list(self.criteria)
         records = {name: self._record(name) for name in order}
         for name, stable in stability.items():
@@ -243,13 +237,7 @@ class Search:
     def sets(
         self, task: str, image_ids: Mapping[str, pl.Series], measures: Mapping[str, Measures]
     ) -> Iterator[ChallengeSet | Skipped]:
-        """The sets of a task under every criterion, or why there are none.
-
-        Args:
-            task: its name.
-            image_ids: split -> images, ascending.
-            measures: split -> what criteria measure in them.
-        """
+        """The sets of a task under every criterion, or why there are none."""
         marks = {split: _Marks(self, task, split, measures[split]) for split in self.splits}
         for name in self.criteria:
             try:
@@ -333,11 +321,8 @@ class _Marks:
 
 
 def suite_counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
-    """(Task, split) -> hard positives and negatives in ``SUITE[:CRITERION]``; the first by default.
-
-    Raises:
-        ParameterError: the suite has no such criterion.
-        FormatError: not a suite.
+    """(Task, split) -> hard positives and negatives in ``SUITE[:CRITERION]``; the first by
+    default.
     """
     place, colon, name = text.rpartition(":")
     if not colon or Path(text).exists():

@@ -46,12 +46,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def pack_suite(suite: Suite) -> bytes:
-    """The bytes of a suite whose sets have no support, and the same images within a split.
-
-    Raises:
-        InputError: sets with support, cues or images without a verdict, other images or labels
-            within a split, or ids that are no integers of 32 bits.
-    """
+    """The bytes of a suite whose sets have no support, and the same images within a split."""
     images: dict[str, NDArray[np.int64]] = {}
     labels: dict[tuple[str, str], NDArray[np.bool_]] = {}
     hard: dict[tuple[str, str, str], NDArray[np.bool_]] = {}
@@ -82,11 +77,7 @@ def pack_suite(suite: Suite) -> bytes:
 
 
 def unpack_suite(content: bytes, name: str) -> Suite:
-    """The suite of ``pack_suite``'s bytes, in memory; ``name`` is for errors.
-
-    Raises:
-        FormatError: other bytes, or bytes that were altered.
-    """
+    """The suite of ``pack_suite``'s bytes, in memory; ``name`` is for errors."""
     if not content.startswith(_MAGIC):
         problem = "is no packed suite of a version that is known"
         raise FormatError(problem, where=name, remedy=_INSTALL_AGAIN)
@@ -250,11 +241,7 @@ def is_shipped(folder: str | Path) -> bool:
 
 
 def as_suite(suite: Suite | str | Path) -> Suite:
-    """A suite as it is, or the one of a folder.
-
-    Raises:
-        WrongTypeError: neither; see also ``load_suite``.
-    """
+    """A suite as it is, or the one of a folder."""
     if isinstance(suite, str | Path):
         return load_suite(suite)
     if not isinstance(suite, Suite):

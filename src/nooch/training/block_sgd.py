@@ -131,14 +131,8 @@ def run_epoch(
 ) -> Tensor:
     """Train all heads for an epoch; changes ``state`` and returns mean losses, (H,).
 
-    Args:
-        state: weights and momenta of H heads.
-        features: float (n, d), array or memory map; rows are read once, block by block.
-        order: int (m,), rows in the order in which they are taken; the last batch may be smaller.
-        gradient: rows of a block -> function giving its batches' losses and derivatives.
-        descent: learning rate, momentum, weight decay.
-        batch: rows in a step.
-        block: steps that are computed together; more cost a larger Gram matrix.
+    ``features``: float (n, d), array or memory map; rows are read once, block by block; ``order``:
+    int (m,), rows in the order in which they are taken; the last batch may be smaller.
     """
     import torch
 

@@ -89,11 +89,9 @@ _MOVES = {"affine": _affine, "crop": _crop}
 def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> Tensor:
     """Changed images, in the order in memory of those given.
 
-    Args:
-        batch: float (m, 3, height, width), prepared: what comes from outside the old image is 0,
-            the mean color, or black where pixels are not normalized.
-        matrices: float (m, 2, 3), see ``ImageChanges``; bilinear.
-        flips: bool (m,), see ``ImageChanges``; exact.
+    ``batch``: float (m, 3, height, width), prepared: what comes from outside the old image is 0,
+    the mean color, or black where pixels are not normalized; ``matrices``: float (m, 2, 3), see
+    ``ImageChanges``; bilinear; ``flips``: bool (m,), see ``ImageChanges``; exact.
     """
     import torch
     from torch.nn.functional import affine_grid, grid_sample

@@ -203,15 +203,7 @@ def add_method(name: str) -> Method:
 def grid_of_methods(
     asked: Mapping[str, Any] | Sequence[str] | None,
 ) -> list[tuple[str, dict[str, float]]]:
-    """Settings: (method, hyperparameters), all combinations of the hyperparameters' values.
-
-    Args:
-        asked: method -> hyperparameter -> value or list of values; or names, or a mapping to
-            nothing, for the usual values; the paper's nine methods by default.
-
-    Raises:
-        ParameterError: an unknown method or hyperparameter, or a value that is out of range.
-    """
+    """Settings: (method, hyperparameters), all combinations of the hyperparameters' values."""
     asked = PAPER_METHODS if asked is None else asked
     if isinstance(asked, str) or not isinstance(asked, Mapping | Sequence):
         allowed = "names of methods, or each with its hyperparameters"

@@ -28,12 +28,7 @@ def own_values(
     each image weighted as they weigh it. Learned weights of environments (online GDRO) are as they
     begin. The best constant is searched among logits of -10 to 10, to about .0002.
 
-    Args:
-        data: what was trained on.
-        job: the job.
-        logits: its outputs for the validation images, float32 (n_valid,).
-        variant: of the objective.
-        first: outputs of its first stage, where it has one.
+    ``logits``: its outputs for the validation images, float32 (n_valid,).
     """
     import torch
 

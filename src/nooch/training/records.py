@@ -351,15 +351,7 @@ class RunsFolder:
 def passes_of(
     jobs: Mapping[str, Job], most: int, *, weighted: bool = True, by_task: bool = False
 ) -> list[list[str]]:
-    """Jobs (by name) that can train together, in passes of at most ``most``.
-
-    Args:
-        jobs: name -> job.
-        most: jobs in a pass.
-        weighted: whether rows have weights, so that jobs with other draws share an order; else jobs
-            share a pass that take the very same rows.
-        by_task: whether tasks have training images of their own, so that a pass has one task.
-    """
+    """Jobs (by name) that can train together, in passes of at most ``most``."""
     shared: dict[Any, list[str]] = {}
     for name, job in jobs.items():
         alike = job.shares if weighted else job.takes

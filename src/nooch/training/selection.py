@@ -38,19 +38,11 @@ def select(
 ) -> pl.DataFrame:
     """The setting of each method that a rule chooses, for each criterion and task.
 
-    Args:
-        scores: table of ``nooch.evaluate`` with the metrics auc and nll on the rules' splits.
-        settings: ``run, task, method, setting, seed``, and ``environment``, the worst environment's
-            mean validation loss (null where there is none).
-        rules: out of ``RULES``.
-
-    Returns:
-        ``rule, split, criterion, task, method, setting, value, n_seeds, n_settings``: the chosen
-        setting has the smallest value, the mean over seeds; ties go to the earlier setting.
-        Settings without a value (a side without an image) are not chosen.
-
-    Raises:
-        InputError: the scores lack a rule's split.
+    ``settings``: ``run, task, method, setting, seed``, and ``environment``, the worst environment's
+    mean validation loss (null where there is none). Returns ``rule, split, criterion, task, method,
+    setting, value, n_seeds, n_settings``: the chosen setting has the smallest value, the mean over
+    seeds; ties go to the earlier setting. Settings without a value (a side without an image) are
+    not chosen.
     """
     chosen = []
     for rule in rules:
@@ -112,9 +104,6 @@ def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
 
     The 12 tasks of largest NLL(hard) - NLL(all) under CE, among those with at least 50 hard
     positives and 50 hard negatives, without similar ones; losses of ``LOSS_SPLIT``.
-
-    Args:
-        tasks: of the losses; groups of similar tasks are cut down to them.
     """
     similar = [[task for task in group if task in tasks] for group in SIMILAR]
     return {"criterion": "ce", "n": 12, "min_hard": 50, "similar": similar}
@@ -130,20 +119,8 @@ def select_tasks(
 ) -> pl.DataFrame:
     """Rank tasks by NLL(hard) - NLL(all) and take the first ``n``.
 
-    Args:
-        losses: table of ``nooch.evaluation.class_losses``.
-        criterion: whose hard images count.
-        n: tasks to take, 1 and more.
-        min_hard: least number of hard positives, and of hard negatives.
-        similar: groups of tasks of which only the first in rank is taken (paper: ``SIMILAR``).
-
-    Returns:
-        A row for each task, best first: ``task, difference, hard, all, hard_positives,
-        hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
-
-    Raises:
-        ParameterError: unknown criterion or task, numbers out of range.
-        UndefinedError: no task is left.
+    Returns a row for each task, best first: ``task, difference, hard, all, hard_positives,
+    hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
     """
     check_one_of("criterion", criterion, sorted(set(losses["criterion"])), owner="the losses")
     difference = (pl.col("hard") - pl.col("all")).alias("difference")

@@ -71,14 +71,7 @@ def check_targets(
     n_images: int,
     settings: TuneSettings,
 ) -> None:
-    """Raise what is wrong with networks to train, before the first of them is made.
-
-    Raises:
-        ParameterError: no network, names that are not different, shapes that do not fit,
-            auxiliary labels without a weight or the other way round, an
-            objective that lacks its environments.
-        InputError: labels that are not 0 to 1, or of one kind alone in training.
-    """
+    """Raise what is wrong with networks to train, before the first of them is made."""
     names = [target.name for target in targets]
     if not names or len(set(names)) != len(names):
         raise ParameterError(f"networks {some_of(names)}", allowed="different names, one at least")

@@ -46,13 +46,7 @@ class Environments:
         return self.fitted.undefined(task) or "it has no context cue"
 
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
-        """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent.
-
-        Raises:
-            UndefinedError: no context cue; the task or its cue was not annotated in all images of
-                train and valid.
-            InputError: the attribute is missing somewhere, or has other than two values.
-        """
+        """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent."""
         if reason := self.undefined(task):
             raise UndefinedError(
                 f"task {task} has no environments: {reason}",

@@ -148,12 +148,8 @@ def validation_value(
       rows, whose sampler is for training only.
     - ``nll``: the plain mean loss.
 
-    Args:
-        rule: out of ``STOP_ON``.
-        objective: of the heads.
-        outputs: logits, labels and environments of the m images, (m, H) each.
-        expected: float (m, H) or (m, 1), how often rows would be drawn, for a method that draws.
-        batch: images in a minibatch.
+    ``outputs``: logits, labels and environments of the m images, (m, H) each; ``expected``: float
+    (m, H) or (m, 1), how often rows would be drawn, for a method that draws.
     """
     logits, labels, environments = outputs
     if rule == "nll" or (rule == "batches" and expected is not None):

@@ -118,22 +118,8 @@ def download(
     progress: Progress = no_progress,
     patience: Patience | None = None,
 ) -> Downloaded:
-    """Download a collection's files into a folder, check them, unpack zips; resume if interrupted.
-
-    Args:
-        wanted: ``coco-stuff``, ``nooch-published``, or a custom collection.
-        root: folder of downloads; made if it is missing.
-        images: also the images (coco-stuff: 20 GB).
-        keep_zips: keep zips after they are unpacked.
-        progress: called with (what, done, total): ``files`` counts files, anything else bytes,
-            an estimate if their number is unknown.
-        patience: timeouts and attempts.
-
-    Raises:
-        DownloadError: no mirror gives a file.
-        InputError: a zip is damaged or holds what is refused.
-        OutputError: the folder cannot be written, its disk is full, another process uses it, or it
-            holds other files of these names.
+    """Download a collection's files into a folder, check them, unpack zips; resume if
+    interrupted.
     """
     chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
     folder = prepared(Path(root).absolute())

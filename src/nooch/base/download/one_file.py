@@ -156,10 +156,6 @@ def fetch(remote: Remote, partial: PartialFile, client: Client, tell: StepProgre
     Existing bytes are kept if the server, or a checksum, proves that they belong to the same file.
     Otherwise every mirror is asked once more for all of it. ``tell`` is called with the bytes so
     far, and all of them (an estimate if unknown).
-
-    Raises:
-        DownloadError: no mirror gives the file; gives the reason of each.
-        OutputError: it cannot be written.
     """
     reasons: dict[str, str] = {}
     with _writing(partial):

@@ -44,17 +44,6 @@ def unpack(
 
     If all members are in one folder, that folder becomes the target. Existing files with the same
     contents stay as they are. Everything is unpacked into a hidden folder first, then renamed.
-
-    Args:
-        path: the zip.
-        target: folder to unpack to; it may exist.
-        at_most: bytes that all members together may have.
-        tell: called with the bytes done, and all of them.
-
-    Raises:
-        InputError: the zip is damaged, or holds what is refused.
-        OutputError: a file of the same name and other contents exists, the disk is full or cannot
-            be written.
     """
     with _opened(path) as archive:
         members = listed(archive, at_most, path)

@@ -80,11 +80,6 @@ class RayEngine:
 
         An error of one item is raised in its place. A worker or node that is lost loses only its
         jobs, which are run again.
-
-        Raises:
-            NoochError: there is no cluster at the address (known within 5 seconds if nothing
-                listens there, else within 2 minutes), this machine is no node of it, it asks for a
-                token, or none of its nodes has the CPU and the GPUs of a job.
         """
         self._connect()
         return ordered(_RayJobs(self._ray, Logged(function, self.logs), self.gpus), items)

@@ -119,9 +119,6 @@ class SlurmEngine:
         """Results in the order of items, submitted in arrays, of which two at most are active.
 
         An error of one item is raised in its place. A job that is killed is run again.
-
-        Raises:
-            NoochError: Slurm does not take the jobs.
         """
         return ordered(_SlurmJobs(self._executor, Logged(function, self.logs), self.array), items)
 

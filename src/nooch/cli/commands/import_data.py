@@ -85,11 +85,7 @@ class ImportOptions:
         return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
 
     def engine_for(self, out: Path, gpus: int = 0) -> Engine:
-        """Where files are read, each job with so many GPUs; logs are next to the output.
-
-        Raises:
-            ParameterError: both an engine and a number of processes were given, or no such engine.
-        """
+        """Where files are read, each job with so many GPUs; logs are next to the output."""
         if self.engine is None:
             return LocalEngine(self.processes, gpus=gpus)
         if self.processes is not None:

@@ -259,11 +259,7 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def split_provenance(
     provenance: Mapping[str, Any], plan: SplitPlan, counts: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Provenance with the plan, and a note on empty splits; ``counts`` are images per split.
-
-    Raises:
-        InputError: percentages that leave a split empty.
-    """
+    """Provenance with the plan, and a note on empty splits; ``counts`` are images per split."""
     notes = list(provenance.get("notes", []))
     empty = [name for name in SPLITS if not counts.get(name)]
     wanted = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]

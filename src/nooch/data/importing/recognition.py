@@ -44,12 +44,7 @@ class Recognized:
 
 
 def recognize(path: str | Path) -> Recognized:
-    """Say what annotations a file or folder holds, by the names of files and columns.
-
-    Raises:
-        InputError: no such path, or nothing that is known; the message lists what is.
-        ParameterError: a dataset folder, which needs no import.
-    """
+    """Say what annotations a file or folder holds, by the names of files and columns."""
     place = Path(path)
     if not place.exists():
         raise InputError("no such file or folder", where=path)

@@ -302,12 +302,6 @@ def opened_image(
 
     Without ``formats`` Pillow would try all that it knows, some by starting another program (EPS:
     Ghostscript).
-
-    Raises:
-        UnidentifiedImageError: it has none of the formats.
-        DecompressionBombError: it has more pixels than ``PIL.Image.MAX_IMAGE_PIXELS`` (where Pillow
-            only warns).
-        OSError: it cannot be read. What is damaged may raise any of ``UNREADABLE``, later too.
     """
     if isinstance(source, Path):
         with regular_file(source) as file, opened_image(file, formats) as image:
@@ -341,17 +335,6 @@ def rgb_image(
 
     16 bits become 8 by their high byte, in each image alike: 65535 is 255, and a picture of 8 bits
     times 257 is itself again. A transparent pixel has the color that is stored for it.
-
-    Args:
-        source: file.
-        value_range: values that become 0 and 255, of single-channel images of 16 and more bits;
-            those of 32 bits and of floating-point numbers have no scale of their own.
-        longest: pixels of the longer side that are enough: a JPEG may come at half, a quarter or
-            an eighth of its size, but not smaller.
-
-    Raises:
-        ValueError: 32 bits or floating-point numbers without a range, or not a number; else any of
-            ``UNREADABLE``.
     """
     with opened_image(source) as opened:
         turn = _TURNS.get(orientation(opened))
@@ -423,11 +406,7 @@ def is_plain(opened: Image.Image) -> bool:
 def thumbnail(
     path: Path, longest: int, value_range: tuple[float, float] | None = None
 ) -> Image.Image:
-    """The image in RGB, upright, with sides of at most ``longest`` pixels.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The image in RGB, upright, with sides of at most ``longest`` pixels."""
     with unreadable(path, errors=UNREADABLE, problem="is no image that can be read"):
         picture = rgb_image(path, value_range, longest)
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)

@@ -31,13 +31,6 @@ def read_image_folder(source: str | Path, *, map: Map = builtins.map) -> Dataset
     An image shows the class of its folder, with unknown area, and none of the other classes. Where
     all folders below ``source`` are called after splits (train, val, test, ...), classes are the
     folders below these. An image's id is its path relative to ``source``.
-
-    Args:
-        source: the folder.
-        map: unused; a listing needs no workers.
-
-    Raises:
-        InputError: no such folder, no images, or images that lie in no folder of a class.
     """
     return read(FolderReading(source), map=map)
 

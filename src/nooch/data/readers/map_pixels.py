@@ -74,9 +74,6 @@ def count_maps(
 ) -> ImageRows:
     """Count the pixels of every class in maps of ``list_maps``; ``counted_maps`` gives the rows as
     arrays. ``names`` are of values in the order of columns, ``ignored`` values mean no class.
-
-    Raises:
-        InputError: a file that is no single-channel image, or a value that means nothing.
     """
     columns = {value: column for column, value in enumerate(names)}
     parse = partial(_count, columns, frozenset(ignored))

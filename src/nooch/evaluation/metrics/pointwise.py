@@ -15,11 +15,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def constant_nll(n_positive: int, n: int) -> float:
-    """NLL of the best constant answer: the entropy (natural) of the share of positives.
-
-    Raises:
-        UndefinedError: no image.
-    """
+    """NLL of the best constant answer: the entropy (natural) of the share of positives."""
     if not n:
         raise UndefinedError("a mean over no image", allowed="at least one image")
     return float(entr([n_positive / n, 1 - n_positive / n]).sum())
@@ -28,14 +24,7 @@ def constant_nll(n_positive: int, n: int) -> float:
 def nll(labels: NDArray[np.bool_], values: Floats, *, scale: str = "logit") -> float:
     """Mean negative log-likelihood, natural logarithm.
 
-    Args:
-        labels: bool (n,).
-        values: float64 (n,), logits, or probabilities of being positive.
-        scale: ``logit`` or ``probability``. Probabilities are kept 2.2e-16 away from 0 and 1, as
-            scikit-learn does; logits need no such bound.
-
-    Raises:
-        UndefinedError: no image.
+    ``labels``: bool (n,); ``values``: float64 (n,), logits, or probabilities of being positive.
     """
     if not len(labels):
         raise UndefinedError("a mean over no image", allowed="at least one image")
@@ -59,11 +48,7 @@ def said_positive(values: Floats, scale: str, threshold: float = 0.5) -> NDArray
 
 
 def probabilities(values: Floats, scale: str) -> Floats:
-    """Probabilities of being positive, float64 (n,).
-
-    Raises:
-        ParameterError: a probability outside [0, 1].
-    """
+    """Probabilities of being positive, float64 (n,)."""
     if check_one_of("scale", scale, SCALES) == "probability":
         if len(values) and not (values.min() >= 0 and values.max() <= 1):
             raise ParameterError(

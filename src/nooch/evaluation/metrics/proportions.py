@@ -31,9 +31,7 @@ def wilson(shares: Floats, n: NDArray[Any]) -> Bounds:
     Of up to three events the lower bound is Poisson's, where it is lower, and of up to three images
     without the event the upper one likewise (Brown, Cai and DasGupta 2001, section 4.1.1).
 
-    Args:
-        shares: float64, in [0, 1]; NaN stays NaN.
-        n: integers, or effective numbers; broadcast against them; NaN results where it is 0.
+    ``shares``: float64, in [0, 1]; NaN stays NaN.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         weight = _Z**2 / n
@@ -61,10 +59,7 @@ def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
     Tango's score interval (1998), stretched to 0 where McNemar's exact test does not reject no
     difference: it excludes 0 only where both do.
 
-    Args:
-        up: float64, share of the images that have the event in the first alone.
-        down: of those that have it in the second alone; ``up - down`` is the difference.
-        n: images, whole or effective; NaN results where it is 0.
+    ``up``: float64, share of the images that have the event in the first alone.
     """
     up, down, n = np.broadcast_arrays(up, down, np.asarray(n, dtype=np.float64))
     gap = up - down
@@ -99,12 +94,7 @@ def _last(inside: Callable[[Floats], NDArray[np.bool_]], start: Floats, end: flo
 
 
 def exact_mcnemar(up: Floats, down: Floats) -> Floats:
-    """McNemar's exact two-sided p: whether changes go one way by chance; 1 without any.
-
-    Args:
-        up: numbers of images that change one way, 0 and more.
-        down: the other way; counts that are not whole are between their neighbors' p.
-    """
+    """McNemar's exact two-sided p: whether changes go one way by chance; 1 without any."""
     most, least = np.maximum(up, down), np.minimum(up, down)
     # the tail of the binomial distribution, as an incomplete beta function
     return np.where(most > 0, np.minimum(1.0, 2 * betainc(most, least + 1, 0.5)), 1.0)
@@ -139,11 +129,7 @@ def dprime_intervals(
     of the log-linear counts, parametric or not, never gets beyond the largest d' of n images, and
     covers 0 where the true one is.
 
-    Args:
-        hits: float64, recall.
-        n_positive: images, whole or effective; NaN results where it is 0.
-        claims: float64, the false positive rate.
-        n_negative: like ``n_positive``.
+    ``hits``: float64, recall; ``claims``: float64, the false positive rate.
     """
     reaches = []
     for rate, images in ((hits, n_positive), (claims, n_negative)):

@@ -20,12 +20,8 @@ Weights = NDArray[np.float64] | NDArray[np.uint16]
 def auc(labels: NDArray[np.bool_], scores: Floats) -> float:
     """Area under the ROC curve: the chance that a positive outscores a negative, ties 1/2.
 
-    Args:
-        labels: bool (n,).
-        scores: float64 (n,), finite; larger means more likely positive. Only their order matters.
-
-    Raises:
-        UndefinedError: only one class.
+    ``labels``: bool (n,); ``scores``: float64 (n,), finite; larger means more likely positive. Only
+    their order matters.
     """
     area = Ranking.of(labels, scores).areas(None)[0]
     if np.isnan(area):
@@ -115,12 +111,7 @@ class Ranking:
         return area, float(((n_positive - before) / (n - start)).sum()) / n_positive
 
     def cells(self, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], int, NDArray[np.bool_]]:
-        """The m scores of positives among the rows at ``positions``, and what lies between them.
-
-        Returns:
-            Cell of each row, intp: 0 to m - 1 the score of a positive, m + j that of a negative
-            which j of these scores are not above; m; and whether a negative shares a score.
-        """
+        """The m scores of positives among the rows at ``positions``, and what lies between them."""
         groups = positions if self.groups is None else self.groups[positions]
         labels = self.labels[positions]
         has = np.zeros(len(self.order), dtype=bool)
@@ -170,9 +161,8 @@ class SubsetAreas:
     def __call__(self, weights: Weights) -> Floats:
         """AUC and average precision, float64 (2, n_masks, k); NaN where one class has no weight.
 
-        Args:
-            weights: (n, k), in the order of the scores that were ranked; a column is a weighting.
-                Float64, 0 and more, or uint16, whose columns' sums are below 65,536.
+        ``weights``: (n, k), in the order of the scores that were ranked; a column is a weighting.
+        Float64, 0 and more, or uint16, whose columns' sums are below 65,536.
         """
         sums, k = np.asarray(self._sums @ weights), weights.shape[1]
         areas, start = np.empty((2, len(self._sizes), k)), 0
@@ -191,12 +181,7 @@ def _areas(
 ) -> Floats:
     """AUC and average precision, (2, k), from weights by score.
 
-    Args:
-        positive: (m, k), of the positives of each score, ascending.
-        negative: (m + 1, k), of the negatives between the scores; on a score, they are above it.
-        tied: (len(which), k), of the negatives on those scores that negatives have, too.
-        which: positions of these scores.
-        space: (m, k), overwritten.
+    ``positive``: (m, k), of the positives of each score, ascending; ``space``: (m, k), overwritten.
     """
     kind = positive.dtype
     caught = positive[::-1].cumsum(axis=0, dtype=kind)[::-1]

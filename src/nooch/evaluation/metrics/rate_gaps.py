@@ -78,11 +78,8 @@ def rate_gap(
     at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) where up
     to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
 
-    Args:
-        errors: bool (n,).
-        condition: bool (n,).
-        strata: integers (n,), small and not negative; None for one stratum.
-        level: of the interval, in (0, 1).
+    ``errors``: bool (n,); ``condition``: bool (n,); ``strata``: integers (n,), small and not
+    negative; None for one stratum; ``level``: of the interval, in (0, 1).
     """
     groups = np.zeros(len(errors), dtype=np.intp) if strata is None else strata.astype(np.intp)
     n_strata = int(groups.max(initial=0)) + 1
@@ -152,11 +149,8 @@ def p_of_groups(
     squares is compared with a normal distribution; of one group alone it is 1 at most, so that no
     condition is beyond chance for the images of one group.
 
-    Args:
-        errors: bool (n,).
-        condition: bool (n,).
-        groups: integers (n,).
-        strata: integers (n,), small and not negative; None for one stratum.
+    ``errors``: bool (n,); ``condition``: bool (n,); ``groups``: integers (n,); ``strata``: integers
+    (n,), small and not negative; None for one stratum.
     """
     of = np.zeros(len(errors), np.intp) if strata is None else strata
     n = np.maximum(np.bincount(of), 1)

@@ -234,10 +234,9 @@ class Resampler:
     def __call__(self, weights: Weights, floats: Floats, drawn: Weights | None = None) -> Floats:
         """Like ``Graded.scores``, (..., n_metrics, k).
 
-        Args:
-            weights: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``.
-            floats: the same as float64: models of the same images share them.
-            drawn: (n, k), how often each image is there, where that is not its weight.
+        ``weights``: (n, k), a column for each weighting; float64, or uint16 as for ``SubsetAreas``;
+        ``floats``: the same as float64: models of the same images share them; ``drawn``: (n, k),
+        how often each image is there, where that is not its weight.
         """
         parts, model = self._parts, self._model
         n_atoms, k = parts.members.shape[1], weights.shape[1]

@@ -76,9 +76,6 @@ def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> 
 def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
     """Features of all images: of ``extract_features`` or its folder, of a file of vectors by image
     (see ``load_embedding``), or an array (n_images, d) in the order of the images.
-
-    Raises:
-        InputError: other images, another number of rows, values that are missing or not finite.
     """
     from_file = isinstance(source, str | Path)
     if isinstance(source, Features) or (from_file and Path(source).is_dir()):

@@ -37,18 +37,7 @@ ENCODERS = MappingProxyType(
 
 
 def encoder(name: str, **options: Any) -> Encoder:
-    """The encoder of a name.
-
-    Args:
-        name: one of ``ENCODERS``; a folder or a hub id ``owner/model`` of sentence-transformers; or
-            ``package.module:Name`` of a custom class or factory. Text from a file must not be given
-            here: it would be imported.
-        options: parameters of the encoder, such as ``precision`` and ``device``
-            (sentence-transformers) or ``dimensions`` (lexical).
-
-    Raises:
-        ParameterError: an unknown name or option.
-    """
+    """The encoder of a name."""
     target = ENCODERS.get(name)
     if target is None and is_named(name):
         target = name

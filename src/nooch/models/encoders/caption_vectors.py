@@ -33,19 +33,7 @@ def embed_captions(
 
     Each distinct text is encoded once; a caption that an image has twice counts twice.
 
-    Args:
-        data: needs captions.
-        encoder: see ``nooch.models.encoders.encoder``.
-        progress: called with (distinct captions done, distinct captions).
-        keep: folder for finished parts, so that interrupted work resumes. The caller removes it
-            when the result is safe.
-
-    Returns:
-        Shape (n_images, d), summed in float64. An image without captions has a row of NaN.
-
-    Raises:
-        UndefinedError: the dataset has no captions.
-        InputError: the encoder does not give one finite vector for each sentence.
+    Returns shape (n_images, d), summed in float64. An image without captions has a row of NaN.
     """
     texts = distinct_captions([data])
     return caption_means(data, texts, encode_texts(encoder, texts.to_list(), progress, keep))
@@ -70,10 +58,7 @@ def caption_means(
 ) -> NDArray[np.float32]:
     """Mean vector of every image's captions, shape (n_images, d); NaN without captions.
 
-    Args:
-        data: its captions are all among ``texts``.
-        texts: distinct captions, ascending, of this dataset or of a larger one.
-        vectors: float32 (n_texts, d).
+    ``vectors``: float32 (n_texts, d).
     """
     empty = pl.DataFrame({"image_id": [], "caption": []})
     captions = empty if data.captions is None else data.captions

@@ -28,9 +28,6 @@ def locate(source: str) -> Path:
     """The folder of a model: of a name's package, the given one, or a download from the hub.
 
     A download leaves pickled weights out.
-
-    Raises:
-        InputError: no such folder, or a model that the hub does not have.
     """
     package = BUNDLED.get(source)
     if package is not None and importlib.util.find_spec(package) is not None:
@@ -45,12 +42,7 @@ def locate(source: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure that loading the folder runs no code of others and unpickles nothing.
-
-    Raises:
-        InputError: no ``modules.json``; modules that are not sentence-transformers' own; paths out
-            of the folder; weights that are not safetensors.
-    """
+    """Make sure that loading the folder runs no code of others and unpickles nothing."""
     modules = read_json(folder / "modules.json", _MODEL, _allowed())
     listed = isinstance(modules, list) and modules and all(isinstance(m, dict) for m in modules)
     if not listed:

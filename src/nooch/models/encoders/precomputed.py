@@ -23,18 +23,10 @@ _ALLOWED = (
 def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]:
     """Read the vectors of a dataset's images from a file that names the images.
 
-    Args:
-        path: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON
-            lines) with ``image_id`` and one list or array column, or numeric columns. A bare
-            ``.npy`` is refused: it does not say which row is which image.
-        data: its images give the order; other images in the file are left out.
-
-    Returns:
-        float32 (n_images, d), or float64 if the file has that; NaN for images not in the file.
-
-    Raises:
-        InputError: repeated ids, none of the dataset's images, values that are not finite, another
-            layout.
+    ``path``: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON
+    lines) with ``image_id`` and one list or array column, or numeric columns. A bare ``.npy`` is
+    refused: it does not say which row is which image. Returns float32 (n_images, d), or float64 if
+    the file has that; NaN for images not in the file.
     """
     file = open_embedding(path)
     rows = file.rows_of(data)
@@ -58,11 +50,7 @@ class EmbeddingFile:
     vectors: NDArray[Any]
 
     def rows_of(self, data: Dataset) -> NDArray[np.int64]:
-        """Row in the dataset of each of the file's images, or -1, shape (n,).
-
-        Raises:
-            InputError: several ids mean the same image.
-        """
+        """Row in the dataset of each of the file's images, or -1, shape (n,)."""
         own = data.images.select("image_id", row=pl.int_range(pl.len()))
         asked = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
         joined = asked.join(own, on="image_id", how="left", maintain_order="left")

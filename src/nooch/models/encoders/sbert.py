@@ -52,17 +52,8 @@ def _short_attention(
 ) -> tuple[Any, None]:
     """Softmax(QK^T * scaling)V, softmax in float32.
 
-    Args:
-        module: the calling layer.
-        query: (batch, heads, tokens, width); ``key`` and ``value`` alike.
-        key: see ``query``.
-        value: see ``query``.
-        attention_mask: None, as there is no padding; anything else goes to the fused kernel.
-        scaling: of the products; 1 / sqrt(width) where None.
-        options: what other implementations take.
-
-    Returns:
-        (batch, tokens, heads, width), and no weights.
+    ``query``: (batch, heads, tokens, width); ``key`` and ``value`` alike. Returns (batch, tokens,
+    heads, width), and no weights.
     """
     batch, heads, length, width = query.shape
     if attention_mask is not None or length > _LONGEST or query.device.type != "cpu":
@@ -114,9 +105,6 @@ def load(folder: Path, device: str, precision: str) -> Any:
 
     Weights saved in half precision are converted to float32; with ``bf16`` the transformer alone
     is in bfloat16 if it is a fast one, else the whole model.
-
-    Raises:
-        InputError: sentence-transformers cannot load the folder.
     """
     model = _quietly(folder, device).float()
     fast = is_fast(model)
@@ -259,12 +247,7 @@ class SbertEncoder:
     def encode(
         self, sentences: Sequence[str], progress: StepProgress | None = None
     ) -> NDArray[np.float32]:
-        """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once.
-
-        Raises:
-            InputError: the model cannot be loaded.
-            MissingExtraError: sentence-transformers is not installed.
-        """
+        """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once."""
         # ascending, so that batches, and thus the last bits, depend on the set of sentences alone
         texts, codes = batching.distinct(sentences)
         vectors = self._encode(texts or [""], progress or no_progress)

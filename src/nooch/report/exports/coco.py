@@ -41,23 +41,6 @@ def export_coco(
     Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its license
     too, is what the annotation files say. Annotation ids are kept where they are unique, else
     counted from 1.
-
-    Args:
-        content: what is exported.
-        out: the folder to write.
-        overwrite: replace a folder that an export wrote.
-        annotations: the instances and stuff files to take images and annotations from. One that has
-            the name of a file that the dataset was imported from must be that file.
-        no_annotations: write images and categories alone, from the dataset.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides
-            ``easy_positive`` and ``easy_negative``.
-
-    Raises:
-        ParameterError: neither or both of ``annotations`` and ``no_annotations``; an unknown
-            subset.
-        InputError: image ids that are text; annotation files that do not parse, were altered,
-            disagree with each other, or lack images of the sets; no dataset where it is needed.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     chosen = check_subsets(subsets)
     if no_annotations and annotations:

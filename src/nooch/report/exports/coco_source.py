@@ -46,10 +46,6 @@ def read_annotations(
 ) -> CocoContent:
     """Images, categories, licenses and annotations of the wanted images, from instances and stuff
     files; ``recorded`` has ``file`` and ``blake3`` of those that the dataset was imported from.
-
-    Raises:
-        InputError: a file that is missing, altered, or no annotation file; files that name
-            categories or licenses differently under one id; wanted images that no file lists.
     """
     merged, wanted = CocoContent(), set(wanted)
     hashes: set[str] = set()

@@ -55,20 +55,6 @@ def export_fiftyone(
     by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
     the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where its database fails,
     export again with ``overwrite``.
-
-    Args:
-        content: what is exported.
-        out: name of a FiftyOne dataset that exists.
-        overwrite: replace tags of the same names.
-        subsets: of ``hard_positive``, ``hard_negative`` and ``easy``, or its sides
-            ``easy_positive`` and ``easy_negative``.
-        id_field: field of the samples that holds image ids.
-
-    Raises:
-        MissingExtraError: FiftyOne is not installed.
-        InputError: no such FiftyOne dataset or field, no sample that matches, or several for one
-            image.
-        OutputError: the tags are there already, or cannot be written.
     """
     try:
         fiftyone = importlib.import_module("fiftyone")

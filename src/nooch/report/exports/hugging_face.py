@@ -134,10 +134,6 @@ def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> 
     task; ``file_name`` only where the dataset is there and names files. Each criterion is a
     configuration of its own: ``load_dataset(OUT, "ce", split="test")``. The split ``all`` is called
     ``full``, since ``all`` is taken there.
-
-    Raises:
-        ParameterError: two criteria would have the same folder.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     return write_folder(content, "hf", out, partial(_fill, content), overwrite=overwrite)
 

@@ -37,10 +37,6 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
 
     A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
     all of its counts and thresholds under the names they have in ``suite.json``.
-
-    Raises:
-        OutputError: the file exists (and ``overwrite`` is false, or it is another file) or cannot
-            be written.
     """
     path = Path(out).absolute()
     # what exists is replaced only where it is an export of this kind
@@ -89,11 +85,6 @@ def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) ->
     The criterion ``ce`` is called CE there; characters of other names that are not safe in file
     names are escaped (see ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``:
     all images of the dataset where it is there, else those of the exported sets.
-
-    Raises:
-        InputError: image ids are text.
-        ParameterError: two sets would have the same file name.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     return write_folder(content, "npy", out, partial(_fill, content), overwrite=overwrite)
 
@@ -145,11 +136,6 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
     1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a holds
     where context helps, and the groups (y, a) are those of group robustness methods. ``filename``
     is relative to the dataset's folder of images.
-
-    Raises:
-        InputError: the dataset is not there, or has no file names.
-        ParameterError: two tables would have the same file name.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
 
     def fill(folder: Path) -> list[str]:

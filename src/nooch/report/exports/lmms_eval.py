@@ -78,18 +78,6 @@ def export_lmms_eval(
     """Write a folder for ``lmms-eval --include_path``: the task ``nooch_questions``, its functions
     ``utils.py``, its data ``docs.parquet`` (``question_id, question, answer, image``), and
     ``questions.parquet``. The question id is in each metric of ``{datetime}_samples_*.jsonl``.
-
-    Args:
-        content: what is exported.
-        out: the folder to write.
-        overwrite: replace a folder, but only one that an export wrote.
-        questions: how many, which wording, which seed.
-        images: by default the dataset's folder, else ``images`` in the written one, to be added.
-        images_as: ``paths`` below that folder, or ``bytes`` in ``docs.parquet``.
-
-    Raises:
-        InputError: the file of an image is not known or cannot be read.
-        ParameterError: another ``images_as``.
     """
     check_one_of("images_as", images_as, IMAGES_AS)
     folder = image_folder(content, images)

@@ -21,12 +21,7 @@ _SMALLEST = 49
 def asked(
     content: Content, options: QuestionOptions | None, images: str | Path | None
 ) -> Questions:
-    """The questions about the chosen sets, with the file name of each image.
-
-    Raises:
-        InputError: the file of an image is not known.
-        UndefinedError: the chosen sets are empty.
-    """
+    """The questions about the chosen sets, with the file name of each image."""
     drawn = draw_questions(content.suite, content.keys, options or QuestionOptions())
     ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
     return drawn.with_images(image_names(ids, content.data, images))

@@ -32,18 +32,6 @@ def export_pope(
 ) -> Exported:
     """Write ``questions.json``, an object per line with ``question_id, image, text, label`` as
     POPE's files have them (Li et al., EMNLP 2023), and ``questions.parquet``.
-
-    Args:
-        content: what is exported.
-        out: the folder to write.
-        overwrite: replace a folder, but only one that an export wrote.
-        questions: how many, which wording, which seed.
-        images: folder of images, whose files are matched by the dataset's names, else by ids.
-
-    Raises:
-        InputError: the file of an image is not known.
-        UndefinedError: the chosen sets are empty.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     table = asked(content, questions, images)
 
@@ -71,18 +59,6 @@ def export_vlmevalkit(
     under the first criterion that has a verdict, ``ce:hard_negative``), ``l2-category`` (the task),
     and ``image_path``, or ``image`` in base64, where later questions about an image have the index
     of the first one.
-
-    Args:
-        content: what is exported.
-        out: the folder to write.
-        overwrite: replace a folder, but only one that an export wrote.
-        questions: how many, which wording, which seed.
-        images: by default the dataset's own folder.
-        images_as: absolute ``paths``, or ``bytes`` in the file.
-
-    Raises:
-        InputError: no folder of images, or a file that is not there or cannot be read.
-        ParameterError: another ``images_as``.
     """
     check_one_of("images_as", images_as, IMAGES_AS)
     folder = need_image_folder(image_folder(content, images), "the export vlmevalkit")

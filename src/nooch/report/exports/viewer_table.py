@@ -33,21 +33,6 @@ def export_table(
     criterion, task, split, label, subset, support`` and, for each run of the predictions,
     ``nll:RUN``: the negative log-likelihood of the image (natural logarithm), null for tasks that
     the run does not predict.
-
-    Args:
-        content: what is exported.
-        out: the folder to write.
-        overwrite: replace a folder, but only one that an export wrote.
-        predictions: as ``nooch.evaluate`` takes them; each of their runs that predicts a chosen
-            task must predict all its images.
-        scale: ``logit`` or ``probability``, needed for wide tables of predictions.
-        images: folder that is put before the paths; without it they are relative to the dataset's
-            folder of images.
-
-    Raises:
-        InputError: predictions that cannot be read, lack images, or are for none of the chosen
-            tasks.
-        OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
     runs = _runs(content, predictions, scale)
     paths = _paths(content, images)

@@ -71,17 +71,10 @@ def level_points(
 ) -> pl.DataFrame:
     """The points of Figs. 4 to 7, from the cells of ``nooch.report.results.run_results.Results``.
 
-    Args:
-        cells: of methods with their chosen settings; the rows of task ``average`` are taken.
-        metric: one of ``LEVELS``.
-        source: whose numbers these are, in a word.
-        subsets: those of ``LEVELS`` by default.
-
-    Returns:
-        ``source, criterion, metric, subset, method, value`` (mean over tasks and seeds) ``, low,
-        high`` (one standard deviation to each side; null of one seed) ``, bar`` (what low and high
-        are) ``, tasks`` (how many the mean is over) ``, of_tasks`` (how many there are) ``,
-        averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
+    Returns ``source, criterion, metric, subset, method, value`` (mean over tasks and seeds) ``,
+    low, high`` (one standard deviation to each side; null of one seed) ``, bar`` (what low and high
+    are) ``, tasks`` (how many the mean is over) ``, of_tasks`` (how many there are) ``,
+    averaged_tasks`` (their names) ``, seeds``. Methods without a value are left out.
     """
     mine = cells.filter(pl.col("subset").is_in(subsets or LEVELS[metric]), metric=metric)
     of_tasks = mine.filter(pl.col("task") != AVERAGE).group_by("criterion")
@@ -131,13 +124,8 @@ def points_of_scores(
 
 
 def levels(points: pl.DataFrame, criterion: str, ax: Axes | None = None) -> Axes:
-    """One panel of Figs. 4 to 7: a line for each method, marks for subsets, bars from low to high.
-
-    Args:
-        points: as ``level_points`` or ``points_of_scores`` give them. Those of a second source are
-            hollow and a little lower.
-        criterion: whose hard and easy images.
-        ax: where to draw; new axes by default.
+    """One panel of Figs. 4 to 7: a line for each method, marks for subsets, bars from low to
+    high.
     """
     ax = new_axes(ax)
     methods = points["method"].unique(maintain_order=True).to_list()
@@ -247,10 +235,9 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
 def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
     """The points of Fig. 3, from ``nooch.evaluation.class_losses``.
 
-    Returns:
-        ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's
-        images), ``hard`` (of its hard ones; null where there is none), ``n`` and ``n_hard`` images,
-        ``runs``.
+    Returns ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's
+    images), ``hard`` (of its hard ones; null where there is none), ``n`` and ``n_hard`` images,
+    ``runs``.
     """
     parts = []
     for side in SIDE_COLORS:

@@ -109,16 +109,7 @@ def worded(*parts: str) -> str:
 
 
 def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
-    """The figure as a file's contents; the same bytes for the same content.
-
-    Args:
-        figure: the figure.
-        format: ``svg`` (text stays text), ``pdf`` (fonts are embedded), ``png`` or ``jpg``.
-        dpi: pixels for an inch, of PNG and JPEG.
-
-    Raises:
-        ParameterError: another format.
-    """
+    """The figure as a file's contents; the same bytes for the same content."""
     import matplotlib as mpl
 
     check_one_of("figure format", format, SHEET_FORMATS)

@@ -29,8 +29,7 @@ _MOST_CUES = 5
 def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
     """The lines of Fig. 10, from ``Sweep.cues``.
 
-    Returns:
-        ``alpha``, ``cues`` (1 to 5) and ``tasks`` that have at least so many (Int64).
+    Returns ``alpha``, ``cues`` (1 to 5) and ``tasks`` that have at least so many (Int64).
     """
     lines = cues.group_by("alpha").agg(
         pl.col("n_cues").ge(k).sum().cast(pl.Int64).alias(str(k)) for k in range(1, _MOST_CUES + 1)
@@ -43,9 +42,8 @@ def cue_counts(cues: pl.DataFrame) -> pl.DataFrame:
 def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataFrame:
     """The fields of Fig. 12, from ``Sweep.grid``.
 
-    Returns:
-        ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and
-        ``share``: P(hard | y), null without an image.
+    Returns ``task, split, side, alpha, beta, hard`` (images) ``, n`` (images of the side) and
+    ``share``: P(hard | y), null without an image.
     """
     part, values = grid.filter(split=split, task=task), {"n": "{}s", "share": "share_{}"}
     sides = [of_side(part, side, ["alpha", "beta"], **values) for side in SIDE_COLORS]
@@ -61,9 +59,8 @@ def of_side(table: pl.DataFrame, side: str, thresholds: list[str], **values: str
 def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
     """The bands of Fig. 11, from ``Sweep.tau``, or the same from ``Sweep.lift``.
 
-    Returns:
-        ``split, side, tau`` (or ``lift``), then ``low, median, high``: quartiles over tasks of the
-            number of hard images, and ``tasks``.
+    Returns ``split, side, tau`` (or ``lift``), then ``low, median, high``: quartiles over tasks of
+    the number of hard images, and ``tasks``.
     """
     part = tau.filter(pl.col("task") != POOLED, split=split)
     sides = [quartiles(part, side, f"hard_{side}s") for side in SIDE_COLORS]
@@ -266,11 +263,7 @@ class _Header(msgspec.Struct):
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Read a sweep's folder.
-
-    Raises:
-        FormatError: no sweep, a newer version, or a table that cannot be read or lacks columns.
-    """
+    """Read a sweep's folder."""
     folder = Path(folder)
     load_header(
         folder / SWEEP_MARKER,
@@ -298,9 +291,8 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
 def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
     """The fields of Fig. 13, from ``LossSweep.grid``.
 
-    Returns:
-        ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image and
-        task) ``, loss``: their mean NLL, null without any.
+    Returns ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image
+    and task) ``, loss``: their mean NLL, null without any.
     """
     sides = [
         of_side(grid.filter(task=task), side, ["alpha", "beta"], loss="loss_{}")
@@ -312,10 +304,9 @@ def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
 def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
     """The lines of Fig. 14, from ``LossSweep.tau``.
 
-    Returns:
-        ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low, median,
-        high``: quartiles of the mean losses of single tasks, of the ``tasks`` that have hard images
-        there.
+    Returns ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low,
+    median, high``: quartiles of the mean losses of single tasks, of the ``tasks`` that have hard
+    images there.
     """
     single = tau.filter(pl.col("task") != POOLED)
     sides = []

@@ -234,15 +234,7 @@ class Chosen:
 def chosen_examples(
     view: TaskView, criteria: Sequence[str], baseline: str | None, rivals: Mapping[str, str], n: int
 ) -> list[Chosen]:
-    """Groups of examples of a task.
-
-    Args:
-        view: the task.
-        criteria: those to show, in order.
-        baseline: the method whose losses order images (the paper's is ERM), or None.
-        rivals: criterion -> the method that is compared with the baseline.
-        n: images in a group.
-    """
+    """Groups of examples of a task."""
     groups: list[Chosen] = []
     for criterion in criteria:
         if criterion in view.marks:

@@ -41,22 +41,7 @@ def cue_masks(
     wanted: Sequence[Wanted],
     tasks: Sequence[str] = (),
 ) -> Masks:
-    """Masks of the suite's context cues in the images with pictures, decoded image by image.
-
-    Args:
-        suite: its criteria say which classes are cues of any task.
-        data: the dataset; it records which annotation files it was made from.
-        images: split -> its images.
-        annotations: COCO instances and stuff files; or a folder of label maps, ``.png`` below the
-            names of the images, with ``classes.txt`` there, as ``nooch annotate`` writes it, or in
-            the folder above.
-        wanted: images with pictures.
-        tasks: classes whose masks are wanted besides those of cues.
-
-    Raises:
-        InputError: a file that is missing, altered or no annotation file; image ids that are no
-            integers.
-    """
+    """Masks of the suite's context cues in the images with pictures, decoded image by image."""
     listed = [pairs for record in suite.header.criteria.values() for pairs in record.cues.values()]
     cues = dict.fromkeys([*(cue for pairs in listed for cue, _ in pairs), *tasks])
     if len(annotations) == 1 and Path(annotations[0]).is_dir():

@@ -59,12 +59,7 @@ class SheetPreset:
         return own and set(self.tasks) <= set(of.suite.tasks)
 
     def contents(self, of: Sources) -> tuple[SheetSource, list[PanelImages], SheetLayout]:
-        """The source, the images panel by panel, and the layout.
-
-        Raises:
-            ParameterError: another number of tasks, unknown tasks, methods without losses.
-            UndefinedError: there is no such image.
-        """
+        """The source, the images panel by panel, and the layout."""
         tasks = tuple(of.tasks or self.tasks)
         if not self.any_tasks and len(tasks) != len(self.tasks):
             raise ParameterError(

@@ -83,12 +83,7 @@ class SheetLayout:
 
 @styled
 def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 200) -> Figure:
-    """Draw panels row by row; images keep their shape, text wraps at the width of its image.
-
-    Raises:
-        InputError: a file that is no image.
-        ParameterError: a sheet of more than 65,000 pixels on a side, or 400 million in all.
-    """
+    """Draw panels row by row; images keep their shape, text wraps at the width of its image."""
     from matplotlib.figure import Figure
 
     placed = [_Placed.of(panel, layout) for panel in panels]

@@ -54,13 +54,7 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
 def draw_pictures(
     wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress
 ) -> list[DrawnPicture]:
-    """Write pictures as JPEG; what cannot be read is reported, not raised.
-
-    Args:
-        wanted: images.
-        folder: the site.
-        progress: called with the step, and how many of how many are done.
-    """
+    """Write pictures as JPEG; what cannot be read is reported, not raised."""
     for place in {(folder / picture_name(one.split, one.row)).parent for one in wanted}:
         place.mkdir(parents=True, exist_ok=True)
     drawn = []

@@ -46,20 +46,9 @@ def cells_of(
 ) -> pl.DataFrame:
     """Cells of all planned tasks and methods, whether there are runs or not, and their averages.
 
-    Args:
-        table: scores of single runs, as ``nooch.evaluate`` gives them.
-        selected: chosen settings, as ``nooch.report.results.collect.collect`` gives them.
-        planned: ``task, method, setting, seed, done, scored``, a row for every job: whether it is
-            done, and has not diverged.
-        places: ``criterion, task`` of all sets that there should be results on.
-        rule: whose choice counts.
-        split: whose scores.
-        sees: method -> information that it may use, in words; of others, what ``METHODS`` says.
-        strict: see ``nooch.evaluation.averages.over_tasks``.
-
-    Raises:
-        UndefinedError: the rule chose nothing at all.
-        InputError: scores and choice do not belong together.
+    ``planned``: ``task, method, setting, seed, done, scored``, a row for every job: whether it is
+    done, and has not diverged; ``places``: ``criterion, task`` of all sets that there should be
+    results on.
     """
     chosen = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
     if not chosen.height:

@@ -190,9 +190,8 @@ def chosen_scores(
     """For each rule and criterion a table: AUC on hard and easy test images of the chosen settings,
     mean (sd) over seeds by task and method.
 
-    Returns:
-        (title, columns, rows); the last row is the mean over those tasks in which every method has
-        both values, the same ones for both tables.
+    Returns (title, columns, rows); the last row is the mean over those tasks in which every method
+    has both values, the same ones for both tables.
     """
     tables = []
     plain = with_setting(scores.table).filter(metric="auc", split="test")

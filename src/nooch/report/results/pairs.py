@@ -67,22 +67,7 @@ def paired_results(
     roles: Mapping[str, str] | None = None,
     **options: Any,
 ) -> list[Scores]:
-    """Paired bootstrap between the methods of results, each with the settings chosen for it.
-
-    Args:
-        sources: folders of runs; ``results`` are those of ``read_results`` of them.
-        suites: among them those that were trained for.
-        results: settings, tasks and methods.
-        criteria: as they are called in the results; of each folder those that its suite has.
-        baseline: a method that the others are compared with; ``all`` for every pair.
-        roles: as for ``read_results``.
-        options: as for ``nooch.evaluation.differences.paired``.
-
-    Raises:
-        ParameterError: a source that is no folder of runs, no results under a criterion, or none of
-            the baseline.
-        InputError: a method has runs of different seeds on different tasks.
-    """
+    """Paired bootstrap between the methods of results, each with the settings chosen for it."""
     pairs = []
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():

@@ -129,18 +129,8 @@ _CELL = ["criterion", "metric", "subset", "task", "method"]
 def next_to_paper(cells: pl.DataFrame) -> pl.DataFrame:
     """Cells with the paper's number next to each.
 
-    Args:
-        cells: ``criterion, metric, subset, task, method, mean, std, n_tasks, averaged_tasks``;
-            criteria called ``ce``, ``gist`` and ``attribute``.
-
-    Returns:
-        The cells with ``paper_mean``, ``paper_std``, ``deviations`` and ``comparison``.
-        ``deviations`` is (mean - paper_mean) / sqrt(std^2 + paper_std^2); it is null, and
-        ``comparison`` says why, where a number or a deviation is missing, or both deviations are 0.
-        Where one deviation is 0 the other alone counts, and ``comparison`` says that. An average
-        over some of the paper's tasks (``averaged_tasks``) is next to the paper's average over the
-        same ones; one over a task that the paper lacks is next to none. Where the results and the
-        paper have one task each under a criterion, as Waterbirds, these stand for each other.
+    ``cells``: ``criterion, metric, subset, task, method, mean, std, n_tasks, averaged_tasks``;
+    criteria called ``ce``, ``gist`` and ``attribute``.
     """
     paper = paper_results().drop("table").rename({"mean": "paper_mean", "std": "paper_std"})
     parts = [

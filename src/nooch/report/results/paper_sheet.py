@@ -70,9 +70,6 @@ def read_sources(
 ) -> Results:
     """Results of several folders of ``nooch bench`` or ``nooch collect``, or of ``paper``, under
     different criteria; fields of the options can be given by name.
-
-    Raises:
-        InputError: as ``nooch.read_results``; or two sources have results under one criterion.
     """
     chosen = options_from(ResultOptions, options, named)
     choice: dict[str, Any] = {
@@ -96,11 +93,8 @@ def paper_sheet(
     *,
     progress: Progress = no_progress,
 ) -> ResultSheet:
-    """The paper's tables of these names, from folders of runs or of scores, suites, or ``paper``.
-
-    Raises:
-        ParameterError: options that do not fit the tables, or sources that do not.
-        InputError: a source that cannot be read.
+    """The paper's tables of these names, from folders of runs or of scores, suites, or
+    ``paper``.
     """
     of_results = [name for name in names if name not in SET_TABLES]
     of_sets = [name for name in names if name in SET_TABLES]

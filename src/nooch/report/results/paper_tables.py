@@ -46,22 +46,7 @@ def table_names(texts: Sequence[str]) -> list[str]:
 def like(
     results: Results, names: Sequence[str], *, compare: bool = False, by_sight: bool = False
 ) -> tuple[list[ResultTable], list[str]]:
-    """Tables of results as the paper's.
-
-    Args:
-        results: the results.
-        names: out of ``PAPER_TABLES``.
-        compare: put the paper's numbers next to each.
-        by_sight: group methods by the information that they use, and look for the best within each
-            group.
-
-    Returns:
-        The tables, one for each block of a table (Table 9 has CE's and gist's), and notes: blocks
-        without results, cells without a value.
-
-    Raises:
-        UndefinedError: there are results for none of them.
-    """
+    """Tables of results as the paper's."""
     cells = with_best(results.cells, by=("sees",) if by_sight else ())
     cells = next_to_paper(cells) if compare else cells
     tables: list[ResultTable] = []
@@ -160,26 +145,7 @@ def set_tables(
     tasks: Sequence[str] | None = None,
     compare: bool = False,
 ) -> tuple[list[SetsShown], list[str]]:
-    """Tables of a suite's sets as the paper's Tables 2, 6 and 7.
-
-    Args:
-        suite: the sets.
-        names: out of ``SET_TABLES``.
-        source: name of the suite, for titles.
-        split: of Table 2; Table 6 is of test and Table 7 of valid, as in the paper.
-        roles: kind of criterion -> name of the criterion that stands for it, where several are of
-            that kind.
-        tasks: names; by default all of the suite.
-        compare: add the paper's numbers and the differences.
-
-    Returns:
-        The tables, one for each criterion of a table; and notes: tasks without a set, tables that
-        this suite does not have.
-
-    Raises:
-        UndefinedError: the suite has none of the tables.
-        ParameterError: an unknown task, or a role that does not fit.
-    """
+    """Tables of a suite's sets as the paper's Tables 2, 6 and 7."""
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner=source)
     asked = suite.tasks if tasks is None else tasks

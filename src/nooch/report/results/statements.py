@@ -122,9 +122,6 @@ class Numbers:
         """Numbers whose averages under several criteria are over the same tasks.
 
         Averages are taken again, over the tasks that those under each criterion are over.
-
-        Returns:
-            The numbers, and in words which tasks these are, where they are fewer.
         """
         own = self._cells.filter(pl.col("criterion").is_in(list(criteria)))
         hard = own.filter(metric="auc", subset="hard", task=AVERAGE).drop_nulls("mean")

@@ -24,20 +24,7 @@ def losses_by_class(
     method: str = "erm",
     scale: str | None = None,
 ) -> pl.DataFrame:
-    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
-
-    Args:
-        suite: with sets of all classes that are compared.
-        source: a path or frame of predictions (several runs are seeds of one model); or a folder of
-            ``nooch bench``.
-        split: of the suite.
-        method: of a folder of runs: whose jobs count; all seeds, of its one setting.
-        scale: ``logit`` or ``probability``, needed for wide tables.
-
-    Raises:
-        InputError: as ``class_losses``; a folder of runs without the method, or with several
-            settings of it.
-    """
+    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs."""
     if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
         runs = _of_method(RunsFolder.open(source), method)
     else:

@@ -63,12 +63,7 @@ def _starred(text: str) -> str:
 
 
 def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
-    """A table for people: a line for each block and task; next to the paper, three.
-
-    Args:
-        table: the table.
-        mark: how the text of a best cell is marked.
-    """
+    """A table for people: a line for each block and task; next to the paper, three."""
     methods, paper = table.methods, "paper_mean" in table.rows.columns
     counts = ["n", "n_positive"] if table.rows["n"].null_count() < table.rows.height else []
     left = 1 + (table.label is not None) + paper
@@ -200,18 +195,7 @@ RESULT_FILES = (*_WHOLE, *TABLE_FILES)
 def check_result_files(
     paths: Sequence[str | Path], *, overwrite: bool = False, differences: bool = False
 ) -> list[Path]:
-    """Files that will be written, checked before any work is done.
-
-    Args:
-        paths: what was asked for; ``.csv`` and ``.parquet`` have differences in a second file
-            ``NAME-differences``.
-        overwrite: replace files that exist.
-        differences: whether there will be any.
-
-    Raises:
-        ParameterError: another ending than those of ``RESULT_FILES``.
-        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
-    """
+    """Files that will be written, checked before any work is done."""
     more = ["differences"] if differences else []
     for path in paths:
         result_files(path, "results file", _WHOLE, more, overwrite=overwrite)
@@ -221,12 +205,7 @@ def check_result_files(
 def save_results(
     sheet: ResultSheet, paths: Sequence[str | Path], *, overwrite: bool = False
 ) -> list[Path]:
-    """Write results to files whose endings name the format; return the files that were written.
-
-    Raises:
-        ParameterError: another ending than those of ``RESULT_FILES``.
-        OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
-    """
+    """Write results to files whose endings name the format; return the files that were written."""
     as_table = any(Path(path).suffix in TABLE_FILES for path in paths)
     tables = {"": sheet.cells if as_table else pl.DataFrame()}
     if sheet.differences is not None:

@@ -52,11 +52,6 @@ Row = dict[str, Any]
 def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]:
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
     as far as there are any.
-
-    Args:
-        scores: the scores.
-        metrics: which to show; by default AUC and NLL, or of answers in words recall, FPR, d' and
-            the response criterion.
     """
     known = scores.table["metric"].unique().to_list()
     usual = _OF_OUTPUTS if "auc" in known else _OF_ANSWERS

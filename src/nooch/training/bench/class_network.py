@@ -67,20 +67,6 @@ def train_classes(
     The folder has ``predictions.parquet`` (``image_id, task, split, logit`` of valid and test),
     ``metrics.jsonl``, ``network`` (see ``load_network``) and ``classes.json``, which names the
     classes that are left out. Interrupted or killed, the training resumes after the last epoch.
-
-    Args:
-        data: with the splits train, valid and test.
-        pixels: the dataset's pixel cache.
-        backbone: as ``load_backbone`` takes it.
-        out: folder to write.
-        options: classes, settings, seed and device.
-        overwrite: replace a folder of this kind.
-        progress: called with (what, epochs done, epochs at most).
-        named: single fields of ``ClassNetworkOptions``, over ``options``.
-
-    Raises:
-        InputError: an empty split, no class to learn, pixels of other images.
-        OutputError: the folder exists, or cannot be written.
     """
     options = options_from(ClassNetworkOptions, options, named)
     path = check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)

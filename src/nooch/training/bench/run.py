@@ -143,15 +143,7 @@ def bench(
 
 
 def training_device(device: str, engine: str | None) -> str:
-    """Where jobs are trained: a device here or, with an engine, the kind each job has.
-
-    Args:
-        device: ``auto``, ``cpu``, ``cuda`` or, without an engine, ``cuda:N``.
-        engine: as for ``nooch.engine``; None trains in this process.
-
-    Raises:
-        ParameterError: a device that is not here, or that no job of an engine can have.
-    """
+    """Where jobs are trained: a device here or, with an engine, the kind each job has."""
     if engine is None:
         return choose_device(device)
     if device not in {"cpu", "cuda", "auto"}:
@@ -179,11 +171,6 @@ def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str)
     """The plan for another kind of device, which this machine need not have.
 
     What networks are fine-tuned on is in their record, and so in the identity of each job.
-
-    Args:
-        plan: what workers will train.
-        settings: of its configuration.
-        device: ``cpu`` or ``cuda``.
     """
     known = plan.header.data
     if "backbone" not in known or known["backbone"]["device"] == device:
@@ -214,15 +201,7 @@ def train_pass(
     tell: Callable[[str], None],
     progress: Progress,
 ) -> None:
-    """Train a pass of a folder of runs, unless another process does or has done so.
-
-    Args:
-        make: gives the plan, if it is needed.
-        runs: the folder.
-        number: of the pass in the header.
-        tell: called with a message if another process trains it.
-        progress: as in ``bench``.
-    """
+    """Train a pass of a folder of runs, unless another process does or has done so."""
     names = runs.header.passes[number]
     with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
         # one that was lost may have finished all but its answer

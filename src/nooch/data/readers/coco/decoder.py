@@ -150,20 +150,7 @@ class Document(Generic[K]):
     def elements(
         self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None]
     ) -> Iterator[tuple[int, Cut, R]]:
-        """Go through the array that begins here in slices that are certain to be whole elements.
-
-        Args:
-            key: of the array.
-            cuts: as of ``cuts``. Right ones end slices, at others slices become longer.
-            attempt: gives the result of the slice between two positions; None where it does not
-                decode as an array.
-
-        Yields:
-            Where a slice starts and ends, and the result of ``attempt``.
-
-        Raises:
-            InputError: the array is no JSON, or of another structure.
-        """
+        """Go through the array that begins here in slices that are certain to be whole elements."""
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             self.members[key] = self._value(key)

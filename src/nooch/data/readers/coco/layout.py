@@ -66,10 +66,6 @@ def find_coco(root: str | Path) -> CocoLayout:
     ``stuff_trainval2017/`` and ``annotations/stuff_trainval2017/``, then the same below
     ``dataset/`` and ``coco/``. Pixel maps (``stuffthingmaps/PART/``, ``stuff_PART_pixelmaps/``) are
     used where a stuff file is missing.
-
-    Raises:
-        InputError: no such folder; no instances; a part without stuff; different files of one name
-            in two places.
     """
     root = Path(root)
     if not root.is_dir():

@@ -43,14 +43,6 @@ def merge(
     """Parsed files (or one part of each) as a Dataset without provenance; counts for ``notes_of``.
 
     Counts of parts add up to those of the whole.
-
-    Args:
-        parsed: each with its role: things, stuff, maps or captions.
-        index: the image files.
-
-    Raises:
-        InputError: images that two files of a role share, sizes that disagree between files, unsafe
-            file names.
     """
     merged = _MergedFiles([(role, file) for role, file in parsed if role in {"things", "stuff"}])
     for role, file in parsed:

@@ -45,20 +45,7 @@ class StuffMaps:
 def scan_stuff_maps(
     maps: Path, values: str, known: NDArray[np.int64], folder: Path, runner: JobRunner
 ) -> StuffMaps:
-    """Count the pixels of stuff in maps.
-
-    Args:
-        maps: folder of the maps, one for each image.
-        values: ``cocostuff`` or ``pixelmaps``: what values mean.
-        known: ids of the images of the annotation files; maps of other images are left out when
-            files are merged.
-        folder: where counts are kept.
-        runner: does the jobs.
-
-    Raises:
-        InputError: no map, or none of these images; a file that is no map; a value that means
-            nothing.
-    """
+    """Count the pixels of stuff in maps."""
     listed = list_maps(maps)
     ids = listed["image_id"]
     if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), known).any():

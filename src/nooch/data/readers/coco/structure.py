@@ -311,16 +311,7 @@ def fill_areas(
 ) -> NDArray[np.float64]:
     """Count the pixels of the masks of those annotations that have no area, NaN.
 
-    Args:
-        segmentation: of the annotation at a position.
-        areas: float64 (n_annotations,).
-        index: position of each annotation's image in ``images``, or -1.
-        images: as of ``checked_images``.
-        path: of the file, for messages.
-        number: of the annotation at a position, counted from 0 in the file.
-
-    Raises:
-        InputError: a segmentation that cannot be decoded.
+    ``areas``: float64 (n_annotations,).
     """
     filled = areas.copy()
     # an image that is not listed has no size: ``index_of`` raises for it later
@@ -347,12 +338,7 @@ def check_areas(
 ) -> None:
     """Raise InputError for areas that are negative or more than ``MOST_AREA`` times the image.
 
-    Args:
-        areas: float64 (n_annotations,) in square pixels.
-        index: position of each annotation's image in ``images``.
-        images: as of ``checked_images``.
-        path: of the file, for messages.
-        numbers: of the annotations in the file, from 0.
+    ``areas``: float64 (n_annotations,) in square pixels.
     """
     most = MOST_AREA * images["widths"].astype(np.float64) * images["heights"]
     bad = np.flatnonzero(~((areas >= 0) & (areas <= most[index])))
