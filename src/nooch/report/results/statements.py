@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -133,10 +133,6 @@ class Numbers:
         over = f" (over {', '.join(common)})" if common else " (no task is averaged under both)"
         return Numbers(with_averages(own.filter(pl.col("task").is_in(common)))), over
 
-    def has(self, criterion: str, metric: str) -> bool:
-        """Whether there is any value of a metric under a criterion."""
-        return any(key[:2] == (criterion, metric) for key in self._of)
-
     @cached_property
     def _of(self) -> Mapping[tuple[str, ...], tuple[float, float | None]]:
         keys = ["criterion", "metric", "subset", "task", "method"]
@@ -144,9 +140,10 @@ class Numbers:
         rows = known.select(*keys, "mean", "std").iter_rows()
         return {tuple(row[:5]): (row[5], row[6]) for row in rows}
 
-    def methods(self, criterion: str) -> list[str]:
-        """Methods with results under a criterion."""
-        return list(dict.fromkeys(self._cells.filter(criterion=criterion)["method"]))
+    @cached_property
+    def criteria(self) -> list[str]:
+        """Criteria with results."""
+        return list(dict.fromkeys(self._cells["criterion"]))
 
     def tasks(self, criterion: str) -> list[str]:
         """Tasks with results under a criterion, without the average."""
@@ -154,74 +151,117 @@ class Numbers:
         return list(dict.fromkeys(rows["task"]))
 
     def get(
-        self, criterion: str, metric: str, subset: str, method: str, task: str = AVERAGE
-    ) -> Number | None:
-        """A number, or None where there is none."""
-        values = self._of.get((criterion, metric, subset, task, method))
-        where = method if task == AVERAGE else f"{method} on {task}"
-        return None if values is None else Number(where, *values)
-
-    def lacking(
-        self, criterion: str, metric: str, subset: str, methods: Iterable[str]
-    ) -> str | None:
-        """Which averages are missing, in words; None where none is."""
-        if not self.methods(criterion):
-            return f"no results under {criterion}"
-        missing = [m for m in methods if self.get(criterion, metric, subset, m) is None]
-        where = f"{metric} on {subset}, {criterion}"
-        return f"no average of {', '.join(missing)} ({where})" if missing else None
-
-    def averages(
-        self, criterion: str, metric: str, subset: str, methods: Iterable[str]
+        self, criterion: str, metric: str, subset: str, methods: Iterable[str], task: str = AVERAGE
     ) -> list[Number]:
-        """Averages over tasks of those methods that have one."""
-        numbers = (self.get(criterion, metric, subset, method) for method in methods)
-        return [number for number in numbers if number is not None]
-
-    @staticmethod
-    def best(numbers: Sequence[Number], metric: str) -> Number:
-        """The best of several, the first where several are."""
-        return max(numbers, key=lambda n: n.mean if metric in LARGER_IS_BETTER else -n.mean)
+        """Numbers of those methods that have one."""
+        of = {method: self._of.get((criterion, metric, subset, task, method)) for method in methods}
+        return [Number(method, *values) for method, values in of.items() if values is not None]
 
 
 PAPER = tuple(PAPER_NAMES.values())
 ENVIRONMENT = ("environment-reweight", "environment-undersample", "gdro", "irm")
 OTHERS = tuple(name for name in PAPER if name not in ENVIRONMENT)
-_CALIBRATED = ("erm", "label-undersample", "environment-undersample")
 
 CLEAR = -0.6
 """Rank correlation from which two sides trade off: critical for 9 methods, one-sided at 5 %."""
-_TIED = 1e-9
 FAR = 2.0
 """How many times larger a lead is that is far larger."""
+_TIED = 1e-9
 
 
-def lead(numbers: Numbers, criterion: str) -> list[Check]:
-    """The best environment method above the best of the others on average, and an environment
-    method the best on more tasks than not.
-    """
-    first = f"{criterion}: best environment method above the best of the others, AUC on hard"
-    second = (
-        f"{criterion}: an environment method has the highest AUC on hard, on more tasks than one of"
-        " the others has"
-    )
-    if why := numbers.lacking(criterion, "auc", "hard", PAPER):
-        return [unknown(first, why)]
-    inside, outside = (
-        numbers.best(numbers.averages(criterion, "auc", "hard", group), "auc")
-        for group in (ENVIRONMENT, OTHERS)
-    )
-    gaps = []
-    for task in numbers.tasks(criterion):
-        of_methods = {m: numbers.get(criterion, "auc", "hard", m, task) for m in PAPER}
-        means = {m: number.mean for m, number in of_methods.items() if number is not None}
-        if len(means) == len(PAPER):
-            gaps.append(max(means[m] for m in ENVIRONMENT) - max(means[m] for m in OTHERS))
-    return [above(inside, outside, first), _more(second, gaps)]
+def _best(numbers: Sequence[Number], metric: str) -> Number:
+    return max(numbers, key=lambda n: n.mean if metric in LARGER_IS_BETTER else -n.mean)
 
 
-def _more(what: str, gaps: Sequence[float]) -> Check:
-    """Whether more differences are above 0 than below; ties are left out."""
+def _worst(numbers: Sequence[Number], metric: str) -> Number:
+    return min(numbers, key=lambda n: n.mean if metric in LARGER_IS_BETTER else -n.mean)
+
+
+def _mean(numbers: Sequence[Number], _metric: str) -> Number:
+    return mean_of(numbers, f"mean of {len(numbers)} methods")
+
+
+def _lead(numbers: Sequence[Number], metric: str) -> Number:
+    erm, *environment = numbers
+    return _mean(environment, metric).minus(erm, "lead")
+
+
+def _but(*methods: str) -> Sequence[str]:
+    return [method for method in PAPER if method not in methods]
+
+
+_CALIBRATED = ("erm", "label-undersample", "environment-undersample")
+_EACH = "each of the nine methods"
+_NINE = "the mean of the nine methods"
+_MEAN = "the mean of the environment methods"
+_LEAD = "the lead of the environment methods over erm"
+_OWN = "the worst of erm and the two undersamplings"
+GROUPS: dict[str, tuple[Sequence[str], Callable[[Sequence[Number], str], Number]]] = {
+    **{method: ([method], _best) for method in PAPER},
+    _EACH: (PAPER, _mean),
+    _NINE: (PAPER, _mean),
+    _MEAN: (ENVIRONMENT, _mean),
+    "the best environment method": (ENVIRONMENT, _best),
+    "the best other method": (OTHERS, _best),
+    _LEAD: (["erm", *ENVIRONMENT], _lead),
+    "the better of gdro and irm": (["gdro", "irm"], _best),
+    "the best method but erm": (_but("erm"), _best),
+    "the worst method but cvar": (_but("cvar"), _worst),
+    _OWN: (_CALIBRATED, _worst),
+    "the best of the six others": (_but(*_CALIBRATED), _best),
+}
+"""What a test names: methods, and the number that stands for theirs."""
+
+
+@dataclass(frozen=True)
+class GroupSide:
+    """A group under a criterion, by a metric on a subset."""
+
+    numbers: Numbers
+    group: str
+    where: tuple[str, str, str]
+
+    def known(self, task: str = AVERAGE) -> list[Number]:
+        """Values of those methods that have one."""
+        return self.numbers.get(*self.where, GROUPS[self.group][0], task)
+
+    def number(self, task: str = AVERAGE) -> Number | None:
+        """The number of the group; None where a method has no value."""
+        methods, number = GROUPS[self.group]
+        known = self.known(task)
+        return number(known, self.where[1]) if len(known) == len(methods) else None
+
+    def lacking(self) -> str:
+        """Which averages are missing, in words; empty where none is."""
+        criterion, metric, subset = self.where
+        if criterion not in self.numbers.criteria:
+            return f"no results under {criterion}"
+        there = [number.what for number in self.known()]
+        missing = [method for method in GROUPS[self.group][0] if method not in there]
+        where = f"{metric} on {subset}, {criterion}"
+        return f"no average of {', '.join(missing)} ({where})" if missing else ""
+
+
+def _of_numbers(test: Callable[..., Check]) -> Callable[..., Check]:
+    return lambda *sides, what: test(*(side.number() for side in sides), what)
+
+
+def _far_above(left: Number, right: Number, what: str) -> Check:
+    # of means alone: Table 5 has no deviations
+    verdict = HOLDS if left.mean > 0 and left.mean >= FAR * right.mean else FAILS
+    return Check(what, verdict, f"{left.mean:+.3f} and {right.mean:+.3f}")
+
+
+def _comes_near(number: Number, near: Number, far: Number, what: str) -> Check:
+    if near.mean <= far.mean:
+        return unknown(what, f"neither is above {far.what}: {near}; {far}")
+    return nearer(number, near, far, what)
+
+
+def _more_tasks(left: GroupSide, right: GroupSide, what: str) -> Check:
+    tasks = left.numbers.tasks(left.where[0])
+    pairs = [(left.number(task), right.number(task)) for task in tasks]
+    gaps = [one.mean - other.mean for one, other in pairs if one and other]
     up, down = (sum(sign * gap > _TIED for gap in gaps) for sign in (1, -1))
     verdict = HOLDS if up > down else FAILS if down > up else OPEN
     tied = len(gaps) - up - down
@@ -229,211 +269,102 @@ def _more(what: str, gaps: Sequence[float]) -> Check:
     return Check(what, verdict, text)
 
 
-def harder(numbers: Numbers) -> list[Check]:
-    """Gist's AUC on hard below CE's for each method, and on most tasks."""
-    numbers, over = numbers.alike(("ce", "gist"))
-    if why := _lacking_both(numbers, PAPER):
-        return [unknown(f"AUC on hard under gist below that under ce{over}", why)]
-    checks = []
-    for method in PAPER:
-        what = f"{method}: AUC on hard is lower under gist than under ce{over}"
-        ce, gist = (
-            Number(f"{method}, {criterion}", number.mean, number.std)
-            for criterion in ("ce", "gist")
-            for number in numbers.averages(criterion, "auc", "hard", [method])
-        )
-        checks.append(above(ce, gist, what))
-    means = ([_task_mean(numbers, c, task) for c in ("ce", "gist")] for task in numbers.tasks("ce"))
-    gaps = [ce - gist for ce, gist in means if ce is not None and gist is not None]
-    what = "the mean over methods is lower under gist on more tasks than not"
-    return [*checks, _more(what, gaps)]
-
-
-def _task_mean(numbers: Numbers, criterion: str, task: str) -> float | None:
-    of_methods = (numbers.get(criterion, "auc", "hard", method, task) for method in PAPER)
-    known = [number for number in of_methods if number is not None]
-    return mean_of(known, task).mean if known else None
-
-
-def _lacking_both(numbers: Numbers, methods: Sequence[str]) -> str | None:
-    reasons = (numbers.lacking(criterion, "auc", "hard", methods) for criterion in ("ce", "gist"))
-    return "; ".join(filter(None, reasons)) or None
-
-
-def _lead_over_erm(numbers: Numbers, criterion: str) -> Number:
-    """Mean of the four environment methods minus ERM, AUC on hard."""
-    inside = mean_of(numbers.averages(criterion, "auc", "hard", ENVIRONMENT), "environment methods")
-    (erm,) = numbers.averages(criterion, "auc", "hard", ["erm"])
-    return inside.minus(erm, f"lead under {criterion}")
-
-
-def shrinks(numbers: Numbers) -> list[Check]:
-    """Lead over ERM under CE above that under gist."""
-    numbers, over = numbers.alike(("ce", "gist"))
-    what = (
-        "the lead of the environment methods over ERM, AUC on hard, is larger under ce than under"
-        f" gist{over}"
-    )
-    if why := _lacking_both(numbers, ("erm", *ENVIRONMENT)):
-        return [unknown(what, why)]
-    return [above(_lead_over_erm(numbers, "ce"), _lead_over_erm(numbers, "gist"), what)]
-
-
-def near(numbers: Numbers, criterion: str) -> list[Check]:
-    """Environment reweighting between ERM and the better of GDRO and IRM: nearer to which."""
-    what = (
-        f"{criterion}: environment reweighting is nearer to the better of GDRO and IRM than to ERM,"
-        " AUC on hard"
-    )
-    needed = ("erm", "environment-reweight", "gdro", "irm")
-    if why := numbers.lacking(criterion, "auc", "hard", needed):
-        return [unknown(what, why)]
-    erm, reweight, *special = numbers.averages(criterion, "auc", "hard", needed)
-    better = numbers.best(special, "auc")
-    if better.mean <= erm.mean:
-        return [unknown(what, f"neither is above ERM: {better}; {erm}")]
-    return [nearer(reweight, better, erm, what)]
-
-
-def trade(numbers: Numbers, criterion: str, metric: str) -> list[Check]:
-    """Rank correlation over methods of the average on hard positives and on hard negatives."""
-    better = f"{criterion}: methods that are better on hard positives"
-    what = f"{better} are worse on hard negatives, {metric}"
-    sides = ("hard_positive", "hard_negative")
-    methods = [m for m in PAPER if all(numbers.get(criterion, metric, side, m) for side in sides)]
-    if len(methods) < 5:
-        why = f"{len(methods)} methods have both averages; 5 at least are compared"
-        return [unknown(what, why)]
-    first, second = (
-        [n.mean for n in numbers.averages(criterion, metric, side, methods)] for side in sides
-    )
-    rho = rank_correlation(first, second)
+def _trades(left: GroupSide, right: GroupSide, what: str) -> Check:
+    others = {number.what: number.mean for number in right.known()}
+    pairs = [(n.mean, others[n.what]) for n in left.known() if n.what in others]
+    if len(pairs) < 5:
+        why = f"{len(pairs)} methods have both averages; 5 at least are compared"
+        return unknown(what, why)
+    rho = rank_correlation(*zip(*pairs, strict=True))
     verdict = HOLDS if rho <= CLEAR else FAILS if rho >= 0 else OPEN
-    return [Check(what, verdict, f"rank correlation {rho:+.2f} over {len(methods)} methods")]
+    return Check(what, verdict, f"rank correlation {rho:+.2f} over {len(pairs)} methods")
 
 
-def _apart(
-    numbers: Numbers, criterion: str, metric: str, subset: str, methods: Sequence[str]
-) -> tuple[list[Number], list[Number]]:
-    """Averages of some methods, and of the paper's others."""
-    rest = [method for method in PAPER if method not in methods]
-    own, others = (numbers.averages(criterion, metric, subset, group) for group in (methods, rest))
-    return own, others
+RELATIONS: dict[str, tuple[str, Callable[..., Check]]] = {
+    "above": ("{} is above {}", _of_numbers(above)),
+    "far above": (f"{{}} is at least {FAR:g} times {{}}", _of_numbers(_far_above)),
+    "nearer": ("{} is nearer to {} than to {}", _of_numbers(nearer)),
+    "comes near": ("{} is nearer to {} than to {}", _of_numbers(_comes_near)),
+    "more tasks": ("{} is above {} on more tasks than below", _more_tasks),
+    "trade": (f"the rank correlation over at least five methods is at most {CLEAR:g}", _trades),
+}
+"""How sides are compared: in words, and the check."""
 
 
-def erm_best(numbers: Numbers, criterion: str, metric: str, subset: str) -> list[Check]:
-    """ERM below every other method."""
-    what = f"{criterion}: ERM has the lowest {metric} on {subset}"
-    if why := numbers.lacking(criterion, metric, subset, PAPER):
-        return [unknown(what, why)]
-    (erm,), rest = _apart(numbers, criterion, metric, subset, ["erm"])
-    return [above(numbers.best(rest, metric), erm, what)]
+class Comparison(NamedTuple):
+    """A comparison of groups; of two subsets, the first is that of the left side."""
 
+    left: str
+    relation: str
+    right: Sequence[str]
+    metric: str = "auc"
+    subsets: Sequence[str] = ("hard",)
 
-def focal(
-    numbers: Numbers, criterion: str, metric: str, subset: str, like_erm: bool
-) -> list[Check]:
-    """Focal between ERM and the mean of the environment methods: nearer to which."""
-    side = "ERM" if like_erm else "the mean of the environment methods"
-    what = f"{criterion}: focal is nearer to {side}, {metric} on {subset}"
-    needed = ("focal", "erm", *ENVIRONMENT)
-    if why := numbers.lacking(criterion, metric, subset, needed):
-        return [unknown(what, why)]
-    focal, erm, *environment = numbers.averages(criterion, metric, subset, needed)
-    inside = mean_of(environment, "environment methods")
-    return [nearer(focal, erm, inside, what) if like_erm else nearer(focal, inside, erm, what)]
+    def words(self, under: Sequence[str]) -> str:
+        """The comparison in words; two criteria are those of the left and the right side."""
+        groups = [self.left, *("that" if group == self.left else group for group in self.right)]
+        if len(under) > 1:
+            groups = [f"{g} under {c}" for g, c in zip(groups, under, strict=True)]
+        words = RELATIONS[self.relation][0].format(*groups)
+        subsets = " and ".join(self.subsets).replace("_", " ")
+        return f"{words}, {self.metric} on {subsets}"
 
-
-def _ece(numbers: Numbers, criterion: str) -> tuple[str, str]:
-    """Which ECE is compared, and its name: the paper's where it is known."""
-    if numbers.has(criterion, "ece_paper"):
-        return "ece_paper", "the paper's ECE (ece_paper)"
-    return "ece", "ECE of the positive probability (ece)"
-
-
-def calibrated(numbers: Numbers, criterion: str, subset: str) -> list[Check]:
-    """The largest ECE of ERM and the two undersamplings below the smallest of the others."""
-    metric, name = _ece(numbers, criterion)
-    what = (
-        f"{criterion}: ERM and undersampling by label and environment are below all others on"
-        f" {subset}, {name}"
-    )
-    if why := numbers.lacking(criterion, metric, subset, PAPER):
-        return [unknown(what, why)]
-    own, rest = _apart(numbers, criterion, metric, subset, _CALIBRATED)
-    return [above(numbers.best(rest, metric), max(own, key=lambda n: n.mean), what)]
-
-
-def worst_calibrated(numbers: Numbers, criterion: str) -> list[Check]:
-    """CVaR's ECE on easy above that of every other method."""
-    metric, name = _ece(numbers, criterion)
-    what = f"{criterion}: CVaR is above all others on easy, {name}"
-    if why := numbers.lacking(criterion, metric, "easy", PAPER):
-        return [unknown(what, why)]
-    (cvar,), rest = _apart(numbers, criterion, metric, "easy", ["cvar"])
-    return [above(cvar, max(rest, key=lambda n: n.mean), what)]
-
-
-def waterbirds(numbers: Numbers) -> list[Check]:
-    """The lead over ERM on Waterbirds against those under CE and gist.
-
-    Table 5 has no deviations, so means alone count.
-    """
-    needed = ("erm", *ENVIRONMENT)
-    if why := numbers.lacking("attribute", "auc", "hard", needed):
-        return [unknown("the lead on Waterbirds is far larger", why)]
-    birds, checks = _lead_over_erm(numbers, "attribute").mean, []
-    for criterion in ("ce", "gist"):
-        times = f"at least {FAR:g} times that under {criterion}"
-        what = f"the lead over ERM on Waterbirds is {times}, AUC on hard"
-        if why := numbers.lacking(criterion, "auc", "hard", needed):
-            checks.append(unknown(what, why))
-            continue
-        lead = _lead_over_erm(numbers, criterion).mean
-        verdict = HOLDS if birds > 0 and birds >= FAR * lead else FAILS
-        checks.append(Check(what, verdict, f"{birds:+.3f} and {lead:+.3f}"))
-    return checks
+    def checks(self, numbers: Numbers, under: Sequence[str]) -> list[Check]:
+        """Checks with their numbers, or one that says what is missing."""
+        numbers, over = numbers.alike(under) if under == _BOTH else (numbers, "")
+        what = f"{'' if len(under) > 1 else f'{under[0]}: '}{self.words(under)}{over}"
+        left, right = ((under[i], self.metric, self.subsets[i]) for i in (0, -1))
+        sides = [
+            GroupSide(numbers, self.left, left),
+            *(GroupSide(numbers, g, right) for g in self.right),
+        ]
+        lacking = filter(None, dict.fromkeys(side.lacking() for side in sides))
+        if self.relation != "trade" and (why := "; ".join(lacking)):
+            return [unknown(what, why)]
+        if self.left == _EACH and self.relation == "above":
+            pairs = zip(*(side.known() for side in sides), strict=True)
+            return [above(high, low, f"{high.what}: {what}") for high, low in pairs]
+        return [RELATIONS[self.relation][1](*sides, what=what)]
 
 
 _BOTH = ("ce", "gist")
+_APART = (("ce",), ("gist",))
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A conclusion.
-
-    Attributes:
-        name: what it is called.
-        sentence: what it says.
-        rule: the exact test, in words; this module has what "above" and "nearer"
-            mean.
-        tests: (function of numbers and arguments, arguments): each gives checks.
-        each: whether every test is of one criterion, its first argument. It is then judged under
-            the criteria that there are results of.
+    """A conclusion: what it is called, what it says, the tests that it follows from, and under
+    which criteria each is made (those with results): one, or one for each side.
     """
 
     name: str
     sentence: str
-    rule: str
-    tests: Sequence[tuple[Callable[..., list[Check]], tuple[object, ...]]]
-    each: bool = True
+    tests: Sequence[Comparison]
+    under: Sequence[Sequence[str]] = _APART
 
     @property
-    def _criteria(self) -> list[str]:
-        return list(dict.fromkeys(str(values[0]) for _, values in self.tests if self.each))
+    def rule(self) -> str:
+        """The exact test, in words; this module has what "above" and "nearer" mean."""
+        words = (test.words(criteria) for criteria in self.under for test in self.tests)
+        return "; ".join(dict.fromkeys(words))
+
+    def _there(self, numbers: Numbers) -> list[Sequence[str]]:
+        return [c for c in self.under if len(c) > 1 or c[0] in numbers.criteria]
 
     def checks(self, numbers: Numbers) -> list[Check]:
         """All checks that can be made, or one that says what is missing."""
-        there = [criterion for criterion in self._criteria if numbers.methods(criterion)]
-        if self.each and not there:
-            return [unknown(self.sentence, f"no results under {' or '.join(self._criteria)}")]
-        tests = [(t, values) for t, values in self.tests if not self.each or values[0] in there]
-        return [check for test, values in tests for check in test(numbers, *values)]
+        there = self._there(numbers)
+        if not there:
+            criteria = " or ".join(criterion for (criterion,) in self.under)
+            return [unknown(self.sentence, f"no results under {criteria}")]
+        return [c for under in there for test in self.tests for c in test.checks(numbers, under)]
 
     def scope(self, numbers: Numbers) -> str:
         """Under which of its criteria it is judged, where it is not all of them."""
-        there = [criterion for criterion in self._criteria if numbers.methods(criterion)]
-        return f"{', '.join(there)} alone" if 0 < len(there) < len(self._criteria) else ""
+        there = self._there(numbers)
+        if len(there) in (0, len(self.under)):
+            return ""
+        return f"{', '.join(criterion for (criterion,) in there)} alone"
 
 
 @dataclass(frozen=True)
@@ -504,95 +435,82 @@ def finding_tables(
     return [printable_table(table) for table in tables]
 
 
-_Tests = Sequence[tuple[Callable[..., list[Check]], tuple[object, ...]]]
-
-
-def _each(test: Callable[..., list[Check]], *arguments: tuple[object, ...]) -> _Tests:
-    """A test with each of several arguments."""
-    return [(test, values) for values in arguments]
-
-
+_SIDES = ("hard_positive", "hard_negative")
+_LEADS = [
+    Comparison("the best environment method", relation, ["the best other method"])
+    for relation in ("above", "more tasks")
+]
 _LISTED = (
-    *(
-        Statement(
-            f"environments-lead-{c}",
-            f"Methods that see environments lead AUC on hard images ({c}).",
-            "The best average AUC on hard of the four environment methods is above the best of the"
-            " other five; and an environment method has the highest mean on more tasks than one of"
-            " the others has.",
-            _each(lead, (c,)),
-        )
-        for c in _BOTH
+    Statement(
+        "environments-lead-ce",
+        "Methods that see environments lead AUC on hard images (ce).",
+        _LEADS,
+        [("ce",)],
+    ),
+    Statement(
+        "environments-lead-gist",
+        "Methods that see environments lead AUC on hard images (gist).",
+        _LEADS,
+        [("gist",)],
     ),
     Statement(
         "gist-is-harder",
         "Hard sets of gist are harder than those of CE.",
-        "For each of the nine methods the average AUC on hard is lower under gist; and the mean"
-        " over methods is, on more tasks than not.",
-        _each(harder, ()),
-        each=False,
+        [Comparison(_EACH, "above", [_EACH]), Comparison(_NINE, "more tasks", [_NINE])],
+        [_BOTH],
     ),
     Statement(
         "lead-shrinks-under-gist",
         "The lead of methods that see environments shrinks under gist.",
-        "The mean of the four environment methods' average AUC on hard minus ERM's is larger under"
-        " CE than under gist.",
-        _each(shrinks, ()),
-        each=False,
+        [Comparison(_LEAD, "above", [_LEAD])],
+        [_BOTH],
     ),
     Statement(
         "reweighting-comes-near",
         "Environment reweighting comes near GDRO and IRM.",
-        "Its average AUC on hard is nearer to the better of GDRO and IRM than to ERM.",
-        _each(near, *((c,) for c in _BOTH)),
+        [Comparison("environment-reweight", "comes near", ["the better of gdro and irm", "erm"])],
     ),
     Statement(
         "sides-trade-off",
         "Hard positives trade against hard negatives.",
-        "Spearman's rank correlation over the nine methods (five at least must be there) between"
-        f" the averages on hard positives and on hard negatives is {CLEAR:g} or less, for"
-        " error and NLL; it does not hold from 0 on.",
-        _each(trade, *((c, m) for c in _BOTH for m in ("error", "nll"))),
+        [Comparison(_EACH, "trade", [_EACH], metric, _SIDES) for metric in ("error", "nll")],
     ),
     Statement(
         "erm-best-on-easy",
         "ERM is best on easy images by NLL and error.",
-        "Its average is below that of the next best of the nine methods.",
-        _each(erm_best, *((c, m, "easy") for c in _BOTH for m in ("nll", "error"))),
+        [
+            Comparison("the best method but erm", "above", ["erm"], m, ["easy"])
+            for m in ("nll", "error")
+        ],
     ),
     Statement(
         "focal-between",
         "Focal loss is like ERM by AUC, and like methods that see environments by NLL on hard"
         " positives.",
-        "By AUC on hard and on easy its average is nearer to ERM's than to the mean of the four"
-        " environment methods; by NLL on hard positives the other way round.",
         [
-            *_each(focal, *((c, "auc", s, True) for c in _BOTH for s in ("hard", "easy"))),
-            *_each(focal, *((c, "nll", "hard_positive", False) for c in _BOTH)),
+            Comparison("focal", "nearer", ["erm", _MEAN]),
+            Comparison("focal", "nearer", ["erm", _MEAN], "auc", ["easy"]),
+            Comparison("focal", "nearer", [_MEAN, "erm"], "nll", ["hard_positive"]),
         ],
     ),
     Statement(
         "erm-and-undersampling-calibrated",
         "ERM and undersampling are best calibrated, on hard and easy images.",
-        "The largest average ECE of ERM and undersampling by label and by environment is below the"
-        " smallest of the other six methods. The ECE is the paper's (ece_paper) where the results"
-        " have it, else that of the positive probability (ece); each check names it.",
-        _each(calibrated, *((c, s) for c in _BOTH for s in ("hard", "easy"))),
+        [
+            Comparison("the best of the six others", "above", [_OWN], "ece_paper", [subset])
+            for subset in ("hard", "easy")
+        ],
     ),
     Statement(
         "cvar-worst-calibrated",
         "CVaR is worst calibrated on easy images.",
-        "Its average ECE on easy is above that of the next worst of the nine methods; the paper's"
-        " ECE (ece_paper) where the results have it, else ece.",
-        _each(worst_calibrated, *((c,) for c in _BOTH)),
+        [Comparison("cvar", "above", ["the worst method but cvar"], "ece_paper", ["easy"])],
     ),
     Statement(
         "waterbirds-lead-larger",
         "The lead of methods that see environments is far larger on Waterbirds.",
-        "The mean of the four environment methods' AUC on hard minus ERM's is at least"
-        f" {FAR:g} times as large on Waterbirds as under CE and under gist.",
-        _each(waterbirds, ()),
-        each=False,
+        [Comparison(_LEAD, "far above", [_LEAD])],
+        [("attribute", "ce"), ("attribute", "gist")],
     ),
 )
 STATEMENTS: dict[str, Statement] = {statement.name: statement for statement in _LISTED}
