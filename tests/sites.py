@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from PIL import Image
 
 from nooch.criteria import CE, Combination, Context, Gist
 from nooch.data import Dataset
+from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
+from nooch.suites import Suite
 from nooch.suites.find import find
 
 HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028"
@@ -96,7 +99,14 @@ def made_site(folder: Path, *, runs=True, **options):
     suite = site_suite(data)
     trained = made_runs(folder / "runs", suite, tasks=("car", "cow")) if runs else None
     options |= {"data": data, "runs": [trained.path] if trained else (), "bootstrap": 20}
-    return write_report(suite, folder / "site", **options), suite, data, trained
+    return report_of(suite, folder / "site", **options), suite, data, trained
+
+
+def report_of(suite: Suite, out: Path, **given):
+    """A report of a suite from what is given: sources, or how the report is."""
+    named = {field.name for field in fields(Sources)}
+    sources = Sources(suite=suite, **{key: given.pop(key) for key in named & set(given)})
+    return write_report(sources, out, **given)
 
 
 def read_script(path: Path):

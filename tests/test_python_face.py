@@ -91,7 +91,9 @@ WRONG_VALUES = {
     "unknown task": lambda _: nooch.evaluate(SUITE, FRAME.with_columns(task=pl.lit("dog"))),
     "other dataset": lambda _: nooch.cue_findings(SUITE, FRAME, data=DATA.select("test")),
     "explained": lambda _: nooch.explain(SUITE, "car", -1),
-    "report": lambda root: nooch.write_report(SUITE, root / "r", data=DATA, images=root / "no"),
+    "report": lambda root: nooch.write_report(
+        nooch.Sources(suite=SUITE, data=DATA, images=root / "no"), root / "r"
+    ),
     "checked": lambda root: nooch.check(DATA, FRAME, root / "checked"),
     "export": lambda root: nooch.export(SUITE, "xml", root / "exported"),
     "images of no folder": lambda _: TEST.show(),

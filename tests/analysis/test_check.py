@@ -10,6 +10,7 @@ from generate_annotations import generate
 from planted import planted_data, planted_predictions
 from refusals import fails
 from scipy.sparse import csr_array
+from sites import report_of
 from sklearn.linear_model import LogisticRegression
 
 import nooch
@@ -17,7 +18,6 @@ from nooch.analysis.check import BASELINES, baselines, check
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import save_dataset
 from nooch.evaluation.metrics import auc
-from nooch.report.site.site import write_report
 from nooch.suites import save_suite
 
 
@@ -121,7 +121,7 @@ def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):
     shown = run_cli(f"show {tmp_path / 'few'}").out
     assert "fewer than 20 images" in shown
     assert f" {record.hard_positives}*" in shown
-    write_report(few, tmp_path / "page")
+    report_of(few, tmp_path / "page")
     assert f">{record.hard_positives}*</span>" in (tmp_path / "page/index.html").read_text()
 
 

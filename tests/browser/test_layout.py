@@ -12,12 +12,11 @@ import polars as pl
 import pytest
 from chromium import open_page, settle, watched_page
 from made_runs import made_runs
-from sites import site_data, site_suite
+from sites import report_of, site_data, site_suite
 
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answers import Answers
-from nooch.report.site.site import write_report
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
 # a width is looked at in one scheme, or in two with other pages
@@ -66,9 +65,9 @@ def sites(tmp_path_factory):
     runs = made_runs(folder / "runs", suite, tasks=TASKS[1:], settings=SETTINGS)
     predictions = [_predictions(suite)]
     options = {"data": data, "predictions": predictions, "bootstrap": 20}
-    write_report(suite, folder / "runs-site", runs=[runs.path], **options)
+    report_of(suite, folder / "runs-site", runs=[runs.path], **options)
     options["predictions"] = [*predictions, _answers(suite)]
-    write_report(suite, folder / "alone-site", **options)
+    report_of(suite, folder / "alone-site", **options)
     return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
 
 
@@ -113,7 +112,7 @@ def test_explore_opens_on_a_task_with_a_set(sites, browser, tmp_path):
     assert "No set" in page.locator("#counts").inner_text()
     # what the address names stays, and the rest follows it: the first task has a set by gist alone
     suite = site_suite(site_data(tmp_path, classes=CLASSES, pictures=False), tasks=TASKS, tau=0.3)
-    write_report(suite, tmp_path / "site")
+    report_of(suite, tmp_path / "site")
     open_page(page, tmp_path / "site", task=TASKS[0], split="valid")
     assert page.locator("#criterion").input_value() == "gist"
     assert page.locator("#split").input_value() == "valid"

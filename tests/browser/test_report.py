@@ -12,13 +12,12 @@ import polars as pl
 import pytest
 from chromium import open_page, settle
 from scipy.sparse import csr_array
-from sites import CLASSES, HOSTILE, made_site, site_data, site_suite
+from sites import CLASSES, HOSTILE, made_site, report_of, site_data, site_suite
 
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.explain import explain
-from nooch.report.site.site import write_report
 from nooch.suites.find import find
 
 PAGES = ("index", "explore", "results", "criteria", "examples")
@@ -152,7 +151,7 @@ def explained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explained")
     data = site_data(folder, pictures=False)
     suite = site_suite(data, context=True)
-    return write_report(suite, folder / "site", data=data, bootstrap=0), suite, data
+    return report_of(suite, folder / "site", data=data, bootstrap=0), suite, data
 
 
 @pytest.mark.parametrize("world", ["made", "explained"])
@@ -287,7 +286,7 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
     classes = [f"{name}<img src=x onerror='hacked=1'>\"&\u202e{{{{7*7}}}}" for name in CLASSES]
     data = site_data(folder, classes=classes)
     suite = site_suite(data, tasks=classes[:2])
-    write_report(suite, tmp_path / "site", data=data)
+    report_of(suite, tmp_path / "site", data=data)
     for name in PAGES:
         open_page(page, tmp_path / "site", name)
         settle(page)
@@ -309,7 +308,7 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
 def test_without_a_dataset_alpha_stays_and_the_page_says_why(tmp_path, page, left):
     data = site_data(tmp_path, pictures=False)
     suite = site_suite(data, tau=0.3 if left == "everything" else None)
-    write_report(suite, tmp_path / "site")
+    report_of(suite, tmp_path / "site")
     open_page(page, tmp_path / "site", task="car", criterion="ce")
     assert page.locator("#exact-alpha").count() == 0
     assert "cannot be moved" in page.locator("#bounds").inner_text()
@@ -368,7 +367,7 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
         values = random.normal(size=(len(part), len(suite.tasks)))
         runs.append(Predictions.of(values, part.image_ids, suite.tasks, **about))
     # the pages are what is tested, and a thousand resamples take minutes
-    write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=5)
+    report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=5)
     start = time.perf_counter()
     open_page(page, tmp_path / "site", task="class0", criterion="ce")
     first = time.perf_counter() - start
@@ -408,7 +407,7 @@ def test_images_without_a_prediction_have_no_loss(tmp_path, page):
     part = data.select("test")
     some = part.image_ids[: len(part) // 2]
     run = Predictions.of(np.linspace(-3, 3, len(some)), some, "car", scale="logit", run="mine")
-    write_report(suite, tmp_path / "site", data=data, predictions=[run], bootstrap=0)
+    report_of(suite, tmp_path / "site", data=data, predictions=[run], bootstrap=0)
     open_page(page, tmp_path / "site", task="car", criterion="ce", show="easy", sort="loss")
     assert "lowest loss first" in page.locator("#gallery-note").inner_text()
     _set(page, "beta", 0.3)

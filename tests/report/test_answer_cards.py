@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from sites import HOSTILE, read_script, site_data, site_suite, tables_of_page
+from sites import HOSTILE, read_script, report_of, site_data, site_suite, tables_of_page
 
 from nooch.evaluation import Predictions, evaluate, load_predictions
-from nooch.report.site.site import write_report
 from nooch.suites import load_suite
 
 TASKS = ["car", "cow"]
@@ -64,7 +63,7 @@ def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
     data, suite = world
     rows = _rows(suite, share=share, unknown=0.0)
     runs = _runs(suite, tmp_path, model=rows)
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
     page, lines = _page(done), evaluate(suite, runs, bootstrap=30).headlines
     for criterion in ("ce", "gist", "both"):
         (line,) = [text for text in lines if text.startswith(f"model, {criterion}: yes to")]
@@ -100,7 +99,7 @@ def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
 def test_bars_of_many_unknown_answers_are_bounds(world, tmp_path):
     data, suite = world
     runs = _runs(suite, tmp_path, model=_rows(suite, unknown=0.3))
-    page = _page(write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0))
+    page = _page(report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0))
     rates = evaluate(suite, runs).contexts["model", "ce"].bounded()
     (hard,) = (row for row in rates if row["subset"] == "hard_negative")
     assert hard["rate"] is None
@@ -114,9 +113,7 @@ def test_cards_have_the_question_the_words_and_the_label(world, tmp_path):
     rows = _rows(suite)
     other = [{**row, "answer": "yes"} for row in rows]
     runs = _runs(suite, tmp_path, model=rows, other=other)
-    done = write_report(
-        suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0, examples=4
-    )
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0, examples=4)
     page = _page(done, "examples")
     groups = {}
     for kind, content in re.findall(
@@ -166,7 +163,7 @@ def test_words_are_escaped_and_cut(world, tmp_path):
         for number, row in enumerate(_rows(suite))
     ]
     runs = _runs(suite, tmp_path, **{"<b>bold": rows})
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
     for name in ("index", "examples", "results"):
         page = _page(done, name)
         assert len(page) < 1_000_000
@@ -188,9 +185,7 @@ def test_models_that_were_asked_other_questions_are_scored_apart(world, tmp_path
     ids = data.select("test").images["image_id"]
     values = np.random.default_rng(0).normal(size=(len(ids), 2))
     plain = Predictions.of(values, ids, TASKS, scale="logit", run="plain")
-    done = write_report(
-        suite, tmp_path / "site", data=data, predictions=[*runs, plain], bootstrap=20
-    )
+    done = report_of(suite, tmp_path / "site", data=data, predictions=[*runs, plain], bootstrap=20)
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     words = {"fpr", "recall", "dprime", "response_criterion"}
     metrics = {run: set(points.filter(method=run)["metric"]) for run in ("a", "b", "c", "plain")}
@@ -217,7 +212,7 @@ def test_models_that_were_asked_other_questions_are_scored_apart(world, tmp_path
 def test_answers_alone_say_what_is_missing(world, tmp_path):
     data, suite = world
     runs = _runs(suite, tmp_path, model=_rows(suite), old=_rows(suite, split="valid"))
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
     assert "Answers in words have no probabilities: there are no losses of images." in done.notes
     assert "No runs were given (`runs`): there are no losses" not in " ".join(done.notes)
     assert "old is not scored: none of the images asked about is in the sets" in _page(
@@ -231,14 +226,14 @@ def test_answers_about_positives_alone_and_many_rates(world, tmp_path):
     sets = [suite.set("ce", task, "test") for task in TASKS]
     positives = {(s.task, i) for s in sets for i in s.image_ids.filter(pl.Series(s.labels))}
     rows = [row for row in _rows(suite) if (row["task"], row["image_id"]) in positives]
-    done = write_report(
+    done = report_of(
         suite, tmp_path / "site", data=data, predictions=_runs(suite, tmp_path, m=rows), bootstrap=0
     )
     assert "Asked about 0 of" in _page(done)
     assert "Yes to absent objects, ce" in _page(done)
     assert "Hard positives without a yes" in _page(done, "examples")
     runs = _runs(suite, tmp_path, **{f"m{k}": _rows(suite, k) for k in range(9)})
-    done = write_report(suite, tmp_path / "many", data=data, predictions=runs, bootstrap=0)
+    done = report_of(suite, tmp_path / "many", data=data, predictions=runs, bootstrap=0)
     # of each model, of all tasks together and of each task by cue
     cues = [len(suite.header.criteria["ce"].cues[task]) for task in TASKS]
     assert f"; 24 of {9 * (1 + sum(cues))} rates" in _page(done)
@@ -249,7 +244,7 @@ def test_answers_with_probabilities_have_losses_and_words(world, tmp_path):
     rows = _rows(suite)
     for row in rows:
         row["probability"] = 0.9 if row["answer"].startswith("Yes") else 0.2
-    done = write_report(
+    done = report_of(
         suite, tmp_path / "site", data=data, bootstrap=0,
         predictions=_runs(suite, tmp_path, model=rows),
     )  # fmt: skip

@@ -21,7 +21,7 @@ from nooch.data import Dataset, save_dataset
 from nooch.evaluation import Predictions
 from nooch.report.images.cue_masks import COLORS
 from nooch.report.images.galleries import NOT_SHADED, PanelImages, SheetSource, save_gallery
-from nooch.report.images.paper_figures import SHEETS, check_figures, figure_data, save_figures
+from nooch.report.images.paper_figures import SHEETS, figure_data, figure_tables, save_figures
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.sources import Sources
 from nooch.suites import save_suite
@@ -202,12 +202,12 @@ def test_what_each_figure_of_images_picks(world, sources):
 
 
 def test_all_draws_sheets_where_there_are_images(sources):
-    names = check_figures(["all"], sources)
+    names = figure_tables(["all"], sources)
     assert set(SHEETS) <= set(names)
-    assert not set(SHEETS) & set(check_figures(["all"], replace(sources, tasks=["car"])))
-    alone = check_figures(["all"], replace(sources, predictions=sources.predictions[:1]))
+    assert not set(SHEETS) & set(figure_tables(["all"], replace(sources, tasks=["car"])))
+    alone = figure_tables(["all"], replace(sources, predictions=sources.predictions[:1]))
     assert set(SHEETS) - set(alone) == {"fig8", "fig26"}
-    without = check_figures(["all"], replace(sources, predictions=None))
+    without = figure_tables(["all"], replace(sources, predictions=None))
     assert {"fig1", "fig2"} <= set(without)
     assert "fig15" not in without
 
@@ -249,7 +249,7 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     refused(lambda: save_gallery(["cat"], sources, sheet), "'cat' is no task")
     refused(lambda: save_gallery(["car"], sources, sheet, criterion="cee"), "'cee' is no criterion")
     alone = Sources(suite=suite)
-    refused(lambda: save_gallery(["car"], alone, sheet), "needs a suite and its", helps=False)
+    refused(lambda: save_gallery(["car"], alone, sheet), "needs the suite's dataset")
     for change, words, kind in (
         ({"split": "valid"}, "'valid' is no split", ParameterError),
         ({"data": data.select("test")}, "not the one", ParameterError),
@@ -261,11 +261,11 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     for name, change, words in (
         ("fig8", {"tasks": ["car", "cow"]}, "2 tasks"),
         ("fig15", {"predictions": None}, "`predictions`"),
-        ("fig8", {"predictions": sources.predictions[:1]}, "two methods"),
+        ("fig8", {"predictions": sources.predictions[:1]}, "2 methods"),
     ):
         refused(partial(figure_data, name, replace(sources, **change)), words)
     only = find(data, {"ce": CE()}, tasks=["car", "airplane", "bowl"], splits=["test"])
-    refused(lambda: figure_data("fig2", Sources(suite=only, data=data)), "CE and gist")
+    refused(lambda: figure_data("fig2", Sources(suite=only, data=data)), "of kind gist")
     refused(lambda: figure_data("fig1", Sources(suite=only, data=data)), "kite")
     assert not sheet.exists()
     sheet.write_text("mine")

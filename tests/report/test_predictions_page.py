@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 from made_runs import made_runs
 from refusals import refused
-from sites import read_script, site_data, site_suite, tables_of_page
+from sites import read_script, report_of, site_data, site_suite, tables_of_page
 
 from nooch.evaluation import CELLS, Predictions, evaluate
 from nooch.report import tables_of
 from nooch.report.site.results_page import FIGURES, score_predictions
-from nooch.report.site.site import write_report
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def _text(site, page="results"):
 def test_predictions_alone_have_the_tables_of_evaluate(world, tmp_path):
     data, suite = world
     runs = [_predictions(data, "mine"), _predictions(data, "<b>yours</b>", 1)]
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
     scores = evaluate(suite, runs, split="test", bootstrap=30, metrics=list(FIGURES))
     found = tables_of_page(done.path / "results.html")
     for table in tables_of(scores, list(FIGURES)):
@@ -76,7 +75,7 @@ def test_more_metrics_and_a_threshold(world, tmp_path):
     data, suite = world
     runs = [_predictions(data, "mine")]
     options = {"metrics": ["f1", "recall"], "threshold": 0.25, "bootstrap": 0}
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, **options)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, **options)
     page = _text(done.path)
     for text in ("F1 hard", "recall easy pos", "answers are positive above the probability 0.25"):
         assert text in page
@@ -85,7 +84,7 @@ def test_more_metrics_and_a_threshold(world, tmp_path):
 def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_side(world, tmp_path):
     data, suite = world
     runs = [_predictions(data, "mine")]
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     own = points.filter(criterion="ce", task="car", metric="error")
     assert set(own["subset"]) == set(CELLS)
@@ -104,29 +103,29 @@ def test_charts_of_predictions_set_a_hard_side_next_to_the_easy_images_of_its_si
 def test_predictions_that_cannot_be_scored_say_why(world, tmp_path):
     data, suite = world
     part = _predictions(data, "some", n=20)
-    done = write_report(suite, tmp_path / "site", data=data, predictions=[part], bootstrap=0)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=[part], bootstrap=0)
     text = _text(done.path)
     assert "some is not scored" in text
     assert re.search(r"\d+ of \d+ images of split test have no prediction", text)
     assert any("some is not scored" in note for note in done.notes)
     runs = [part, _predictions(data, "mine")]
-    both = write_report(suite, tmp_path / "both", data=data, predictions=runs, bootstrap=0)
+    both = report_of(suite, tmp_path / "both", data=data, predictions=runs, bootstrap=0)
     assert "some is not scored" in _text(both.path)
     assert "Scores on ce challenge sets (test)" in tables_of_page(both.path / "results.html")
 
 
 def test_a_report_of_a_suite_alone_says_on_each_page_what_is_missing(tmp_path):
     data = site_data(tmp_path, pictures=False)
-    done = write_report(site_suite(data), tmp_path / "site")
+    done = report_of(site_suite(data), tmp_path / "site")
     assert "No runs were given (`runs`)" in _text(done.path)
     for page in ("criteria", "examples", "index"):
         assert "What is not here" in _text(done.path, page)
     ce = site_suite(data).only(["car"])
     other = data.with_embedding("other", data.embeddings["words"])
-    one = write_report(ce, tmp_path / "one", data=other)
+    one = report_of(ce, tmp_path / "one", data=other)
     assert "Figs. 11 and 14" not in _text(one.path, "criteria")
     single = [_predictions(data, "mine")]
-    alone = write_report(ce, tmp_path / "alone", data=data, predictions=single, bootstrap=0)
+    alone = report_of(ce, tmp_path / "alone", data=data, predictions=single, bootstrap=0)
     assert "One method alone has losses" in _text(alone.path, "examples")
 
 
@@ -134,15 +133,15 @@ def test_the_pair_of_methods_that_is_compared(world, tmp_path):
     data, suite = world
     runs = made_runs(tmp_path / "runs", suite, tasks=("car", "cow"), seeds=(0,))
     options = {"data": data, "runs": [runs.path], "bootstrap": 0}
-    done = write_report(suite, tmp_path / "site", methods=["gdro", "erm"], **options)
+    done = report_of(suite, tmp_path / "site", methods=["gdro", "erm"], **options)
     text = _text(done.path, "examples")
     assert "Hard positives with the highest loss (gdro)" in text
     assert "Hard positives where erm is furthest ahead of gdro" in text
     assert "label-reweight is furthest" not in text
     for names in (["erm"], ["erm", "erm"], []):
         refused(
-            lambda names=names: write_report(suite, tmp_path / "no", methods=names, **options),
+            lambda names=names: report_of(suite, tmp_path / "no", methods=names, **options),
             "two different",
         )
-    refused(lambda: write_report(suite, tmp_path / "no", methods=["erm", "gdr"], **options), "gdro")
+    refused(lambda: report_of(suite, tmp_path / "no", methods=["erm", "gdr"], **options), "gdro")
     assert not (tmp_path / "no").exists()

@@ -17,6 +17,7 @@ from sites import (
     made_site,
     numbers,
     read_script,
+    report_of,
     site_data,
     site_suite,
     tables_of_page,
@@ -33,7 +34,6 @@ from nooch.report.results.collect import collect
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.run_results import read_results
 from nooch.report.site.explore_data import criterion_parts, page_cues, script, shown_criteria
-from nooch.report.site.site import write_report
 from nooch.suites import SUBSETS, save_suite
 from nooch.suites.find import find
 from nooch.suites.summary import overlaps
@@ -295,7 +295,7 @@ def test_pictures_are_drawn_of_files_below_the_folder_alone(made, tmp_path):
         (folder / file.name).symlink_to(file)
     suite = site_suite(made_of)
     linked = replace(made_of, image_root=str(folder))
-    outside = write_report(suite, tmp_path / "site", data=linked)
+    outside = report_of(suite, tmp_path / "site", data=linked)
     assert not list((tmp_path / "site").glob("pictures/**/*.jpg"))
     assert any("have no file below the folder" in n for n in outside.notes)
     assert data.image_root is not None
@@ -315,7 +315,7 @@ def test_missing_inputs_are_reported_and_the_rest_shown(left, said, tmp_path):
     folder.mkdir()
     data = site_data(folder, captions=left != "captions", pictures=left != "images")
     suite = site_suite(data)
-    done = write_report(suite, tmp_path / "site", data=None if left == "dataset" else data)
+    done = report_of(suite, tmp_path / "site", data=None if left == "dataset" else data)
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert said in page
     assert any(said in note for note in done.notes)
@@ -333,10 +333,10 @@ def test_a_task_without_hard_images_is_said(tmp_path):
     assert suite.record("ce", "car", "test").hard_negatives == 0
     only = suite.record("gist", "car", "test")
     assert only.hard_positives == 0
-    write_report(suite, tmp_path / "site", data=data)
+    report_of(suite, tmp_path / "site", data=data)
     text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
     assert "There is no such image." in text
-    done = write_report(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
+    done = report_of(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
     assert done.path.is_dir()
 
 
@@ -360,7 +360,7 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
         {"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))}
     )
     runs = load_predictions(frame, suite)
-    done = write_report(suite, tmp_path / "site", data=data, predictions=runs)
+    done = report_of(suite, tmp_path / "site", data=data, predictions=runs)
     content = read_script(done.path / "data/task-0-test.js")[1]
     (place,) = content["methods"]["ce"].values()
     expected = losses(part.labels("car"), np.linspace(-2, 2, len(part)), "logit")
@@ -374,7 +374,7 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     (tmp_path / "scores").mkdir()
     save_scores(scores, tmp_path / "scores/scores.parquet")
     selected.write_csv(tmp_path / "scores/selected.csv")
-    done = write_report(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
+    done = report_of(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
     text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
     why = "collected scores have no predictions to resample"
     assert f"one standard deviation over seeds ({why})" in text
@@ -390,21 +390,21 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_pat
     done, suite, data, runs = made
     other = site_data(tmp_path, pictures=False, seed=5)
     out = tmp_path / "new"
-    refused(lambda: write_report(suite, out, data=other), "not the one that the suite was found in")
-    refused(lambda: write_report(suite, out, split="nowhere"), "nowhere")
-    refused(lambda: write_report(suite, out, bootstrap=-1), "bootstrap is -1")
-    refused(lambda: write_report(suite, out, thumbnails=-1), "thumbnails is -1")
-    refused(lambda: write_report(suite, out, examples=0), "examples is 0")
+    refused(lambda: report_of(suite, out, data=other), "not the one that the suite was found in")
+    refused(lambda: report_of(suite, out, split="nowhere"), "nowhere")
+    refused(lambda: report_of(suite, out, bootstrap=-1), "bootstrap is -1")
+    refused(lambda: report_of(suite, out, thumbnails=-1), "thumbnails is -1")
+    refused(lambda: report_of(suite, out, examples=0), "examples is 0")
     no = {"data": data, "images": tmp_path / "no"}
-    fails(lambda: write_report(suite, out, **no), "no such folder", helps=False)
-    fails(lambda: write_report(suite, out, runs=[tmp_path]), "holds no results")
+    fails(lambda: report_of(suite, out, **no), "no such folder", helps=False)
+    fails(lambda: report_of(suite, out, runs=[tmp_path]), "holds no results")
     wide = site_suite(data, beta=0.2)
-    refused(lambda: write_report(wide, out, data=data, runs=[runs.path]), "another one")
-    fails(lambda: write_report(suite, done.path, data=data), "exists already", kind=OutputError)
+    refused(lambda: report_of(wide, out, data=data, runs=[runs.path]), "another one")
+    fails(lambda: report_of(suite, done.path, data=data), "exists already", kind=OutputError)
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine.txt").write_text("mine")
-    fails(lambda: write_report(suite, full, overwrite=True), "report.json", kind=OutputError)
+    fails(lambda: report_of(suite, full, overwrite=True), "report.json", kind=OutputError)
     assert not out.exists()
 
 
@@ -490,7 +490,7 @@ def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
     ]
     data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
     suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
-    done = write_report(suite, tmp_path / "site", data=data)
+    done = report_of(suite, tmp_path / "site", data=data)
     pages = {p.name: p.read_text(encoding="utf-8") for p in done.path.glob("examples*.html")}
     assert sorted(pages) == ["examples-2.html", "examples.html"]
     shown = {name: re.findall(r'data-task="(\d+)"', text) for name, text in pages.items()}

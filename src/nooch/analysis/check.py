@@ -46,6 +46,7 @@ from nooch.evaluation import (
 )
 from nooch.evaluation.predictions import task_notes
 from nooch.report import save_scores
+from nooch.report.images.sources import Sources
 from nooch.report.site.content import FindingSection
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
@@ -445,16 +446,15 @@ def _write(
     save_scores(checked.scores, folder / "scores.parquet")
     if checked.slices is not None:
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
-    write_report(
-        checked.suite,
-        folder / "report",
+    sources = Sources(
+        suite=checked.suite,
         data=data,
         predictions=runs,
         images=chosen.images,
-        bootstrap=chosen.bootstrap,
-        findings=checked.sections(),
+        bootstrap=chosen.bootstrap or 0,
         progress=progress,
     )
+    write_report(sources, folder / "report", findings=checked.sections())
     if checked.confusions is not None:
         (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))

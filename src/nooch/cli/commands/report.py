@@ -50,7 +50,8 @@ def report_command(
     reading: Any = None,
 ) -> None:
     """Write a site of a suite, its images and results. Its pages open from disk."""
-    from nooch.report.site.site import ReportOptions, write_report
+    from nooch.report.images.sources import Sources
+    from nooch.report.site.site import write_report
     from nooch.suites import load_suite
     from nooch.suites.summary import suite_with_dataset
 
@@ -60,23 +61,28 @@ def report_command(
             allowed="one of the two",
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
-    options = ReportOptions(
-        runs=runs,
-        predictions=read_predictions(predictions, reading, shown, data),
-        methods=None if methods is None else shared.split_names(methods),
-        images=images,
-        annotations=annotations,
-        rule=rule,
-        split=split,
-        bootstrap=bootstrap,
-        metrics=shared.split_names(metrics),
-        threshold=threshold,
-        thumbnails=None if all_thumbnails else thumbnails,
-        examples=examples,
-    )
     with progress() as update:
+        sources = Sources(
+            suite=shown,
+            data=data,
+            runs=runs,
+            predictions=read_predictions(predictions, reading, shown, data),
+            methods=shared.split_names(methods) or None,
+            images=images,
+            annotations=annotations,
+            rule=rule,
+            split=split,
+            bootstrap=bootstrap,
+            progress=update,
+        )
         report = write_report(
-            shown, out, data=data, options=options, overwrite=overwrite, progress=update
+            sources,
+            out,
+            metrics=shared.split_names(metrics),
+            threshold=threshold,
+            thumbnails=None if all_thumbnails else thumbnails,
+            examples=examples,
+            overwrite=overwrite,
         )
     note(*report.notes)
     facts = {"site": str(report.path), "notes": list(report.notes)}
@@ -131,8 +137,8 @@ def figure_command(
         sources = Sources(
             suite=sets,
             data=data,
-            predictions=read_predictions(predictions, reading, sets, data) or None,
-            runs=runs,
+            predictions=read_predictions(predictions, reading, sets, data),
+            runs=runs or (),
             paper=paper,
             sweep=None if sweep is None else load_sweep(sweep),
             split=split,
@@ -206,9 +212,9 @@ def gallery_command(
     sources = Sources(
         suite=sets,
         data=data,
-        runs=runs,
-        predictions=read_predictions(predictions, reading, sets, data) or None,
-        split=sets.splits_to_score(split)[0],
+        runs=runs or (),
+        predictions=read_predictions(predictions, reading, sets, data),
+        split=split,
         methods=shared.split_names(methods) or None,
         images=images,
         annotations=annotations,

@@ -20,7 +20,7 @@ from nooch.report.figures.style import SHEET_FORMATS, encoded
 from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
-from nooch.report.images.sources import Sources
+from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 
@@ -58,17 +58,12 @@ class SheetSource:
     """
 
     def __init__(self, sources: Sources) -> None:
-        if sources.suite is None or sources.data is None:
-            raise ParameterError(
-                "an image sheet needs a suite and its dataset", where="image sheet"
-            )
-        suite, data = sources.suite, sources.data
-        suite.require_dataset(data)
-        self.suite: Suite = suite
-        self.data: Dataset = data
         self.sources = sources
-        self.split = check_one_of("split", sources.split, suite.splits, owner="the suite")
-        self.images = SplitImages.of(suite, self.split, data)
+        self.suite: Suite = needed(sources.suite, "a suite", "give `suite` SUITE")
+        self.data: Dataset = needed(sources.data, "the suite's dataset", "give `dataset` DATASET")
+        self.suite.require_dataset(self.data)
+        self.split = sources.of_split
+        self.images = SplitImages.of(self.suite, self.split, self.data)
         self._views: dict[str, TaskView] = {}
 
     @cached_property
@@ -85,10 +80,15 @@ class SheetSource:
 
     def groups(self, task: str, criterion: str, n: int) -> list[Chosen]:
         """Everything that could be shown of a task, the pair of methods as the sources name it."""
-        baseline, rival = self.sources.pair(criterion)
+        rival = self.sources.rival(criterion)
         criteria = [criterion, *(c for c in self.suite.criteria if c != criterion)]
         rivals = {} if rival is None else dict.fromkeys(criteria, rival)
-        return chosen_examples(self.view(task), criteria, baseline, rivals, n)
+        return chosen_examples(self.view(task), criteria, self.sources.baseline, rivals, n)
+
+    def methods(self, criterion: str) -> list[str]:
+        """The methods whose losses are shown, the baseline first."""
+        pair = self.sources.baseline, self.sources.rival(criterion)
+        return [method for method in pair if method is not None]
 
     def table(self, groups: Sequence[PanelImages]) -> pl.DataFrame:
         """A row for each image of the sheet and method; without losses the method is null."""
@@ -232,9 +232,8 @@ def save_gallery(
     groups = []
     for task in tasks:
         suite.record(name, check_one_of("task", task, suite.tasks, owner="the suite"), source.split)
-        methods = [method for method in sources.pair(name) if method is not None]
         groups += [
-            PanelImages(source.view(task), chosen, methods)
+            PanelImages(source.view(task), chosen, source.methods(name))
             for chosen in source.groups(task, name, per_side)
             if chosen.kind == "hardest" and chosen.criterion == name
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import polars as pl
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file
+from nooch.base.words import counted
 from nooch.data import ALL, csv_bytes
 from nooch.data.table_files import write_files
 from nooch.report.figures import sweeps as loss_sweep_figures, sweeps as sweep_figures
@@ -20,7 +21,7 @@ from nooch.report.figures.levels import draw_levels, draw_losses, loss_points
 from nooch.report.figures.style import FORMATS, encoded
 from nooch.report.images.galleries import PanelImages, SheetSource
 from nooch.report.images.sheets import SheetLayout, draw_sheet
-from nooch.report.images.sources import NEEDS, Need, Sources
+from nooch.report.images.sources import MissingSourceError, Sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -35,7 +36,7 @@ class SheetPreset:
 
     Attributes:
         shows: what it shows, in words.
-        needs: names of ``NEEDS``.
+        methods: how many methods must have losses.
         tasks: the paper's tasks; others can be given, as many.
         groups: source and tasks -> the images, panel by panel.
         columns: panels side by side; a callable of the number of tasks.
@@ -43,7 +44,7 @@ class SheetPreset:
     """
 
     shows: str
-    needs: tuple[str, ...]
+    methods: int
     tasks: tuple[str, ...]
     groups: Callable[[SheetSource, Sequence[str]], list[PanelImages]]
     columns: Callable[[int], int] = field(default=lambda _n: 2)
@@ -68,6 +69,15 @@ class SheetPreset:
                 allowed=f"{len(self.tasks)} of the suite's tasks",
             )
         source = SheetSource(of)
+        root = of.images or source.data.image_root
+        if root is None or not Path(root).is_dir():
+            remedy = "give `images` DIR where the folder that the dataset records is missing"
+            raise MissingSourceError("needs the dataset's images", remedy=remedy)
+        if len(of.image_losses.methods) < self.methods:
+            raise MissingSourceError(
+                f"needs losses of {counted(self.methods, 'method')}",
+                remedy="give `runs` RUNS of nooch bench, or `predictions` FILE",
+            )
         groups = self.groups(source, tasks)
         if not any(len(group.chosen.rows) for group in groups):
             raise UndefinedError("there is no such image", where=self.shows)
@@ -89,10 +99,9 @@ def _criterion(source: SheetSource, kind: str) -> str:
     for name, record in source.suite.header.criteria.items():
         if record.kind == kind:
             return name
-    raise ParameterError(
-        f"the suite has no criterion of kind {kind}",
-        where="image sheet",
-        remedy="find one that has",
+    raise MissingSourceError(
+        f"needs a criterion of kind {kind}",
+        remedy=f"give `suite` SUITE of nooch find `criterion` {kind}",
     )
 
 
@@ -115,7 +124,7 @@ def _extremes(
     highest losses on hard images, lowest on easy positives (Appendix D.1).
     """
     ce = _criterion(source, "ce")
-    first = _methods(source, ce)[:1]
+    first = source.methods(ce)[:1]
     return [
         _images(source, task, first, **wanted, criterion=ce, subset=side)
         for side in sides
@@ -126,7 +135,7 @@ def _extremes(
 def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -> list[PanelImages]:
     """Figs. 2 and 9: hard by one criterion, easy by the other, both ways, a side for each task."""
     ce, gist = _criterion(source, "ce"), _criterion(source, "gist")
-    both = _methods(source, ce)
+    both = source.methods(ce)
     return [
         _images(source, task, both, kind="criteria", criterion=one, better=other, subset=side)
         for task, side in zip(tasks, sides, strict=True)
@@ -137,24 +146,18 @@ def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -
 def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[PanelImages]:
     """Figs. 8 and 26: where a method is furthest ahead (``ahead`` 0: baseline; 1: other)."""
     ce = _criterion(source, "ce")
-    both = _methods(source, ce)
+    both = source.methods(ce)
     wanted = {"kind": "gap", "criterion": ce, "better": both[ahead]}
     return [_images(source, tasks[0], both, **wanted, subset=side) for side in _HARD]
 
 
-def _methods(source: SheetSource, criterion: str) -> list[str]:
-    return [name for name in source.sources.pair(criterion) if name is not None]
-
-
-_SUITE, _OUTPUTS = ("suite", "images"), ("suite", "images", "outputs")
-_TWO = (*_OUTPUTS, "two methods")
 _TASKS = "car bowl fire_hydrant airplane cow backpack cup surfboard tie sports_ball kite"
 
 SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
     {
         "fig1": SheetPreset(
             "a hard positive and a hard negative of each task",
-            _SUITE,
+            0,
             ("kite", "sports_ball", "surfboard"),
             partial(_extremes, kind="hardest"),
             columns=lambda n: n,
@@ -163,20 +166,20 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
         "fig2": SheetPreset(
             "hard positives of one task and hard negatives of another, each hard by one criterion"
             " alone",
-            (*_SUITE, "both criteria"),
+            0,
             ("airplane", "bowl"),
             partial(_contrast, sides=_HARD),
             columns=lambda _n: 4,
         ),
         "fig8": SheetPreset(
             "hard images where the second method is furthest ahead of the first",
-            _TWO,
+            2,
             ("car",),
             partial(_gaps, ahead=1),
         ),
         "fig9": SheetPreset(
             "hard positives by CE alone and by gist alone",
-            (*_OUTPUTS, "both criteria"),
+            1,
             ("cow",),
             partial(_contrast, sides=("hard_positive",)),
         ),
@@ -184,7 +187,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
             f"fig{number}": SheetPreset(
                 "a hard positive, a hard negative and an easy positive of"
                 f" {task.replace('_', ' ')}",
-                _OUTPUTS,
+                1,
                 (task,),
                 partial(_extremes, sides=(*_HARD, "easy_positive")),
                 columns=lambda _n: 3,
@@ -193,7 +196,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
         },
         "fig26": SheetPreset(
             "hard images where the first method is furthest ahead of the second",
-            _TWO,
+            2,
             ("car",),
             partial(_gaps, ahead=0),
         ),
@@ -204,12 +207,9 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper: what it shows, names of ``NEEDS``, its data as a table, and its
-    drawing.
-    """
+    """A figure of the paper: what it shows, its data as a table, and its drawing."""
 
     shows: str
-    needs: tuple[str, ...]
     data: Callable[[Sources], pl.DataFrame]
     draw: Callable[[pl.DataFrame], Drawing]
 
@@ -217,18 +217,17 @@ class Figure:
 def _of_split(table: pl.DataFrame, of: Sources) -> str:
     """The split that is requested, if the sweep has it."""
     known = table["split"].unique(maintain_order=True).to_list()
-    return ALL if known == [ALL] else check_one_of("split", of.split, known, owner="the sweep")
+    return ALL if known == [ALL] else check_one_of("split", of.of_split, known, owner="the sweep")
 
 
 def _levels(metric: str, shows: str) -> Figure:
-    return Figure(shows, ("scores",), lambda of: of.levels(metric), draw_levels)
+    return Figure(shows, lambda of: of.levels(metric), draw_levels)
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "fig3": Figure(
             "mean loss on hard images against that on all of a side, a point for each task",
-            ("suite", "easy images", "outputs"),
             lambda of: loss_points(of.class_losses),
             draw_losses,
         ),
@@ -240,19 +239,16 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         ),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
-            ("area sweep",),
             lambda of: sweep_figures.cue_counts(of.area_sweep.cues),
             sweep_figures.draw_cues,
         ),
         "fig11": Figure(
             "hard images of a task by the gist criterion, by tau",
-            ("tau sweep",),
             lambda of: sweep_figures.tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
             sweep_figures.draw_tau,
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
-            ("area sweep",),
             lambda of: sweep_figures.share_points(
                 of.area_sweep.grid, _of_split(of.area_sweep.grid, of)
             ),
@@ -260,13 +256,11 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         ),
         "fig13": Figure(
             "mean loss of hard images by CE, over alpha and beta",
-            ("dataset", "predictions"),
             lambda of: loss_sweep_figures.grid_points(of.area_losses.grid),
             loss_sweep_figures.draw_grid_losses,
         ),
         "fig14": Figure(
             "mean loss of hard images by the gist criterion, by tau",
-            ("dataset", "predictions", "embedding"),
             lambda of: loss_sweep_figures.tau_points(of.tau_losses.tau),
             loss_sweep_figures.draw_tau_losses,
         ),
@@ -279,45 +273,44 @@ ALL_FIGURES: Mapping[str, Figure | SheetPreset] = MappingProxyType({**FIGURES, *
 """Name -> figure or image sheet."""
 
 
-def check_figures(names: Sequence[str], sources: Sources) -> list[str]:
-    """Names of figures, each once; ``all`` stands for those that the sources allow. Raises
-    ParameterError: no name, an unknown one, or a figure that needs what is not there; the message
-    names the option that gives it.
-    """
-    listed = [name for text in names for name in (_possible(sources) if text == "all" else [text])]
-    for name in listed:
-        figure = ALL_FIGURES[check_one_of("figure", name, [*ALL_FIGURES, "all"])]
-        if missing := _missing(name, sources):
-            raise ParameterError(
-                f"needs {' and '.join(need.what for need in missing)}",
-                where=f"{name} ({figure.shows})",
-                remedy="; ".join(need.remedy for need in missing),
-            )
-    if not listed:
-        remedies = dict.fromkeys(n.remedy for n in NEEDS.values() if not n.there(sources))
-        raise ParameterError(
-            "no figure can be drawn from this",
-            allowed=", ".join(ALL_FIGURES),
-            remedy="; ".join(remedies),
-        )
-    return list(dict.fromkeys(listed))
-
-
-def figure_data(name: str, sources: Sources) -> pl.DataFrame:
-    """A figure's data as a table.
+def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFrame]:
+    """The data of figures by name; ``all`` stands for those that the sources allow.
 
     Raises:
-        ParameterError: see ``check_figures``.
+        ParameterError: no name, an unknown one, or a figure that needs what is not there; the
+            message names the option that gives it.
         UndefinedError: there is nothing to draw.
         NoochError: what the sources hold cannot be used; see what computes it.
     """
-    (name,) = check_figures([name], sources)
-    table = ALL_FIGURES[name].data(sources)
-    if not table.height:
-        raise UndefinedError(
-            "there is nothing to draw", where=f"{name} ({ALL_FIGURES[name].shows})"
+    known = [*ALL_FIGURES, "all"]
+    asked = [check_one_of("figure", name, known) for name in names]
+    sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
+    tables, remedies = {}, []
+    for name in dict.fromkeys([*asked, *FIGURES, *sheets] if "all" in asked else asked):
+        if name == "all":
+            continue
+        where = f"{name} ({ALL_FIGURES[name].shows})"
+        try:
+            tables[name] = ALL_FIGURES[name].data(sources)
+        except MissingSourceError as error:
+            if name in asked:
+                raise MissingSourceError(error.problem, where=where, remedy=error.remedy) from error
+            remedies.append(str(error.remedy))
+            continue
+        if not tables[name].height:
+            raise UndefinedError("there is nothing to draw", where=where)
+    if not tables:
+        raise ParameterError(
+            "no figure can be drawn from this",
+            allowed=", ".join(ALL_FIGURES),
+            remedy="; ".join(dict.fromkeys(remedies)),
         )
-    return table
+    return tables
+
+
+def figure_data(name: str, sources: Sources) -> pl.DataFrame:
+    """A figure's data as a table. Errors are those of ``figure_tables``."""
+    return figure_tables([name], sources)[name]
 
 
 def save_figures(
@@ -347,7 +340,6 @@ def save_figures(
         ParameterError: an unknown figure or format, or one whose sources are not there.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
     """
-    listed = check_figures(names, sources)
     for ending in formats:
         check_one_of("figure format", ending, FORMATS)
     if not 10 <= dpi <= 2400:
@@ -355,26 +347,19 @@ def save_figures(
             f"dpi is {dpi}", where="figures", allowed="10 to 2400 pixels for an inch"
         )
     endings = [*dict.fromkeys(formats), "csv"]
-    files = [
-        check_output_file(Path(out) / f"{name}.{ending}", overwrite=overwrite)
-        for name in listed
-        for ending in endings
-    ]
+
+    def files_of(names: Iterable[str]) -> list[Path]:
+        places = [Path(out) / f"{name}.{ending}" for name in names for ending in endings]
+        return [check_output_file(place, overwrite=overwrite) for place in places]
+
+    # what is named is checked before anything is computed
+    files_of(name for name in names if name != "all")
+    tables = figure_tables(names, sources)
+    files = files_of(tables)
     contents: list[bytes] = []
-    for name in listed:
-        table = figure_data(name, sources)
+    for name, table in tables.items():
         drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
         contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
         contents.append(csv_bytes(table))
     write_files(dict(zip(files, contents, strict=True)))
     return files
-
-
-def _missing(name: str, sources: Sources) -> list[Need]:
-    return [NEEDS[need] for need in ALL_FIGURES[name].needs if not NEEDS[need].there(sources)]
-
-
-def _possible(sources: Sources) -> list[str]:
-    """The figures of ``all``."""
-    sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
-    return [name for name in (*FIGURES, *sheets) if not _missing(name, sources)]

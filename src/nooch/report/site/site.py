@@ -8,19 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
-from nooch.base.files import Place, check_output
+from nooch.base.files import check_output
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
-from nooch.evaluation import Predictions
 from nooch.evaluation.thresholds import AnswerThreshold
-from nooch.report.images.choice import ImageLosses, chosen_examples, labels_of, task_view
+from nooch.report.images.choice import chosen_examples, labels_of, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks
+from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages, Wanted
-from nooch.report.results.pairs import baseline_of, checked_pair, rival_of
-from nooch.report.results.run_results import Results, merge, read_results
 from nooch.report.site.cards import (
     answer_groups,
     answer_sections,
@@ -34,9 +31,8 @@ from nooch.report.site.explore_data import fitted_of
 from nooch.report.site.folder import PAGES, SITE_MARKER, write_site
 from nooch.report.site.results_page import results_view, score_predictions, scored_view
 from nooch.report.site.threshold_losses import ThresholdLosses, swept
-from nooch.suites import Suite, as_suite
+from nooch.suites import Suite
 from nooch.suites.summary import summary
-from nooch.training.records import RUNS_MARKER, RunsFolder
 
 T = TypeVar("T")
 
@@ -72,101 +68,61 @@ class Reported:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True)
-class ReportOptions:
-    """What a report shows besides the suite and its dataset.
+def write_report(
+    sources: Sources,
+    out: str | Path,
+    *,
+    metrics: Sequence[str] = (),
+    threshold: AnswerThreshold = 0.5,
+    thumbnails: int | None = 200,
+    examples: int = 8,
+    findings: Sequence[FindingSection] = (),
+    overwrite: bool = False,
+) -> Reported:
+    """Write a static site that shows a suite: counts, images, results, criteria, examples.
 
-    Attributes:
-        runs: folders of ``nooch bench`` for this suite, or of ``nooch collect``.
-        predictions: outputs of other models: their losses image by image, and their scores.
-        methods: two methods to compare image by image, the baseline first; by default ERM, and for
-            each criterion the method with the best average AUC on hard images.
-        images: folder of images; by default the one that the dataset records, where it exists.
-            Without a dataset, files are known by the ids in their names.
-        annotations: the COCO files that the dataset was made from, or a folder of label maps as
-            ``nooch annotate`` writes them, to shade cues in the pictures.
-        rule: which hyperparameters; see ``nooch.training.selection.RULES``.
-        split: whose results and examples; ``test`` by default, or the only one.
-        bootstrap: resamples of the intervals; 0 for none.
+    Args:
+        sources: the suite, and what there is of its dataset, runs, predictions and images. Without
+            the dataset alpha cannot be moved and there are no captions.
+        out: folder to write.
         metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
         threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
         findings: what the overview begins with.
-    """
-
-    runs: Sequence[str | Path] = ()
-    predictions: Sequence[Predictions] = ()
-    methods: Sequence[str] | None = None
-    images: str | Path | None = None
-    annotations: Sequence[str | Path] = ()
-    rule: str = "worst-hard"
-    split: str | None = None
-    bootstrap: int = 1000
-    metrics: Sequence[str] = ()
-    threshold: AnswerThreshold = 0.5
-    thumbnails: int | None = 200
-    examples: int = 8
-    findings: Sequence[FindingSection] = ()
-
-    def __post_init__(self) -> None:
-        for name, least in (("bootstrap", 0), ("thumbnails", 0), ("examples", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ParameterError(f"{name} is {value}", allowed=f"{least} and more")
-
-
-def write_report(
-    suite: Suite | str | Path,
-    out: str | Path,
-    *,
-    data: Dataset | Place | str | None = None,
-    options: ReportOptions | None = None,
-    overwrite: bool = False,
-    progress: Progress = no_progress,
-    **named: Any,
-) -> Reported:
-    """Write a static site that shows a suite: counts, images, results, criteria, examples.
-
-    Args:
-        suite: the suite.
-        out: folder to write.
-        data: the dataset that the suite was found in; without it alpha cannot be moved and there
-            are no captions.
-        options: what is shown besides; its fields can also be given by name (see
-            ``ReportOptions``).
         overwrite: replace an existing report.
-        progress: called with the step, and how many of how many are done.
-        named: fields of ``options``.
 
     Raises:
         ParameterError: another dataset than the suite's, an unknown split or method, a number below
-            its range, an unknown option.
+            its range.
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite = as_suite(suite)
-    options = options_from(ReportOptions, options, named)
+    ranges = (("bootstrap", sources.bootstrap, 0), ("thumbnails", thumbnails, 0))
+    for name, value, least in (*ranges, ("examples", examples, 1)):
+        if value is not None and value < least:
+            raise ParameterError(f"{name} is {value}", allowed=f"{least} and more")
+    suite = needed(sources.suite, "a suite", "give `suite` SUITE")
+    data, progress = sources.data, sources.progress
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
-    data = None if data is None else suite.require_dataset(data)
-    split = suite.splits_to_score(options.split)[0]
-    index = image_index(data, options.images)
-    results, losses = _results(suite, options, split, progress)
-    content = _ReportContent(suite, data, options, split, results, losses)
-    resampling: dict[str, Any] = {"split": split, "bootstrap": options.bootstrap}
-    scoring = {**resampling, "metrics": options.metrics, "threshold": options.threshold}
-    scored = score_predictions(suite, options.predictions, progress=progress, **scoring)
+    if data is not None:
+        suite.require_dataset(data)
+    split, results = sources.of_split, sources.results
+    index = image_index(data, sources.images)
+    content = _ReportContent(sources, suite, thumbnails, examples)
+    resampling: dict[str, Any] = {"split": split, "bootstrap": sources.bootstrap}
+    scoring = {**resampling, "metrics": metrics, "threshold": threshold}
+    scored = score_predictions(suite, sources.outputs, progress=progress, **scoring)
     if results is None:
         view = scored_view(scored, **resampling)
     else:
-        folders = [Path(folder) for folder in options.runs]
-        view = results_view(results, suite, folders, progress=progress, **resampling)
+        view = results_view(results, suite, sources.folders, progress=progress, **resampling)
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
-    groups, rows, by_threshold = content.examples(progress)
-    findings = answer_sections(scored.scores, suite, split, groups, options.examples)
-    findings += with_cards(options.findings, content.images[split], suite)
-    shown = [card.row for one in findings for _, _, cards in one.sentences for card in cards]
+    groups, rows, by_threshold = content.examples()
+    sections = answer_sections(scored.scores, suite, split, groups, examples)
+    sections += with_cards(findings, content.images[split], suite)
+    shown = [card.row for one in sections for _, _, cards in one.sentences for card in cards]
     rows[split] = [*shown, *rows[split]]
     wanted, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
@@ -175,14 +131,14 @@ def write_report(
         suite,
         content.images,
         content.losses_of,
-        losses.methods,
-        {**_overview(suite, data), "findings": findings},
+        sources.image_losses.methods,
+        {**_overview(suite, data), "findings": sections},
         view,
-        {"split": split, "method": content.baseline},
+        {"split": split, "method": sources.baseline},
         groups,
-        {"results": points, "criteria": content.criteria(by_threshold, progress)},
+        {"results": points, "criteria": content.criteria(by_threshold)},
         wanted,
-        {**missing, "pictures": _about_pictures(options.thumbnails, index)},
+        {**missing, "pictures": _about_pictures(thumbnails, index)},
         content.masks(wanted),
     )
     problems = write_site(site, out, overwrite=overwrite, progress=progress)
@@ -199,26 +155,6 @@ def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex |
         return None if root is None else ImageIndex(root, follow=False)
     except InputError:
         return None
-
-
-def _results(
-    suite: Suite, options: ReportOptions, split: str, progress: Progress
-) -> tuple[Results | None, ImageLosses]:
-    """Results of all folders together, and the losses of images."""
-    of_folders = [
-        (
-            Path(folder),
-            read_results(folder, [suite], rule=options.rule, split=split, progress=progress),
-        )
-        for folder in options.runs
-    ]
-    runs = [
-        (RunsFolder.open(folder), results)
-        for folder, results in of_folders
-        if (folder / RUNS_MARKER).is_file()
-    ]
-    merged = merge([results for _, results in of_folders]) if of_folders else None
-    return merged, ImageLosses(suite, runs, options.predictions)
 
 
 _SHOWN = ("reader", "sources", "split", "predicted", "labels")
@@ -246,85 +182,75 @@ def _about_pictures(thumbnails: int | None, index: ImageIndex | None) -> list[st
 class _ReportContent:
     """What several pages need, computed once."""
 
+    sources: Sources
     suite: Suite
-    data: Dataset | None
-    options: ReportOptions
-    split: str
-    results: Results | None
-    losses: ImageLosses
+    thumbnails: int | None
+    n: int
 
     @cached_property
     def images(self) -> dict[str, SplitImages]:
         """Split -> its images."""
-        return {name: SplitImages.of(self.suite, name, self.data) for name in self.suite.splits}
-
-    @cached_property
-    def pair(self) -> tuple[str, str] | None:
-        """The two methods that were named, the baseline first."""
-        return checked_pair(self.options.methods, self.losses.methods)
+        data = self.sources.data
+        return {name: SplitImages.of(self.suite, name, data) for name in self.suite.splits}
 
     def masks(self, wanted: Sequence[Wanted]) -> Masks | None:
         """Where cues lie in the images with pictures, if annotations were given."""
-        if self.data is None or not self.options.annotations or not wanted:
+        data, annotations = self.sources.data, self.sources.annotations
+        if data is None or not annotations or not wanted:
             return None
-        return cue_masks(self.suite, self.data, self.images, self.options.annotations, wanted)
-
-    @property
-    def baseline(self) -> str | None:
-        """The method whose losses order images."""
-        return baseline_of(self.losses.methods, self.pair)
+        return cue_masks(self.suite, data, self.images, annotations, wanted)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
-        return self.losses.of(task, images, labels_of(self.suite, task, images) == 1)
+        return self.sources.image_losses.of(task, images, labels_of(self.suite, task, images) == 1)
 
-    def examples(
-        self, progress: Progress
-    ) -> tuple[list[ExampleGroup], dict[str, list[int]], ThresholdLosses | None]:
+    def examples(self) -> tuple[list[ExampleGroup], dict[str, list[int]], ThresholdLosses | None]:
         """Groups of examples, rows of each split that need pictures, and the baseline's losses on
         hard images of the results' split.
         """
+        sources, baseline = self.sources, self.sources.baseline
         groups: list[ExampleGroup] = []
         first: dict[str, list[int]] = {split: [] for split in self.images}
         later: dict[str, list[int]] = {split: [] for split in self.images}
         by_threshold = None
-        if self.baseline is not None:
-            part = self.images[self.split].data
-            by_threshold = ThresholdLosses(self.baseline, part, self.ce, self.gist)
+        if baseline is not None:
+            part = self.images[sources.of_split].data
+            by_threshold = ThresholdLosses(baseline, part, self.ce, self.gist)
         rivals = {
             criterion: rival
             for criterion in self.suite.criteria
-            if (rival := rival_of(self.results, criterion, self.losses.methods, self.pair))
+            if (rival := sources.rival(criterion))
         }
-        n, thumbnails = self.options.examples, self.options.thumbnails
+        n, thumbnails = self.n, self.thumbnails
         for done, task in enumerate(self.suite.tasks, 1):
             for split, images in self.images.items():
-                view = task_view(self.suite, task, images, self.losses)
+                view = task_view(self.suite, task, images, sources.image_losses)
                 later[split] += (
                     range(len(images)) if thumbnails is None else gallery_rows(view, thumbnails)
                 )
-                if split == self.split:
+                if split == sources.of_split:
                     if by_threshold is not None:
                         by_threshold.add(view)
-                    said = answer_groups(view, images, self.options.predictions, n)
+                    said = answer_groups(view, images, sources.outputs, n)
                     first[split] += [card.row for group in said for card in group.cards]
-                    chosen = chosen_examples(view, self.suite.criteria, self.baseline, rivals, n)
+                    chosen = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
                     groups += [*said, *cards_of(view, images, chosen)]
                     first[split] += [int(row) for group in chosen for row in group.rows]
-            progress("choosing examples, tasks", done, len(self.suite.tasks))
+            sources.progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, by_threshold
 
-    def criteria(self, losses: ThresholdLosses | None, progress: Progress) -> dict[str, Any]:
+    def criteria(self, losses: ThresholdLosses | None) -> dict[str, Any]:
         """Data of the page Criteria."""
+        data, progress = self.sources.data, self.sources.progress
         progress("sweeping thresholds", 0, 1)
         embedding = None if self.gist is None else self.gist[1].criterion.embedding
         content: dict[str, Any] = {}
-        if self.data is not None:
-            content |= swept(self.suite, self.data, embedding)
+        if data is not None:
+            content |= swept(self.suite, data, embedding)
         if losses is not None:
             content |= losses.content()
         progress("sweeping thresholds", 1, 1)
-        return {**content, "method": self.baseline, "split": self.split}
+        return {**content, "method": self.sources.baseline, "split": self.sources.of_split}
 
     @cached_property
     def ce(self) -> tuple[str, FittedCE] | None:
@@ -344,8 +270,9 @@ class _ReportContent:
         self, index: ImageIndex | None, absent: int, problems: Sequence[str]
     ) -> dict[str, list[str]]:
         """Page -> what is missing on it, and why."""
-        data, results, methods = self.data, self.results, self.losses.methods
-        no_runs = results is None and not self.options.predictions
+        data, results = self.sources.data, self.sources.results
+        methods = self.sources.image_losses.methods
+        no_runs = results is None and not self.sources.outputs
         kinds = [record.kind for record in self.suite.header.criteria.values()]
         embedding = "" if self.gist is None else self.gist[1].criterion.embedding
         unknown = self.gist is not None and data is not None and embedding not in data.embeddings
@@ -374,8 +301,9 @@ class _ReportContent:
         }
         missing["results"] += problems
         missing["examples"] += [
-            f"{record.criterion}: {record.task} has no hard image in {self.split}."
+            f"{record.criterion}: {record.task} has no hard image in {record.split}."
             for record in self.suite.header.sets
-            if record.split == self.split and not record.hard_positives + record.hard_negatives
+            if record.split == self.sources.of_split
+            and not record.hard_positives + record.hard_negatives
         ]
         return missing
