@@ -82,8 +82,8 @@ def write_report(
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
 
     Args:
-        sources: the suite, and its dataset, runs, predictions and images, as far as given. Without the
-            dataset alpha cannot be moved and there are no captions.
+        sources: the suite, and its dataset, runs, predictions and images as far as given. Without
+            the dataset alpha cannot be moved and there are no captions.
         out: folder to write.
         metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
         threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
