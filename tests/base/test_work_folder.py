@@ -6,13 +6,14 @@ import sys
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from refusals import fails
 
 from nooch.base.disk import locked
 from nooch.base.errors import InputError, OutputError
 from nooch.base.folder_contents import own_folder
-from nooch.base.work_folder import check_space, held, key_of, remove_leftovers, stored, work_folder
+from nooch.base.work_folder import Steps, check_space, held, key_of, remove_leftovers, work_folder
 
 
 class Found(msgspec.Struct):
@@ -100,14 +101,42 @@ def test_a_result_is_made_once(tmp_path):
         made.append(1)
         return Found("a", np.arange(6, dtype=np.int32).reshape(2, 3))
 
-    results = [stored(tmp_path / "result", Found, make) for _ in range(3)]
+    results = [Steps(tmp_path).get("result.msgpack", make, Found) for _ in range(3)]
     assert len(made) == 1
     for found in results:
         assert found.counts.dtype == np.int32
         assert found.counts.tolist() == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(NotImplementedError):
-        stored(tmp_path / "other", Found, lambda: Found("a", np.array([object()])))
-    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+        Steps(tmp_path).get("other.msgpack", lambda: Found("a", np.array([object()])), Found)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.msgpack"]
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "same"),
+    [
+        ("a.npy", np.arange(6.0).reshape(2, 3), np.array_equal),
+        (
+            "a.arrow",
+            [pl.DataFrame({"a": [1, None]}), pl.DataFrame({"a": []}, {"a": pl.Int64})],
+            lambda read, made: all(read[i].equals(frame) for i, frame in enumerate(made)),
+        ),
+    ],
+)
+def test_a_step_is_made_again_where_its_file_is_damaged(tmp_path, name, result, same):
+    steps, made = Steps(tmp_path), []
+
+    def make():
+        made.append(1)
+        return result
+
+    for number in range(3):
+        assert same(steps.get(name, make), result)
+        assert same(steps.get(name, make), result)
+        assert len(made) == number + 1
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: [0, 20, 90][number]])
+    assert steps.has(name)
+    assert not steps.has("other.npy")
 
 
 def test_space_is_checked(tmp_path, monkeypatch):

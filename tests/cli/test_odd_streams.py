@@ -11,7 +11,7 @@ from image_folders import image_dataset
 from refusals import fails
 
 from nooch.base.errors import OutputError
-from nooch.base.work_folder import held, stored
+from nooch.base.work_folder import Steps, held
 from nooch.data import save_dataset
 
 NOOCH = f"{sys.executable} -m nooch"
@@ -83,9 +83,9 @@ def test_a_folder_that_is_not_utf_8(tmp_path):
 
 def test_a_damaged_result_is_made_again(tmp_path):
     for damage in (b"", b"\xc1", msgspec.msgpack.encode("text"), b"\x92\x01"):
-        (tmp_path / "result").write_bytes(damage)
-        assert stored(tmp_path / "result", list[int], lambda: [1, 2]) == [1, 2]
-        assert stored(tmp_path / "result", list[int], list) == [1, 2]
+        (tmp_path / "result.msgpack").write_bytes(damage)
+        for make in (lambda: [1, 2], list):
+            assert Steps(tmp_path).get("result.msgpack", make, list[int]) == [1, 2]
 
 
 def test_work_that_cannot_be_resumed_names_its_folder(tmp_path):

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from nooch.base.disk import exchange, locked, make_folder, sync, sync_tree
@@ -358,3 +359,17 @@ def replace_file(path: Path, content: bytes) -> None:
             partial.write_bytes(content)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
+
+
+def write_array(path: Path, values: Any) -> None:
+    """Write an array to a ``.npy`` file of this very name."""
+    import numpy as np
+
+    try:
+        with path.open("wb") as file:
+            # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
+            writer: Any = SimpleNamespace(write=file.write)
+            np.save(writer, values, allow_pickle=False)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

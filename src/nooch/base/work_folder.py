@@ -1,8 +1,8 @@
 """Folders of intermediate files, so that interrupted work resumes.
 
 A work folder is next to the target, and its name has a key of everything that its files depend on.
-One process at a time uses it, it keeps the result of each finished step, and it is removed once the
-target is written.
+One process at a time holds it, ``Steps`` keeps the result of each finished step there, and it is
+removed once the target is written.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ import contextlib
 import glob
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 import msgspec
 from blake3 import blake3
 
 from nooch.base.disk import locked, make_folder
 from nooch.base.errors import InputError, NoochError, OutputError, ParameterError, UndefinedError
-from nooch.base.files import replace_file
+from nooch.base.files import RESUME, replacing, write_array, writing
 from nooch.base.folder_contents import is_ours, own_folder, remove_ours
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 _REMOVED = ".removed"
-
-T = TypeVar("T")
 
 
 def key_of(content: Any) -> str:
@@ -131,16 +134,40 @@ def remove_folder(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def stored(file: Path, kind: Any, make: Callable[[], T]) -> T:
-    """A result that is made once: read from its file, or made and written there."""
-    if file.is_file():
-        # what a crash of the disk damaged is made again
-        with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError):
-            kept: T = msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
-            return kept
-    result = make()
-    replace_file(file, msgspec.msgpack.encode(result, enc_hook=_plain))
-    return result
+@dataclass(frozen=True)
+class Steps:
+    """Steps of a work that are done once: each result has a file in ``folder``.
+
+    The ending of a step's name says what the result is: ``.msgpack`` a value of the type ``kind``,
+    ``.npy`` an array, which is mapped, ``.arrow`` an iterable of frames, read as ``Batches``.
+    """
+
+    folder: Path
+
+    def has(self, name: str) -> bool:
+        """Whether a step is done: files are written whole."""
+        return (self.folder / name).is_file()
+
+    def get(self, name: str, make: Callable[[], Any], kind: Any = None) -> Any:
+        """The result of a step, which is done first if it was not before."""
+        file = self.folder / name
+        read, write = _FORMATS[file.suffix]
+        if self.has(name):
+            # what a crash of the disk damaged is made again
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError, EOFError):
+                return read(file, kind)
+        made = make()
+        with writing(file, RESUME), replacing(file) as partial:
+            write(partial, made)
+        return made if read is _read_value else read(file, kind)
+
+
+def _read_value(file: Path, kind: Any) -> Any:
+    return msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
+
+
+def _write_value(file: Path, value: Any) -> None:
+    file.write_bytes(msgspec.msgpack.encode(value, enc_hook=_plain))
 
 
 def _plain(value: Any) -> Any:
@@ -158,6 +185,51 @@ def _array(kind: Any, value: Any) -> Any:
         dtype, shape, content = value
         return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
     raise NotImplementedError(f"a result holds {kind}")
+
+
+def _read_array(file: Path, _kind: None) -> Any:
+    import numpy as np
+
+    return np.lib.format.open_memmap(file, mode="r")
+
+
+class Batches:
+    """The frames of a file, each of which is mapped when it is asked for."""
+
+    def __init__(self, file: Path, _kind: None = None) -> None:
+        import pyarrow as pa
+
+        self._reader: pa.ipc.RecordBatchFileReader = pa.ipc.open_file(pa.memory_map(str(file)))
+
+    def __getitem__(self, number: int) -> pl.DataFrame:
+        import polars as pl
+
+        frame = pl.from_arrow(self._reader.get_batch(number))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - for the type checker
+        return frame
+
+
+def _write_frames(file: Path, frames: Iterable[pl.DataFrame]) -> None:
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for frame in frames:
+            table = frame.rechunk().to_arrow()
+            if writer is None:
+                writer = stack.enter_context(pa.ipc.new_file(file, table.schema, options=options))
+            # an empty table has no batch: a row of nulls, cut off, has the same categories
+            whole = table if table.num_rows else frame.clear(1).to_arrow()
+            writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
+
+
+_FORMATS: dict[str, tuple[Callable[[Path, Any], Any], Callable[[Path, Any], None]]] = {
+    ".msgpack": (_read_value, _write_value),
+    ".npy": (_read_array, write_array),
+    ".arrow": (Batches, _write_frames),
+}
+"""Ending of a step's file -> how it is read and written."""
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:

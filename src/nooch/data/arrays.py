@@ -6,7 +6,6 @@ import io
 import re
 from pathlib import Path
 from tokenize import TokenError
-from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import make_folder
 from nooch.base.errors import FormatError, InputError, ParameterError, unreadable
-from nooch.base.files import Place, replacing
+from nooch.base.files import Place, replacing, write_array
 
 _AGAIN = "write the dataset again"
 
@@ -30,18 +29,6 @@ UNREADABLE_ARRAY = (
     RecursionError,
 )
 """What numpy raises for files that are empty, cut off or no arrays, and for damaged headers."""
-
-
-def write_array(path: Path, values: NDArray[Any]) -> None:
-    """Write an array to a file of this very name."""
-    try:
-        with path.open("wb") as file:
-            # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
-            writer: Any = SimpleNamespace(write=file.write)
-            np.save(writer, values, allow_pickle=False)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import RESUME, Place, check_output_file, replacing, writing
 from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
-from nooch.base.work_folder import held, key_of, remove_folder, stored, work_folder
+from nooch.base.work_folder import Steps, held, key_of, remove_folder, work_folder
 from nooch.data import Dataset
 from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import read_verdicts
@@ -64,8 +64,9 @@ def model_replies(
 def _kept(
     found: ModelSource, options: AskOptions, folder: Path, part: tuple[int, Sequence[Request]]
 ) -> list[Reply]:
-    file = folder / f"{part[0]:07d}.msgpack"
-    return stored(file, list[Reply], lambda: _answered(found, options, part[1]))
+    name, answered = f"{part[0]:07d}.msgpack", partial(_answered, found, options, part[1])
+    replies: list[Reply] = Steps(folder).get(name, answered, list[Reply])
+    return replies
 
 
 def _answered(found: ModelSource, options: AskOptions, requests: Sequence[Request]) -> list[Reply]:

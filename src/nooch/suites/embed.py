@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.base.disk import make_folder, sync
 from nooch.base.errors import InputError, OutputError, ParameterError
-from nooch.base.files import RESUME, Place, replacing, writing
+from nooch.base.files import RESUME, Place, replacing, write_array, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import limited_threads
 from nooch.base.work_folder import held, remove_folder
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
-from nooch.data.arrays import check_embedding_name, read_array, write_array
+from nooch.data.arrays import check_embedding_name, read_array
 from nooch.data.dataset_folder import add_embedding_files, rows_of_parts
 from nooch.data.part_files import file_record
 from nooch.models.encoders import (

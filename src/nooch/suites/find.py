@@ -34,7 +34,7 @@ from nooch.base.files import (
     writing,
 )
 from nooch.base.version import __version__
-from nooch.base.work_folder import held, remove_leftovers, stored, work_folder
+from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
 from nooch.criteria import (
     Combination,
     Context,
@@ -453,8 +453,8 @@ def _part_sums(
         if folder is None or not _can_be_stored(criterion):
             states[name] = summed(criterion)
         else:
-            file = folder / f"shard-{number:07d}.{place}.msgpack"
-            states[name] = stored(file, criterion.state, partial(summed, criterion))
+            file = f"shard-{number:07d}.{place}.msgpack"
+            states[name] = Steps(folder).get(file, partial(summed, criterion), criterion.state)
     return states
 
 

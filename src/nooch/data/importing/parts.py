@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from nooch.base.calls import Map, Progress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError
-from nooch.base.files import replacing
+from nooch.base.files import replacing, write_array
 from nooch.base.split_plan import SplitPlan
-from nooch.data.arrays import read_array, write_array
+from nooch.data.arrays import read_array
 from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
 from nooch.data.part_files import Header, file_record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.work_folder import stored
+from nooch.base.work_folder import Steps
 
 
 class ResumableJob(ABC):
@@ -29,7 +29,8 @@ class ResumableJob(ABC):
 
     def result(self) -> Any:
         """The result; the work is done first if it was not before."""
-        return stored(self.result_file, self.result_type, self.make)
+        file = self.result_file
+        return Steps(file.parent).get(file.name, self.make, self.result_type)
 
 
 class JobRunner:

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, UndefinedError
-from nooch.base.files import replacing, writing
+from nooch.base.files import replacing, write_array, writing
 from nooch.data import Dataset
-from nooch.data.arrays import read_array, write_array
+from nooch.data.arrays import read_array
 from nooch.models.encoders.contract import Encoder
 
 _PART = 16384

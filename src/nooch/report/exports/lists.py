@@ -12,9 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import check_output, replace_file
+from nooch.base.files import check_output, replace_file, write_array
 from nooch.data import Dataset, csv_bytes
-from nooch.data.arrays import write_array
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
     Content,
