@@ -6,7 +6,6 @@ repository and on the site. The build fails if a page would load anything from a
 
 import posixpath
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mkdocs.structure.pages import Page
 from typer.cli import get_docs_for_click
 
 from nooch.cli.main import app
+from nooch.cli.tree import commands_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -73,20 +73,13 @@ def command_line() -> str:
     root: Any = app
     context = typer.Context(root, info_name="nooch")
     index, sections = [], []
-    for prefix, command in _commands(root, "nooch"):
-        name = f"{prefix} {command.name}"
+    for path, command in commands_of(app):
+        name = f"nooch {path}"
         anchor = name.replace(" ", "-")
         index.append(f"| [`{name}`](#{anchor}) | {_first_paragraph(command.help)} |")
+        prefix = name.rpartition(" ")[0]
         sections.append(get_docs_for_click(obj=command, ctx=context, indent=1, call_prefix=prefix))
     return "\n".join(["| command | description |", "|---|---|", *index, "", *sections])
-
-
-def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    for command in group.commands.values():
-        if hasattr(command, "commands"):
-            yield from _commands(command, f"{prefix} {command.name}")
-        else:
-            yield prefix, command
 
 
 def _first_paragraph(text: str) -> str:

@@ -7,15 +7,13 @@ import sys
 
 import pytest
 
-from nooch.cli.main import COMMANDS, EXAMPLES, app, command_name
-from nooch.cli.terminal import commands_of
+from nooch.cli.main import EXAMPLES, app
+from nooch.cli.tree import commands_of
 
 NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
-PATHS = {
-    f"{name} {inner}".strip(): command
-    for name, group in app.commands.items()
-    for inner, command in (getattr(group, "commands", None) or {"": group}).items()
-}
+
+
+PATHS = dict(commands_of(app))
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +22,9 @@ def narrow(monkeypatch):
 
 
 def test_commands_are_listed_by_what_they_are_for(run_cli):
-    listed = [command_name(command) for commands in COMMANDS.values() for command in commands]
-    assert sorted(listed) == sorted(app.commands)
     shown = run_cli("--help").ok().out
     heads = [line for line in shown.splitlines() if line.endswith(":") and line[0].isupper()]
+    assert [head.rstrip(":") for head in heads[1:]] == [*app.sections]
     assert heads == ["Options:", "Data:", "Find:", "Score:", "Train:", "See:", "Share:"]
     assert run_cli("-h").out == shown
 
@@ -58,7 +55,7 @@ def test_each_example_is_of_a_command():
 
 
 def test_the_same_option_has_one_spelling():
-    names = {opt for c in commands_of(app) for p in c.params for opt in p.opts if not p.hidden}
+    names = {opt for c in PATHS.values() for p in c.params for opt in p.opts if not p.hidden}
     assert not names & {"--splits", "--rules", "--workers"}
 
 

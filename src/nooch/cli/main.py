@@ -9,14 +9,12 @@ import signal
 import sys
 import tempfile
 import traceback
-from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import typer
 from typer import Option
-from typer.core import TyperGroup
 
 from nooch.base.errors import InputError, NoochError, OutputError
 from nooch.base.text_encoding import reading_as
@@ -24,10 +22,10 @@ from nooch.base.version import __version__
 from nooch.cli.commands import (
     ask,
     bench,
-    caches as pixels,
+    caches,
     check,
     classes,
-    dataset as add_attributes,
+    dataset,
     download,
     evaluate,
     find,
@@ -36,15 +34,13 @@ from nooch.cli.commands import (
     predict,
     repair,
     report,
-    report as figure,
     results,
     scenes,
-    scenes as waterbirds,
-    share as export,
-    share as import_suite,
-    sweep as sweep_thresholds,
+    share,
+    sweep,
 )
 from nooch.cli.terminal import fail, speak_for
+from nooch.cli.tree import Group, group
 
 _LISTED = """\
 import coco: --things instances.json data | --things a.json --stuff b.json --split 70/10/20 data
@@ -100,14 +96,6 @@ verify: suite npy-files | predicted-suite suite --bootstrap 0
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""
-
-
-def examples_of(command: str) -> str:
-    """The end of a command's help: its examples, one per line."""
-    # \b keeps typer from joining lines
-    lines = [f"  nooch {command} {arguments}" for arguments in EXAMPLES[command].split(" | ")]
-    return "\n".join(["\b", "Examples:", *lines])
-
 
 INTERNAL_ERROR = 70
 """Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
@@ -171,56 +159,70 @@ def _written(lines: list[str]) -> str:
     return f"report it with the file {path}, which holds none of your data"
 
 
-COMMANDS: dict[str, tuple[Any, ...]] = {
-    "Data": (
-        import_data.app, import_data.annotate_command, download.app, scenes.scenes_command,
-        waterbirds.app, add_attributes.add_attributes_command, find.embed_command,
-        info.info_command, info.fsck_command,
-    ),
-    "Find": (
-        find.find_command, info.show_command, info.explain_command,
-        sweep_thresholds.sweep_thresholds_command, sweep_thresholds.calibrate_command,
-        scenes.find_score_command,
-        classes.select_tasks_command,
-    ),
-    "Score": (
-        check.check_command, predict.predict_command, repair.intervene_command, ask.ask_command,
-        evaluate.evaluate_command,
-        ask.captions_command, check.slices_command, check.audit_command,
-        check.validity_command,
-    ),
-    "Train": (
-        pixels.pixels_command, pixels.features_command, bench.bench_command,
-        bench.status_command, bench.collect_command, repair.repair_command,
-        repair.weights_command, repair.collect_next_command, classes.classes_command,
-    ),
-    "See": (
-        report.report_command, figure.gallery_command, figure.figure_command,
-        results.results_command, results.statements_command,
-    ),
-    "Share": (export.export_command, import_suite.app, info.verify_command),
+_IMPORTS = group(
+    "Import annotations as a dataset folder.",
+    {
+        "Commands": {
+            "coco": import_data.coco, "coco-stuff": import_data.coco_stuff,
+            "label-maps": import_data.label_maps, "boxes": import_data.boxes,
+            "image-folder": import_data.image_folder, "auto": import_data.auto,
+            "table": import_data.table, "waterbirds": import_data.waterbirds,
+        }
+    },
+)  # fmt: skip
+_DOWNLOADS = group(
+    "Download real data; it resumes.",
+    {"Commands": {"coco-stuff": download.coco_stuff, "nooch-published": download.nooch_published}},
+)
+_WATERBIRDS = group(
+    "Waterbirds: predictions scored as in Table 5.", {"Commands": {"score": scenes.score_command}}
+)
+_SUITES = group(
+    "Import challenge sets as a suite folder.", {"Commands": {"published": share.published}}
+)
+_SECTIONS = {
+    "Data": {
+        "import": _IMPORTS, "annotate": import_data.annotate_command,
+        "download": _DOWNLOADS, "scenes": scenes.scenes_command,
+        "waterbirds": _WATERBIRDS, "add-attributes": dataset.add_attributes_command,
+        "embed": find.embed_command, "info": info.info_command, "fsck": info.fsck_command,
+    },
+    "Find": {
+        "find": find.find_command, "show": info.show_command, "explain": info.explain_command,
+        "sweep-thresholds": sweep.sweep_thresholds_command, "calibrate": sweep.calibrate_command,
+        "find-score": scenes.find_score_command, "select-tasks": classes.select_tasks_command,
+    },
+    "Score": {
+        "check": check.check_command, "predict": predict.predict_command,
+        "intervene": repair.intervene_command, "ask": ask.ask_command,
+        "evaluate": evaluate.evaluate_command, "captions": ask.captions_command,
+        "slices": check.slices_command, "audit": check.audit_command,
+        "validity": check.validity_command,
+    },
+    "Train": {
+        "pixels": caches.pixels_command, "features": caches.features_command,
+        "bench": bench.bench_command, "status": bench.status_command,
+        "collect": bench.collect_command, "repair": repair.repair_command,
+        "weights": repair.weights_command, "collect-next": repair.collect_next_command,
+        "classes": classes.classes_command,
+    },
+    "See": {
+        "report": report.report_command, "gallery": report.gallery_command,
+        "figure": report.figure_command, "results": results.results_command,
+        "statements": results.statements_command,
+    },
+    "Share": {
+        "export": share.export_command, "import-suite": _SUITES,
+        "verify": info.verify_command,
+    },
 }  # fmt: skip
-"""What the commands are for -> the commands, as the help lists them."""
+"""What the commands are for -> name -> command or group, as the help lists them."""
 
 
-def command_name(command: Any) -> str:
-    """How a command is typed: as its function is named, or its group."""
-    if isinstance(command, typer.Typer):
-        return str(command.info.name)
-    return str(command.__name__).removesuffix("_command").replace("_", "-")
-
-
-class _Commands(TyperGroup):
+class _Nooch(Group):
     """All commands; an unexpected file error becomes an error like any other."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - of typer
-        """List the commands by what they are for, each with one line."""
-        width = max(map(len, self.commands))
-        for purpose, commands in COMMANDS.items():
-            names = map(command_name, commands)
-            with formatter.section(purpose):
-                short = [(f"{n:{width}}", self.commands[n].get_short_help_str(56)) for n in names]
-                formatter.write_dl(short)
+    examples = EXAMPLES
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a file that cannot be read or written is an error like any other."""
@@ -249,24 +251,6 @@ class _Commands(TyperGroup):
             ) from error
 
 
-_typer = typer.Typer(
-    cls=_Commands,
-    help="Find the images whose context misleads a vision model, and measure what resists.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-)
-for _command in chain(*COMMANDS.values()):
-    _name = command_name(_command)
-    if not isinstance(_command, typer.Typer):
-        _typer.command(_name, epilog=examples_of(_name))(_command)
-        continue
-    _typer.add_typer(_command)
-    for _inner in _command.registered_commands:
-        _inner.epilog = examples_of(f"{_name} {_inner.name}")
-
-
-@_typer.callback(invoke_without_command=True)
 def _root(
     ctx: typer.Context,
     version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
@@ -278,8 +262,14 @@ def _root(
         raise typer.Exit
 
 
-# built once: typer builds all commands again whenever its own object is called
-app = typer.main.get_command(_typer)
+app = group(
+    "Find the images whose context misleads a vision model, and measure what resists.",
+    _SECTIONS,
+    cls=_Nooch,
+    callback=_root,
+    invoke_without_command=True,
+    add_completion=True,
+)
 
 
 def run() -> None:

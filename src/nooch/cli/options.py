@@ -16,13 +16,6 @@ from nooch.base.errors import NoochError, ParameterError
 from nooch.base.files import Place, place
 
 
-def command_group(name: str, help: str) -> typer.Typer:
-    """A command that has commands, even if only one."""
-    group = typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
-    group.callback()(lambda: None)
-    return group
-
-
 def with_options(
     declared: type, name: str, make: Callable[..., Any], command: Callable[..., None]
 ) -> Callable[..., None]:

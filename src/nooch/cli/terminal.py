@@ -21,6 +21,7 @@ from nooch.base.display import DisplayTable
 from nooch.base.errors import OutputError
 from nooch.base.words import UNPRINTABLE, cell_text, printable
 from nooch.cli.options import Format
+from nooch.cli.tree import Group, commands_of
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -124,29 +125,27 @@ def with_flags(text: str) -> str:
     """
     if "`" not in text or _all_commands is None:
         return text
-    flags = _flags(_all_commands)
-    return re.sub(r"(?<!field )`([a-z]\w*)`", lambda name: flags.get(name[1], name[0]), text)
+    running = _all_commands
+    for word in sys.argv[1:]:
+        inner = running.get_command(None, word) if isinstance(running, Group) else None
+        running = inner or running
+    flags = {parameter.name.rstrip("_"): _typed(parameter) for parameter in running.params}
+    if not flags.keys() >= set(_PARAMETER.findall(text)):
+        # an option that a message recommends is another command's: now all are made
+        flags = _flags(_all_commands) | flags
+    return _PARAMETER.sub(lambda name: flags.get(name[1], name[0]), text)
+
+
+_PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
 
 
 def _flags(commands: Any) -> dict[str, str]:
-    """Name of a parameter -> how it is typed."""
-    running = commands
-    for word in sys.argv[1:]:
-        running = getattr(running, "commands", {}).get(word, running)
-    every = (commands, *commands_of(commands))
-    everywhere = [parameter for command in every for parameter in command.params]
-    options = [parameter for parameter in everywhere if parameter.param_type_name == "option"]
+    """Name of an option of any command -> how it is typed."""
+    every = [commands, *(command for _, command in commands_of(commands))]
+    parameters = [parameter for command in every for parameter in command.params]
+    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     # an underscore behind a name keeps it from being a word of Python's own
-    return {
-        parameter.name.rstrip("_"): _typed(parameter) for parameter in (*options, *running.params)
-    }
-
-
-def commands_of(command: Any) -> Iterator[Any]:
-    """A command and, of a group, all below it."""
-    yield command
-    for inner in getattr(command, "commands", {}).values():
-        yield from commands_of(inner)
+    return {parameter.name.rstrip("_"): _typed(parameter) for parameter in options}
 
 
 def _typed(parameter: Any) -> str:

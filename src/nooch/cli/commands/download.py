@@ -9,15 +9,12 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.base.words import counted
-from nooch.cli.options import Format, FormatOption, command_group
+from nooch.cli.options import Format, FormatOption
 from nooch.cli.terminal import hint, note, print_json, progress, say
-
-app = command_group("download", "Download real data; it resumes.")
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
 
 
-@app.command("coco-stuff")
 def coco_stuff(
     root: Path = Root,
     images: bool = Option(
@@ -32,7 +29,6 @@ def coco_stuff(
     _download("coco-stuff", root, format, images=images, keep_zips=keep_zips)
 
 
-@app.command("nooch-published")
 def nooch_published(root: Path = Root, format: Format = FormatOption) -> None:
     """The paper's 96 published challenge sets and split."""
     _download("nooch-published", root, format)

@@ -151,10 +151,6 @@ def print_imported(out: Path, imported: Imported, format: Format) -> None:
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")
 
 
-app = shared.command_group("import", "Import annotations as a dataset folder.")
-
-
-@app.command("coco")
 @with_import_options
 def coco(
     options: ImportOptions,
@@ -172,7 +168,6 @@ def coco(
     run_import(reading, out, options)
 
 
-@app.command("coco-stuff")
 @with_import_options
 def coco_stuff(
     options: ImportOptions,
@@ -193,7 +188,6 @@ def coco_stuff(
         note(f"no split was asked for; --split {file} gives the paper's")
 
 
-@app.command("label-maps")
 @with_import_options
 def label_maps(
     options: ImportOptions,
@@ -211,7 +205,6 @@ def label_maps(
     run_import(reading_of("label-maps", maps, classes, void, suffix), out, options)
 
 
-@app.command("boxes")
 @with_import_options
 def boxes(
     options: ImportOptions,
@@ -233,7 +226,6 @@ def boxes(
     run_import(reading, out, replace(options, images=None))
 
 
-@app.command("image-folder")
 @with_import_options
 def image_folder(
     options: ImportOptions,
@@ -244,7 +236,6 @@ def image_folder(
     run_import(reading_of("image-folder", source), out, options)
 
 
-@app.command("auto")
 @with_import_options
 def auto(
     options: ImportOptions,
@@ -262,7 +253,6 @@ def auto(
     run_import(found.reading, out, replace(chosen, images=None) if own else chosen)
 
 
-@app.command("table")
 @with_import_options
 def table(
     options: ImportOptions,
@@ -323,7 +313,6 @@ def table(
     run_import(reading, out, replace(options, split_values=plan_values))
 
 
-@app.command("waterbirds")
 def waterbirds(
     folder: Path = Argument(
         ..., metavar="DIR", help="Folder of metadata.csv and the images that it names."

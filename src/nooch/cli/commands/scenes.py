@@ -110,10 +110,6 @@ def find_score_command(
         hint(f"{out}: {counted(scores.table.height, 'row')}")
 
 
-app = shared.command_group("waterbirds", "Waterbirds: predictions scored as in Table 5.")
-
-
-@app.command("score")
 @with_reading
 def score_command(
     suite: Path = Argument(

@@ -93,10 +93,6 @@ def export_command(
     print_result(format, asdict(done), f"{out}: {contents}; licences: {listed or 'not recorded'}")
 
 
-app = shared.command_group("import-suite", "Import challenge sets as a suite folder.")
-
-
-@app.command("published")
 def published(
     folder: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."

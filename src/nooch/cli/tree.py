@@ -1,0 +1,100 @@
+"""The tree of commands. Each is made when it is looked up: its options are read from source."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from nooch.cli.declared import with_settings
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+Command = Callable[..., None]
+Sections = Mapping[str, Mapping[str, "Command | Group"]]
+
+
+class _Command(TyperCommand):
+    """A command whose help has its options in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, the command's own options, and then those of each group."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            named = getattr(parameter, "rich_help_panel", None)
+            group = "Arguments" if parameter.param_type_name == "argument" else named or "Options"
+            if record is not None:
+                groups.setdefault(group, []).append(record)
+        for group, records in groups.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
+
+
+class Group(TyperGroup):
+    """Commands by section; ``path`` is what is typed before their names, ``examples`` by path."""
+
+    path = ""
+    sections: Sections
+    examples: Mapping[str, str]
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of typer
+        """The names, in the order of the help."""
+        return [name for named in self.sections.values() for name in named]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of typer
+        """The command, or None."""
+        for named in self.sections.values():
+            if cmd_name in named and cmd_name not in self.commands:
+                self.commands[cmd_name] = self._made(cmd_name, named[cmd_name])
+        return self.commands.get(cmd_name)
+
+    def _made(self, name: str, command: Command | Group) -> Any:
+        path = f"{self.path} {name}".strip()
+        if isinstance(command, Group):
+            command.name, command.path, command.examples = name, path, self.examples
+            return command
+        made = typer.Typer(context_settings=_SETTINGS, add_completion=False, rich_markup_mode=None)
+        lines = [f"  nooch {path} {words}" for words in self.examples[path].split(" | ")]
+        # \b keeps typer from joining lines
+        epilog = "\n".join(["\b", "Examples:", *lines])
+        made.command(name, cls=_Command, epilog=epilog)(with_settings(command))
+        return typer.main.get_command(made)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by section, each with the first sentence of its help."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, named in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:{width}}", _summary(command)) for name, command in named.items()]
+                )
+
+
+def _summary(command: Command | Group) -> str:
+    text = command.help if isinstance(command, Group) else inspect.getdoc(command)
+    return (text or "").partition(". ")[0].rstrip(".")
+
+
+def group(help: str, sections: Sections, *, cls: type[Group] = Group, **settings: Any) -> Any:
+    """Commands below one name; ``settings`` are those of ``typer.Typer``."""
+    made = typer.Typer(
+        cls=cls, help=help, no_args_is_help=True, context_settings=_SETTINGS, rich_markup_mode=None,
+        **{"callback": lambda: None, "add_completion": False, **settings},
+    )  # fmt: skip
+    built: Any = typer.main.get_command(made)
+    built.sections = sections
+    return built
+
+
+def commands_of(group: Group) -> Iterator[tuple[str, Any]]:
+    """What is typed and the command, for all commands of a group and of the groups in it."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if isinstance(command, Group):
+            yield from commands_of(command)
+        else:
+            yield f"{group.path} {name}".strip(), command
