@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 import nooch
-from nooch.evaluation.context_rates import POOLED, task_rates
+from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 from nooch.suites.questions import QuestionOptions, draw_questions
@@ -96,10 +96,10 @@ def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iter
     bounds = np.full((len(names), draws, 1 + len(tasks), 2), np.nan)
     for draw in range(draws):
         said = rows.with_columns(yes=pl.Series(random.random(len(rates)) < rates))
-        found = task_rates(said, bootstrap=0)
-        for place, task in enumerate([POOLED, *tasks]):
+        for place, part in enumerate([said, *(said.filter(task=task) for task in tasks)]):
+            found = context_rates(part, bootstrap=0).estimates
             for number, name in enumerate(names):
-                one = found[task].estimates[name]
+                one = found[name]
                 if one.low is not None:
                     bounds[number, draw, place] = one.low, one.high
     frame = rows.with_columns(rate=rates)
@@ -305,7 +305,7 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         said = rows.with_columns(
             yes=pl.Series((random.random(rates.shape) < lively * rates).ravel())
         )
-        found = task_rates(said, bootstrap=RESAMPLES)[POOLED].estimates
+        found = context_rates(said, bootstrap=RESAMPLES).estimates
         for number, name in enumerate(names):
             if found[name].low is not None:
                 bounds[number, draw] = found[name].low, found[name].high

@@ -77,7 +77,6 @@ from .evaluation import (
     load_predictions as load_predictions,
 )
 from .evaluation.captions import (
-    CaptionOptions as CaptionOptions,
     CaptionScores as CaptionScores,
     score_captions as score_captions,
 )

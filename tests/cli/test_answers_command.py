@@ -165,7 +165,7 @@ def test_captions(run_cli, tmp_path):
     assert "100.0" in done.out
     assert "mentions an absent object: 100.0 %" in done.out
     table = pl.read_csv(tmp_path / "s.csv")
-    rate = table.filter(task="pooled", measure="rate", subset="easy_negative")
+    rate = table.filter(task="pooled", metric="rate", subset="easy_negative")
     assert rate.select("run", "value", "n").row(0) == ("model", 0.0, 30)
     shown = json.loads(run_cli(f"captions {SUITE} model.json --format json").ok().out)
     assert len(shown["scores"]) > 10

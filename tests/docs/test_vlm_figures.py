@@ -18,7 +18,7 @@ def _cells(frame, digits):
     """Rates in percent, ratio and odds ratio, each with its interval."""
     cells = []
     for measure, subset in MEASURES:
-        row = frame.filter(measure=measure, subset=subset).row(0, named=True)
+        row = frame.filter(metric=measure, subset=subset).row(0, named=True)
         rate = measure == "rate"
         text = [f"{row[name] * (100 if rate else 1):.{digits if rate else 1}f}"
                 for name in ("value", "low", "high")]  # fmt: skip
@@ -44,7 +44,7 @@ def figures(shared_data, tmp_path_factory):
     found["all", "captions"] = pooled
     scores = evaluate(suite, answers, questions=asked, split=split, bootstrap=1000)
     for (_, criterion), rates in scores.contexts.items():
-        found["LLaVA 1.5, answers", criterion] = rates.frame()
+        found["LLaVA 1.5, answers", criterion] = rates.frame().rename({"measure": "metric"})
     return found
 
 
@@ -55,7 +55,7 @@ def test_the_table_of_the_docs(figures):
             continue
         digits = 1 if "answers" in model else 2
         assert f"| {' | '.join([model, criterion, *_cells(frame, digits)])} |" in text
-    rows = figures["LLaVA 1.5, answers", "ce"].filter(measure="rate")
+    rows = figures["LLaVA 1.5, answers", "ce"].filter(metric="rate")
     n = dict(rows.select("subset", "n").iter_rows())
     assert f"{n['hard_negative']} of CE's hard negatives and {n['easy_negative']} easy" in text
 
@@ -71,7 +71,7 @@ def test_the_table_of_the_readme(figures):
 def test_the_table_of_lengths(figures):
     text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
     for run, part in figures["all", "captions"].filter(criterion="ce").group_by("run"):
-        value = dict(part.filter(subset="all").select("measure", "value").iter_rows())
+        value = dict(part.filter(subset="all").select("metric", "value").iter_rows())
         number, model = run[0].removeprefix("Instruction").split("_")
         chair = (f"{value[name]:.3f}"[1:] for name in ("chair_i", "chair_i_equal"))
         cells = [f"{CAPTIONS[model]}, {number}", f"{value['words']:.1f}", *chair]

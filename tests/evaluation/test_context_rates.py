@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from refusals import fails
 
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.context_rates import POOLED, context_rates, headline, task_rates
+from nooch.evaluation.context_rates import context_rates, headline
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites import CELLS
 
@@ -91,19 +91,6 @@ def test_images_are_resampled_with_all_their_answers(frame, seed):
                 assert estimate.high is None
             else:
                 assert [estimate.low, estimate.high] == pytest.approx(list(bounds))
-
-
-@given(answers())
-def test_rates_of_a_task_are_those_of_its_rows(frame):
-    rates = task_rates(frame, bootstrap=0)
-    assert list(rates) == [POOLED, *frame["task"].unique(maintain_order=True)]
-    for task, part in frame.partition_by("task", as_dict=True).items():
-        assert rates[task[0]].frame().equals(context_rates(part, bootstrap=0).frame())
-    # in the same resamples, where all of the images are asked about the task
-    whole = pl.concat(frame.unique("image_id").with_columns(task=pl.lit(t)) for t in ("a", "b"))
-    whole = whole.with_columns(yes=pl.col("yes") ^ (pl.col("task") == "b"))
-    alone = context_rates(whole.filter(task="b"), bootstrap=20)
-    assert task_rates(whole, bootstrap=20)["b"].frame().equals(alone.frame())
 
 
 def test_rates_without_resamples_have_wilsons_interval():

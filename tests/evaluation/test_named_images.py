@@ -80,7 +80,7 @@ def test_a_perfect_model_is_perfect_however_it_is_read(suite, tmp_path, spelling
     ]  # fmt: skip
     (tmp_path / "c.json").write_text(json.dumps(words))
     captions = score_captions(suite, tmp_path / "c.json", bootstrap=0)
-    rates = captions.table.filter(measure="rate", run="c").drop_nulls("value")
+    rates = captions.table.filter(metric="rate", run="c").drop_nulls("value")
     absent = rates.filter(pl.col("subset").str.ends_with("negative"))["value"]
     assert len(absent)
     assert absent.max() == 0

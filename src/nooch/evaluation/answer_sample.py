@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answers import Answers
-from nooch.evaluation.context_rates import ContextRates, answer_rates
+from nooch.evaluation.context_rates import ContextRates, answer_rates, context_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 from nooch.suites import ChallengeSet, Suite
@@ -100,7 +100,7 @@ def rates_of_answers(
     bootstrap: int,
     seed: int,
 ) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run says yes, by context."""
+    """(run, criterion) -> how often the run says yes, by context; captions, a share of yes."""
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
@@ -111,12 +111,14 @@ def rates_of_answers(
         limits = pl.col("task").replace_strict(
             thresholds.get(run, {}), default=0.5, return_dtype=pl.Float64
         )
-        yes = (pl.col("value") > limits).fill_null(value=False)
+        mentions = "unknown" not in said.columns
+        yes = pl.col("yes") if mentions else (pl.col("value") > limits).fill_null(value=False)
         for criterion, frame in cells.items():
             ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
             rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
             if rows.height:
-                rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+                rates_of = context_rates if mentions else answer_rates
+                rates[run, criterion] = rates_of(rows, bootstrap=bootstrap, seed=seed)
     return rates
 
 

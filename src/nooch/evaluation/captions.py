@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import msgspec
+import numpy as np
 import polars as pl
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted, plural
@@ -20,9 +22,11 @@ from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name, name_column
 from nooch.data.table_files import file_records
 from nooch.evaluation.answer_text import answer_span
-from nooch.evaluation.context_rates import POOLED, ContextRates, headline, task_rates
+from nooch.evaluation.context_rates import Estimate, headline
+from nooch.evaluation.evaluate import evaluate
+from nooch.evaluation.metrics import ANSWER_METRICS
 from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.scores import ComparedRuns
+from nooch.evaluation.scores import Scores
 from nooch.suites import Suite
 
 _IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
@@ -36,16 +40,12 @@ class ModelCaptions:
     Attributes:
         run: name of the file, with its folder where several have that name.
         captions: ``image_id`` (of the suite), ``caption``.
-        n_outside: captions of images that the suite does not have.
-        n_cut: texts without a caption, such as reasoning that was cut off.
-        matched: how images were matched, in words; empty where all are ids.
+        notes: how images were matched, and what was left out, a line each.
     """
 
     run: str
     captions: pl.DataFrame
-    n_outside: int = 0
-    n_cut: int = 0
-    matched: str = ""
+    notes: Sequence[str] = ()
 
 
 def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptions]:
@@ -109,8 +109,12 @@ def _read(
     captions = pl.DataFrame([matched.ids, said]).drop_nulls()
     if not captions.height:
         raise InputError("no caption is of an image of the suite", where=path)
-    cut = int((said.is_null() & matched.ids.is_not_null()).sum())
-    return ModelCaptions(path.stem, captions, matched.ids.null_count(), cut, matched.note)
+    notes = [matched.note] if matched.note else []
+    if outside := matched.ids.null_count():
+        notes.append(f"{outside:,} captions are of images that the suite lacks")
+    if cut := int((said.is_null() & matched.ids.is_not_null()).sum()):
+        notes.append(f"{counted(cut, 'text')} of reasoning alone left out")
+    return ModelCaptions(path.stem, captions, notes)
 
 
 def _caption_text(text: str) -> str | None:
@@ -138,48 +142,13 @@ _NEGATIONS = tuple(
 """What denies the objects that follow; "t any" ends "isn't any"."""
 _NO_NEGATIONS = {("no", "one"), ("no", "doubt"), ("nor", "is"), ("nor", "are")}
 _ENDS = frozenset(
-    [
-        "on",
-        "in",
-        "at",
-        "near",
-        "by",
-        "under",
-        "behind",
-        "along",
-        "around",
-        "with",
-        "through",
-        "across",
-        "for",
-        "to",
-        "from",
-        "inside",
-        "outside",
-        "above",
-        "below",
-        "against",
-        "between",
-        "but",
-        "while",
-        "although",
-        "though",
-        "that",
-        "which",
-        "who",
-        "is",
-        "are",
-        "was",
-        "were",
-        "can",
-        "as",
-        "there",
-        "it",
-        "he",
-        "she",
-        "they",
-    ]
-)
+    (
+        "on", "in", "at", "near", "by", "under", "behind", "along", "around", "with", "through",
+        "across", "for", "to", "from", "inside", "outside", "above", "below", "against", "between",
+        "but", "while", "although", "though", "that", "which", "who", "is", "are", "was", "were",
+        "can", "as", "there", "it", "he", "she", "they",
+    )
+)  # fmt: skip
 """Words after which a negation holds no more: "no people on a boat" denies people alone."""
 _LIST = frozenset({"or", "nor", "and"})
 _NEW = frozenset(["a", "an", "the", "one", "two", "three", "four", "several", "some", "many"])
@@ -290,17 +259,15 @@ def word_count(text: str) -> int:
 
 def first_words(text: str, most: int) -> str:
     """The first words of a text, at most so many."""
-    for number, found in enumerate(_WORD.finditer(text), 1):
-        if number == most:
-            return text[: found.end()]
-    return text
+    ends = [0, *(found.end() for found in _WORD.finditer(text))]
+    return text[: ends[most]] if most < len(ends) else text
 
 
 def _denied(tokens: Sequence[str]) -> list[bool]:
     """Whether each word is denied by one before it in its clause."""
     denied, negated = [], False
     for at, one in enumerate(tokens):
-        if any(tuple(tokens[at : at + len(n)]) == n for n in _NEGATIONS):
+        if any(one == n[0] and tuple(tokens[at : at + len(n)]) == n for n in _NEGATIONS):
             negated = tuple(tokens[at : at + 2]) not in _NO_NEGATIONS
         elif one == ",":
             # a list goes on: "no cars, trucks, or buses"
@@ -332,103 +299,73 @@ _SHOWN = (
     ("recall_% easy", "rate", "easy_positive", 100.0),
 )
 """What is shown: title, measure, subset, factor."""
-
-
-@dataclass(frozen=True)
-class CaptionOptions:
-    """What captions are scored on.
-
-    Attributes:
-        split: one or several; by default ``test``, or the only one.
-        criteria: names; all of the suite's by default.
-        tasks: names; by default those that have synonyms.
-        synonyms: ``coco``, or a YAML file, see ``load_vocabulary``.
-        bootstrap: resamples of the images, for intervals; 0 for Wilson's of the rates alone.
-        seed: of the resamples.
-        baseline: run that the others are compared with; the first by default.
-        as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
-            that has no end, as studies before did.
-    """
-
-    split: str | Sequence[str] | None = None
-    criteria: Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
-    synonyms: str | Path = COCO
-    bootstrap: int = 1000
-    seed: int = 0
-    baseline: str | None = None
-    as_written: bool = False
+POOLED = "pooled"
+"""The task that stands for all tasks together."""
+_LENGTHS = {
+    "words": "words",
+    "chair_i": "chair_i",
+    "chair_s": "chair_s",
+    "chair_i_equal": "chair_i, equal length",
+    "chair_s_equal": "chair_s, equal length",
+    "denied": "denied",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CaptionScores(ComparedRuns):
-    """How often captions mention objects.
+class CaptionScores(Scores):
+    """How often captions mention objects: what evaluate says of mentions as answers, and CHAIR.
 
     Attributes:
-        table: ``run, criterion, task`` (``pooled``: all tasks), ``measure`` (``rate`` of mentions;
-            ``ratio`` of the rates and Mantel-Haenszel ``odds_ratio`` over tasks, hard to easy),
-            ``subset`` (a cell, or a side: ``positive`` for recall, ``negative`` for mentions of
-            absent objects), ``value, low, high, n, reason``. Besides, for each run, ``chair_i``
-            (the share of mentions that are of absent objects) and ``chair_s`` (of captions with
-            one), over the tasks (Rohrbach et al., EMNLP 2018); ``chair_i_equal`` and
-            ``chair_s_equal``, where each caption of an image is cut to as many words as the
-            shortest run's has; ``words``, the mean number of words; and ``denied``, mentions that
-            are denied ("no cars"), which are no mentions, as a share of all.
-        differences: the same, without CHAIR, for each run minus the baseline run, in columns ``run,
-            baseline, ..., difference, low, high, n, reason``; of runs with captions of the same
-            images.
-        notes: what a reader should know, first a line that sums up each run and criterion.
+        table: as of ``Scores``; an image has a yes where more than half of its captions mention
+            the task's object. Besides, for each run and criterion, as task ``pooled``, over all
+            images, tasks and splits: metric ``rate``, the mean share of an image's captions with a
+            mention, by subset; ``ratio`` of the rates and Mantel-Haenszel ``odds_ratio`` over
+            tasks, hard to easy, by side (``positive`` for recall, ``negative`` for mentions of
+            absent objects); and of subset ``all`` ``chair_i`` (the share of mentions that are of
+            absent objects) and ``chair_s`` (of captions with one) (Rohrbach et al., EMNLP 2018);
+            ``chair_i_equal`` and ``chair_s_equal``, where each caption of an image is cut to as
+            many words as the shortest run's has; ``words``, the mean number of words; and
+            ``denied``, mentions that are denied ("no cars"), which are no mentions, as a share of
+            all.
+        differences: as of ``Scores``, of runs with captions of the same images as the baseline.
     """
 
     @property
     def tables(self) -> list[DisplayTable]:
-        """Pooled over tasks: recall, mentions of absent objects in percent, ratio, odds ratio; and
-        differences from the baseline, if there are any; lengths and CHAIR.
-        """
-        tables = [_pooled("Mentions by context", self.table)]
-        if self.differences.height:
-            title = f"Differences from {self.differences['baseline'][0]}"
-            tables.append(_pooled(title, self.differences.rename({"difference": "value"}), "+"))
-        return [*tables, self._lengths]
+        """Mentions by context, pooled over tasks: of absent objects, and recall; CHAIR, lengths."""
+        names = ["run", "criterion"]
+        of_contexts = [
+            [*of, *(_cell(rates.estimates[measure, of], scale) for _, measure, of, scale in _SHOWN)]
+            for of, rates in self.contexts.items()
+        ]
+        wide = self.table.filter(pl.col("metric").is_in([*_LENGTHS])).pivot(
+            "metric", index=names, values="value"
+        )
+        columns = [*names, *(title for title, *_ in _SHOWN)]
+        lengths = wide.select(*names, *_LENGTHS).rows()
+        return [
+            DisplayTable("Mentions by context", columns, of_contexts, left=2),
+            DisplayTable("Lengths and CHAIR", [*names, *_LENGTHS.values()], lengths, left=2),
+        ]
 
     @property
-    def _lengths(self) -> DisplayTable:
-        """Length of captions, CHAIR, and denials of each run and criterion."""
-        names = {"words": "words", "chair_i": "chair_i", "chair_s": "chair_s",
-                 "chair_i_equal": "chair_i, equal length",
-                 "chair_s_equal": "chair_s, equal length", "denied": "denied"}  # fmt: skip
-        wide = self.table.filter(pl.col("measure").is_in([*names])).pivot(
-            "measure", index=["run", "criterion"], values="value"
-        )
-        rows = wide.select("run", "criterion", *names).rows()
-        return DisplayTable(
-            "Lengths and CHAIR", ["run", "criterion", *names.values()], rows, left=2
-        )
+    def headlines(self) -> list[str]:
+        """A line for each run and criterion: how often absent objects are mentioned."""
+        lines = {of: headline(rates, "mentions") for of, rates in self.contexts.items()}
+        return [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
 
     @property
     def display(self) -> DisplayTable:
         """The first of ``tables``, with the notes."""
-        return replace(self.tables[0], title="CaptionScores", notes=self.notes)
+        notes = [*self.headlines, *self.notes]
+        return replace(self.tables[0], title="CaptionScores", notes=notes)
 
 
-def _pooled(title: str, table: pl.DataFrame, sign: str = "") -> DisplayTable:
-    """What is shown of the values that are pooled over tasks."""
-    rows = []
-    parts = table.filter(task=POOLED).group_by("run", "criterion", maintain_order=True)
-    for names, part in parts:
-        values = {(row["measure"], row["subset"]): row for row in part.iter_rows(named=True)}
-        cells = (_cell(values[measure, of], scale, sign) for _, measure, of, scale in _SHOWN)
-        rows.append([*names, *cells])
-    return DisplayTable(title, ["run", "criterion", *(name for name, *_ in _SHOWN)], rows, left=2)
-
-
-def _cell(row: Mapping[str, Any], scale: float, sign: str) -> str | None:
+def _cell(estimate: Estimate, scale: float) -> str | None:
     """A value with its interval."""
-    if row["value"] is None:
-        return None
     value, low, high = (
-        None if row[name] is None else f"{scale * row[name]:{sign}.1f}"
-        for name in ("value", "low", "high")
+        None if one is None else f"{scale * one:.1f}"
+        for one in (estimate.value, estimate.low, estimate.high)
     )
     return value if low is None else f"{value} [{low}, {high}]"
 
@@ -437,9 +374,15 @@ def score_captions(
     suite: Suite,
     captions: str | Path | Sequence[str | Path],
     *,
-    options: CaptionOptions | None = None,
+    split: str | Sequence[str] | None = None,
+    criteria: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    synonyms: str | Path = COCO,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    baseline: str | None = None,
+    as_written: bool = False,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> CaptionScores:
     """Rates of mentions by side and subset: does a model mention objects because of the context?
 
@@ -449,21 +392,27 @@ def score_captions(
     Args:
         suite: the suite.
         captions: one or several files, see ``read_captions``.
-        options: see ``CaptionOptions``.
-        progress: called with what is being done, and how many files are done.
-        named: fields of ``CaptionOptions``, such as ``split`` and ``synonyms``.
+        split: one or several; by default ``test``, or the only one.
+        criteria: names; all of the suite's by default.
+        tasks: names; by default those that have synonyms.
+        synonyms: ``coco``, or a YAML file, see ``load_vocabulary``.
+        bootstrap: resamples of the images, for intervals; 0 for score intervals alone.
+        seed: of the resamples.
+        baseline: run that the others are compared with; the first by default.
+        as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
+            that has no end, as studies before did.
+        progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
         InputError: files of captions or synonyms that cannot be used.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
-    chosen = options_from(CaptionOptions, options, named)
-    vocabulary = load_vocabulary(chosen.synonyms)
-    splits, notes = suite.splits_to_score(chosen.split), []
-    keys = suite.select_keys(chosen.criteria or (), chosen.tasks or (), splits)
-    tasks = list(dict.fromkeys(task for _, task, _ in keys))
-    if lacking := [task for task in tasks if task not in vocabulary.classes]:
-        if chosen.tasks is not None or len(lacking) == len(tasks):
+    vocabulary = load_vocabulary(synonyms)
+    splits, notes = suite.splits_to_score(split), []
+    keys = suite.select_keys(criteria or (), tasks or (), splits)
+    named = list(dict.fromkeys(task for _, task, _ in keys))
+    if lacking := [task for task in named if task not in vocabulary.classes]:
+        if tasks is not None or len(lacking) == len(named):
             raise ParameterError(
                 f"there are no synonyms for {some_of(lacking)}",
                 where="`synonyms`",
@@ -473,202 +422,157 @@ def score_captions(
         left = f"{counted(len(lacking), 'task')} without synonyms left out"
         notes.append(f"{left}: {some_of(lacking)}")
         keys = tuple(key for key in keys if key[1] not in lacking)
-    cells = {
-        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
-        for criterion in dict.fromkeys(key[0] for key in keys)
-    }
+        named = [task for task in named if task not in lacking]
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
-    runs = read_captions(paths, suite)
+    runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in read_captions(paths, suite)]
     names = [run.run for run in runs]
-    baseline = check_one_of("run", chosen.baseline or names[0], names, owner="the captions")
-    if not chosen.as_written:
-        runs = [_ended(run) for run in runs]
-    cut = _equally_long(runs)
-    tables, lines, rated = [], [], {}
-    for done, run in enumerate(runs, 1):
-        frame, of_run, rated[run.run] = _scores(run, cut[run.run], vocabulary, cells, chosen)
-        tables.append(frame)
-        lines += of_run
-        progress("scoring captions", done, len(paths))
-    differences, other = _differences(rated, baseline)
-    settings = {name: getattr(chosen, name) for name in ("bootstrap", "seed")}
-    settings |= {"baseline": baseline, "synonyms": str(chosen.synonyms), "splits": splits}
-    return CaptionScores(pl.concat(tables), differences, [*lines, *other, *notes], settings)
+    baseline = check_one_of("run", baseline or names[0], names, owner="the captions")
+    runs.sort(key=lambda run: run.run != baseline)
+    said = [_said(run.captions, vocabulary, as_written) for run in runs]
+    alike: dict[tuple[Any, ...], list[Predictions]] = {}
+    for run, (mentioned, _) in zip(runs, said, strict=True):
+        images = tuple(run.captions["image_id"].unique().sort())
+        alike.setdefault(images, []).append(_predictions(run, mentioned, named))
+    scored = [
+        evaluate(
+            suite,
+            of_images,
+            split=splits,
+            criteria=criteria,
+            tasks=named,
+            metrics=ANSWER_METRICS,
+            bootstrap=bootstrap,
+            seed=seed,
+            ignore_unknown=True,
+            progress=progress,
+        )
+        for of_images in alike.values()
+    ]
+    for others in [*alike.values()][1:]:
+        pair = f"{some_of(run.run for run in others)} and {baseline}"
+        notes.append(f"{pair} have captions of different images: no differences")
+    tables = [one.table for one in scored]
+    contexts = {of: rates for one in scored for of, rates in one.contexts.items()}
+    for run, (mentioned, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
+        notes += [f"{run.run}: {note}" for note in run.notes]
+        shorter, _ = _said(cut, vocabulary, as_written)
+        for criterion in suite.criteria:
+            if (run.run, criterion) in contexts:
+                sets = [suite.set(*key).cell_frame for key in keys if key[0] == criterion]
+                lengths = _lengths(pl.concat(sets), run.captions, mentioned, denied, shorter)
+                rates = contexts[run.run, criterion].frame().rename({"measure": "metric"})
+                of = {"run": run.run, "criterion": criterion, "task": POOLED}
+                rows = pl.concat([rates, lengths], how="diagonal")
+                tables.append(rows.select(*(pl.lit(v).alias(k) for k, v in of.items()), pl.all()))
+    settings = {**scored[0].settings, "synonyms": str(synonyms), "splits": splits}
+    table = pl.concat(tables, how="diagonal")
+    return CaptionScores(table, scored[0].differences, notes, settings, (), contexts)
 
 
-Rated = dict[str, tuple[pl.DataFrame, dict[str, ContextRates]]]
-"""Criterion -> ``image_id, task`` of what was captioned, and the rates of mentions by task."""
-
-
-def _scores(
-    run: ModelCaptions,
-    cut: pl.DataFrame,
-    vocabulary: Vocabulary,
-    cells: Mapping[str, pl.DataFrame],
-    chosen: CaptionOptions,
-) -> tuple[pl.DataFrame, list[str], Rated]:
-    """Rows of a run, its lines for the reader, and its rates; ``cut`` are its captions, cut."""
-    captions = run.captions.with_row_index("number")
-    said, denied = _said(captions, vocabulary, as_written=chosen.as_written)
-    of_cut, _ = _said(cut.with_row_index("number"), vocabulary, as_written=chosen.as_written)
-    rows, lines = [], []
-    rated: Rated = {}
-    if run.matched:
-        lines.append(f"{run.run}: {run.matched}")
-    if run.n_outside:
-        lines.append(f"{run.run}: {run.n_outside:,} captions are of images that the suite lacks")
-    if run.n_cut:
-        lines.append(f"{run.run}: {counted(run.n_cut, 'text')} of reasoning alone left out")
-    for criterion, known in cells.items():
-        mentioned = _with_mentions(known, captions, said)
-        if not mentioned.height:
-            lines.append(f"{run.run}: no caption is of an image of {criterion}'s sets")
-            continue
-        rates = task_rates(mentioned, bootstrap=chosen.bootstrap, seed=chosen.seed)
-        rated[criterion] = mentioned.select("image_id", "task"), rates
-        if line := headline(rates[POOLED], "mentions"):
-            lines.append(f"{run.run}, {criterion}: {line}")
-        of_criterion = [
-            of.frame().select(pl.lit(task).alias("task"), pl.all()) for task, of in rates.items()
-        ]
-        more = _chair(mentioned, said) + _chair(mentioned, of_cut, "_equal")
-        more += _lengths(mentioned, captions, said, denied)
-        of_criterion.append(pl.DataFrame(more, of_criterion[0].schema))
-        names = pl.lit(run.run).alias("run"), pl.lit(criterion).alias("criterion")
-        rows.append(pl.concat(of_criterion).select(*names, pl.all()))
-    if not rows:
+def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCaptions:
+    """The captions of these images, without sentences that were cut off unless as written."""
+    captions = run.captions.filter(pl.col("image_id").is_in(ids.implode()))
+    if not captions.height:
         raise InputError(
             "no caption is of an image of the sets that are scored",
             where=run.run,
             allowed="captions of the images of the scored split",
             remedy="score another split with `split`",
         )
-    return pl.concat(rows), lines, rated
+    if not as_written:
+        texts = [whole_sentences(text) for text in captions["caption"]]
+        captions = captions.with_columns(caption=pl.Series(texts, dtype=pl.String))
+    return replace(run, captions=captions)
 
 
-def _differences(rated: Mapping[str, Rated], baseline: str) -> tuple[pl.DataFrame, list[str]]:
-    """Rows of each run minus the baseline, where images are the same, and notes."""
-    rows, notes = [], []
-    for run, of_run in rated.items():
-        for criterion, (images, rates) in of_run.items():
-            known, base = rated[baseline].get(criterion, (images[:0], rates))
-            if not images.equals(known):
-                pair = f"{run} and {baseline} have captions of different images"
-                notes.append(f"{pair} of {criterion}'s sets: no differences")
-                continue
-            for task, of in rates.items():
-                names = {"run": run, "baseline": baseline, "criterion": criterion, "task": task}
-                columns = (pl.lit(name).alias(column) for column, name in names.items())
-                rows.append(of.minus(base[task]).select(*columns, pl.all()))
-    return pl.concat(rows).filter(pl.col("run") != baseline), notes
-
-
-def _with_mentions(known: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """``image_id, task, cell`` of captioned images; ``captions``, how many an image has; ``yes``,
-    the share of these that mention the task.
-    """
-    of_image = captions.group_by("image_id").agg(captions=pl.len())
-    of_task = said.group_by("image_id", "task").agg(yes=pl.len())
-    rows = known.join(of_image, on="image_id", maintain_order="left")
-    rows = rows.join(of_task, on=["image_id", "task"], how="left", maintain_order="left")
-    return rows.with_columns(pl.col("yes").fill_null(0) / pl.col("captions"))
-
-
-def _ended(run: ModelCaptions) -> ModelCaptions:
-    """The run's captions without sentences that were cut off."""
-    texts = [whole_sentences(text) for text in run.captions["caption"]]
-    return replace(
-        run, captions=run.captions.with_columns(caption=pl.Series(texts, dtype=pl.String))
-    )
-
-
-def _equally_long(runs: Sequence[ModelCaptions]) -> dict[str, pl.DataFrame]:
-    """Run -> its captions, each cut to the words of the shortest run's captions of the image."""
-    lengths = [
+def _equally_long(runs: Sequence[ModelCaptions]) -> list[pl.DataFrame]:
+    """Captions of each run, each cut to the words of the shortest run's captions of the image."""
+    least: dict[Any, int] = {}
+    for run in runs:
+        for image, text in run.captions.iter_rows():
+            least[image] = min(word_count(text), least.get(image, sys.maxsize))
+    return [
         run.captions.with_columns(
-            pl.col("caption").map_elements(word_count, return_dtype=pl.Int64).alias("words")
+            caption=pl.Series(
+                [first_words(text, least[image]) for image, text in run.captions.iter_rows()],
+                dtype=pl.String,
+            )
         )
         for run in runs
     ]
-    ids = pl.concat(frame.select("image_id", "words") for frame in lengths)
-    least = ids.group_by("image_id").agg(pl.col("words").min())
-    return {
-        run.run: run.captions.join(least, on="image_id", maintain_order="left").select(
-            "image_id",
-            pl.struct("caption", "words")
-            .map_elements(
-                lambda row: first_words(row["caption"], row["words"]) if row["words"] else "",
-                return_dtype=pl.String,
-            )
-            .alias("caption"),
-        )
-        for run in runs
-    }
 
 
 def _said(
-    captions: pl.DataFrame, vocabulary: Vocabulary, *, as_written: bool
+    captions: pl.DataFrame, vocabulary: Vocabulary, as_written: bool = False
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Mentions and denials: the columns of captions, ``task, times``, a row for each class."""
+    """Mentions and denials: ``number, task, times, image_id, caption``, a row for each class of a
+    caption.
+    """
     counts: tuple[list[Any], list[Any]] = ([], [])
-    for number, text in captions.select("number", "caption").rows():
+    for number, text in enumerate(captions["caption"]):
         found, denied = vocabulary.read(text)
         if as_written:
-            found, denied = found + denied, denied - denied
+            found, denied = found + denied, Counter()
         for rows, some in zip(counts, (found, denied), strict=True):
             rows += [(number, *pair) for pair in some.items()]
-    schema = {"number": pl.get_index_type(), "task": pl.String, "times": pl.Int64}
+    schema = pl.Schema({"number": pl.Int64, "task": pl.String, "times": pl.Int64})
+    numbered = captions.with_row_index("number").cast({"number": pl.Int64})
     said, denials = (
-        pl.DataFrame(rows, schema, orient="row").join(captions, on="number") for rows in counts
+        pl.DataFrame(rows, schema, orient="row").join(numbered, on="number") for rows in counts
     )
     return said, denials
 
 
 def _lengths(
-    mentioned: pl.DataFrame, captions: pl.DataFrame, said: pl.DataFrame, denied: pl.DataFrame
-) -> list[dict[str, Any]]:
-    """Mean number of words, and the share of mentions that are denials, as rows of the table."""
-    images = mentioned.select("image_id").unique()
-    own = captions.join(images, on="image_id", how="semi")
-    words = sum(map(word_count, own["caption"]))
-    pairs = mentioned.select("image_id", "task")
-    times = [
-        part.join(pairs, on=["image_id", "task"])["times"].to_list() for part in (denied, said)
+    cells: pl.DataFrame,
+    captions: pl.DataFrame,
+    said: pl.DataFrame,
+    denied: pl.DataFrame,
+    shorter: pl.DataFrame,
+) -> pl.DataFrame:
+    """``metric, subset, value, n, reason``: mean number of words, share of denials, and CHAIR over
+    the tasks whose labels are known, of whole captions and of those of equal length.
+    """
+    own = captions.join(cells, on="image_id", how="semi")
+    known, denials = (of.join(cells, on=["image_id", "task"]) for of in (said, denied))
+    n_denied = int(denials["times"].sum())
+    shares = {
+        "words": (sum(map(word_count, own["caption"])), own.height),
+        "denied": (n_denied, n_denied + int(known["times"].sum())),
+    }
+    for ending, part in (("", said), ("_equal", shorter)):
+        of = part.join(cells, on=["image_id", "task"])
+        wrong = of.filter(pl.col("cell").str.ends_with("negative"))
+        shares[f"chair_i{ending}"] = int(wrong["times"].sum()), int(of["times"].sum())
+        shares[f"chair_s{ending}"] = wrong["number"].n_unique(), own.height
+    rows = [
+        (name, "all", part / n if n else None, n, None if n else "none")
+        for name, (part, n) in shares.items()
     ]
-    common = {"task": POOLED, "subset": "all"}
-    shares = (("words", words, len(own)), ("denied", sum(times[0]), sum(map(sum, times))))
-    return [
-        {**common, "measure": name, "n": n, "value": part / n}
-        if n
-        else {**common, "measure": name, "n": 0, "reason": "none"}
-        for name, part, n in shares
-    ]
-
-
-def _chair(mentioned: pl.DataFrame, said: pl.DataFrame, ending: str = "") -> list[dict[str, Any]]:
-    """CHAIR_i and CHAIR_s over the tasks whose labels are known, as rows of the table."""
-    of = said.join(mentioned.select("image_id", "task", "cell"), on=["image_id", "task"])
-    wrong = of.filter(pl.col("cell").str.ends_with("negative"))
-    captions = mentioned.unique("image_id")["captions"]
-    shares = (
-        (f"chair_i{ending}", int(wrong["times"].sum()), int(of["times"].sum())),
-        (f"chair_s{ending}", wrong["number"].n_unique(), int(captions.sum())),
-    )
-    common = {"task": POOLED, "subset": "all"}
-    return [
-        {**common, "measure": name, "n": n, "value": part / n}
-        if n
-        else {**common, "measure": name, "n": 0, "reason": "none"}
-        for name, part, n in shares
-    ]
+    schema = {"metric": pl.String, "subset": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, {**schema, "n": pl.Int64, "reason": pl.String}, orient="row")
 
 
 def mentions(run: ModelCaptions, vocabulary: Vocabulary, tasks: Sequence[str]) -> Predictions:
     """The share of an image's captions that mention each task's object, as probabilities."""
     named = [task for task in tasks if task in vocabulary.classes]
-    found = [vocabulary.mentions(text) for text in run.captions["caption"]]
-    columns = [pl.Series(task, [task in one for one in found]) for task in named]
-    said = run.captions.select("image_id", *columns)
-    shares = said.group_by("image_id", maintain_order=True).mean()
-    values = shares.drop("image_id").to_numpy().T
-    return Predictions(run.run, shares["image_id"], tuple(named), values, "probability")
+    return _predictions(run, _said(run.captions, vocabulary)[0], named)
+
+
+def _predictions(run: ModelCaptions, said: pl.DataFrame, tasks: Sequence[str]) -> Predictions:
+    images = run.captions.group_by("image_id", maintain_order=True).agg(captions=pl.len())
+    of_task = said.group_by("image_id", "task").agg(yes=pl.len())
+    pairs = pl.DataFrame({"task": tasks}, {"task": pl.String}).join(images, how="cross")
+    pairs = pairs.join(of_task, on=["image_id", "task"], how="left", maintain_order="left")
+    yes = pl.col("yes").fill_null(0) / pl.col("captions")
+    shares = pairs.select("image_id", "task", yes, weight=1.0, skipped=False)
+    values = shares["yes"].to_numpy().reshape(len(tasks), -1)
+    return Predictions(
+        run.run,
+        images["image_id"],
+        tuple(tasks),
+        values,
+        "probability",
+        weights=np.ones(values.shape),
+        said=shares,
+    )

@@ -13,15 +13,12 @@ from scipy.sparse import coo_array
 
 from nooch.base.errors import InputError
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
-from nooch.evaluation.metrics.proportions import paired_interval, ratio_interval, wilson
+from nooch.evaluation.metrics.proportions import ratio_interval, wilson
 from nooch.evaluation.predictions import positions
 from nooch.suites import CELLS
 
 MOST_UNKNOWN = 0.05
 """Share of answers that are neither yes nor no above which a rate has bounds and no value."""
-
-POOLED = "pooled"
-"""The task that stands for all tasks together."""
 
 Floats = NDArray[np.float64]
 _SIDES = ("positive", "negative")
@@ -75,10 +72,6 @@ class _Answers:
     cell: NDArray[np.int64]
     image: NDArray[np.int64]
 
-    def only(self, rows: NDArray[np.bool_]) -> _Answers:
-        """Some of them."""
-        return _Answers(self.yes[rows], self.weight[rows], self.cell[rows], self.image[rows])
-
     def _sums(self, values: Floats) -> Floats:
         return np.bincount(self.cell, values, minlength=4).astype(np.float64)
 
@@ -111,14 +104,10 @@ class ContextRates:
         estimates: (measure, subset) -> estimate: ``rate``, the share of yes, pooled over tasks, by
             cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over that of its
             easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
-        replicates: float64 (8, k), of the estimates, in resamples of the images.
-        answers: the answers themselves.
         unknown: cell -> its unknown answers; empty where there are no answers, but mentions.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
-    replicates: Floats
-    answers: _Answers
     unknown: Mapping[str, UnknownAnswers] = field(default_factory=dict)
 
     def frame(self) -> pl.DataFrame:
@@ -156,38 +145,11 @@ class ContextRates:
             rows.append(row | dict(zip(("bound_low", "bound_high"), bounds, strict=True)))
         return rows
 
-    def minus(self, baseline: ContextRates) -> pl.DataFrame:
-        """``measure, subset, difference, low, high, n, reason``: the estimates less those of a
-        baseline, whose images, tasks and resamples are the same: rates with Tango's interval, the
-        others with percentiles.
-        """
-        low = high = np.full(len(_PLACES), np.nan)
-        if self.replicates.shape[1]:
-            low, high, _ = intervals(self.replicates - baseline.replicates)
-        gap, mean = self.answers.yes - baseline.answers.yes, self.answers.means
-        ends = mean(np.maximum(gap, 0)), mean(np.maximum(-gap, 0))
-        of_rates = paired_interval(*ends, self.answers.effective(gap))
-        low, high = (np.append(*of) for of in zip(of_rates, (low[4:], high[4:]), strict=True))
-        known, defined = baseline.frame(), pl.col("value").is_not_null()
-        pairs = self.frame().with_columns(
-            pl.col("value") - known["value"],
-            pl.coalesce("reason", known["reason"]),
-            low=pl.Series(low).fill_nan(None),
-            high=pl.Series(high).fill_nan(None),
-        )
-        bounds = pl.when(defined).then(pl.col("low", "high"))
-        return pairs.with_columns(bounds).rename({"value": "difference"})
-
-
-def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
-    """Rates of yes by cell, their ratios and odds ratios, pooled over tasks; see ``task_rates``."""
-    return task_rates(rows, bootstrap=bootstrap, seed=seed)[POOLED]
-
 
 def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, with the share of unknown answers and what they leave open.
 
-    ``rows``: as of ``task_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
+    ``rows``: as of ``context_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
     skipped are in the bounds alone.
     """
     counted = rows.filter(~pl.col("skipped"))
@@ -206,11 +168,8 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
     return replace(rates, unknown=of)
 
 
-def task_rates(
-    rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0
-) -> dict[str, ContextRates]:
-    """Rates of yes by cell, their ratios and odds ratios: of ``POOLED``, all tasks together, and of
-    each task, in the same resamples.
+def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
+    """Rates of yes by cell, their ratios and odds ratios, pooled over tasks.
 
     ``rows``: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
     and ``weight`` (Float64, the images that a row stands for; 1 where the column is not there).
@@ -222,11 +181,8 @@ def task_rates(
     yes = rows["yes"].cast(pl.Float64).to_numpy()
     cell = rows["cell"].replace_strict(list(CELLS), range(4), return_dtype=pl.Int64).to_numpy()
     names = rows["task"].unique(maintain_order=True)
-    task, (images, image) = (
-        positions(rows["task"], names),
-        np.unique(rows["image_id"], return_inverse=True),
-    )
-    place, n_tasks, n_images = task * 4 + cell, len(names), len(images)
+    images, image = np.unique(rows["image_id"], return_inverse=True)
+    place, n_tasks, n_images = positions(rows["task"], names) * 4 + cell, len(names), len(images)
     # sums of weights, then of weights of yes, for each task and cell
     entries = np.concatenate([weight, weight * yes])
     at = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
@@ -234,16 +190,7 @@ def task_rates(
     draws = BootstrapDraws(n_images, bootstrap, seed)
     weights = np.ones((n_images, 1)), *(block for _, block in draws.weights(slice(None)))
     sums = np.concatenate([matrix @ w for w in weights], axis=1).reshape(2, n_tasks, 4, -1)
-    answers = _Answers(yes, weight, cell, image)
-    rates = {POOLED: _rates(sums, answers)}
-    for number, name in enumerate(names):
-        rates[name] = _rates(sums[:, [number]], answers.only(task == number))
-    return rates
-
-
-def _rates(sums: Floats, answers: _Answers) -> ContextRates:
-    """Rates from sums (2, n_tasks, 4, 1 + resamples), and the answers that they are sums of."""
-    measures = _measures(sums)
+    answers, measures = _Answers(yes, weight, cell, image), _measures(sums)
     point, replicates = measures[:, 0], measures[:, 1:]
     bounds = np.full((2, 8), np.nan)
     if replicates.shape[1]:
@@ -252,14 +199,14 @@ def _rates(sums: Floats, answers: _Answers) -> ContextRates:
     bounds[:, :4] = wilson(point[:4], answers.effective(answers.yes))
     of_hard, of_easy = bounds[:, :2], bounds[:, 2:4]
     bounds[:, 4:6] = ratio_interval(point[:2], [*of_hard], point[2:4], [*of_easy])
-    n = np.bincount(answers.cell, minlength=4)
+    n = np.bincount(cell, minlength=4)
     sizes = [*n, *(2 * [n[0] + n[2], n[1] + n[3]])]
     estimates = []
     for *numbers, size, reason in zip(point, *bounds, sizes, _REASONS, strict=True):
         value, least, most = (None if np.isnan(number) else float(number) for number in numbers)
         why = reason if value is None else None
         estimates.append(Estimate(value, least, most, int(size), why))
-    return ContextRates(dict(zip(_PLACES, estimates, strict=True)), replicates, answers)
+    return ContextRates(dict(zip(_PLACES, estimates, strict=True)))
 
 
 def _measures(sums: Floats) -> Floats:

@@ -40,7 +40,8 @@ class Predictions:
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
             was not asked about; or None, where all images have predictions.
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
-        said: of answers: their frame, with the model's words (see ``Answers``).
+        said: of answers: their frame, with the model's words (see ``Answers``); of captions
+            ``image_id, task, yes`` (the share that mentions the task), ``weight, skipped``.
     """
 
     run: str

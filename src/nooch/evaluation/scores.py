@@ -31,24 +31,7 @@ _TEXTS = ("run", "baseline", "criterion", "task", "split", "subset", "cue", "gro
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ComparedRuns(TabularResult):
-    """Values of runs, and what each has more than a baseline run.
-
-    Attributes:
-        table: the values, a row for each.
-        differences: the same for each run minus the baseline run.
-        notes: what a reader should know.
-        settings: how the values were made (JSON-like).
-    """
-
-    table: pl.DataFrame
-    differences: pl.DataFrame
-    notes: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scores(ComparedRuns):
+class Scores(TabularResult):
     """What runs score on a suite.
 
     Attributes:
@@ -62,10 +45,16 @@ class Scores(ComparedRuns):
             tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
             difference, low, high``; of shares the interval is ``tango``, and ``p`` McNemar's exact.
+        notes: what a reader should know.
+        settings: how the values were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
         contexts: (run, criterion) -> how often the run says yes in each context, of answers.
     """
 
+    table: pl.DataFrame
+    differences: pl.DataFrame
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ConditionVerdict] = ()
     contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
 

@@ -149,31 +149,33 @@ def captions_command(
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.data.table_files import result_files
-    from nooch.evaluation.captions import CaptionOptions, score_captions
-    from nooch.report import as_json, save_scores
+    from nooch.evaluation.captions import score_captions
+    from nooch.report import as_json, save_scores, tables_of
     from nooch.suites import load_suite
 
     if out is not None:
         result_files(out, "scores file", overwrite=overwrite)
-    options = CaptionOptions(
-        split=list(dict.fromkeys(shared.split_names(split))) or None,
-        criteria=criterion or None,
-        tasks=shared.split_names(tasks) or None,
-        synonyms=synonyms,
-        bootstrap=bootstrap,
-        seed=seed,
-        baseline=baseline,
-        as_written=as_written,
-    )
     with progress() as update:
-        scores = score_captions(load_suite(suite), captions, options=options, progress=update)
+        scores = score_captions(
+            load_suite(suite),
+            captions,
+            split=list(dict.fromkeys(shared.split_names(split))) or None,
+            criteria=criterion or None,
+            tasks=shared.split_names(tasks) or None,
+            synonyms=synonyms,
+            bootstrap=bootstrap,
+            seed=seed,
+            baseline=baseline,
+            as_written=as_written,
+            progress=update,
+        )
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:
         print_json(as_json(scores))
         return
-    print_shown(scores.tables)
-    for line in scores.notes:
+    print_shown([*tables_of(scores), *scores.tables])
+    for line in [*scores.headlines, *scores.notes]:
         say(line)
     if out is not None:
         hint(f"{out}: {len(scores.table):,} values")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from nooch.data.table_files import TABLE_FILES, result_contents, write_files
-from nooch.evaluation.scores import ComparedRuns, Scores
+from nooch.evaluation.scores import Scores
 from nooch.report.tables.score_tables import latex, markdown, tables_of
 
 _WHOLE: dict[str, Callable[[Any, Sequence[str]], bytes]] = {
@@ -22,12 +22,12 @@ SCORE_FILES = (*TABLE_FILES, *_WHOLE)
 """Endings that scores can be written with."""
 
 
-def as_json(scores: ComparedRuns) -> dict[str, Any]:
+def as_json(scores: Scores) -> dict[str, Any]:
     """Everything as JSON-like values. Of answers also ``headlines``, and ``answers``: rates of yes
     by run, criterion and subset, the share of unknown answers and the bounds that they leave.
     """
     of_answers: dict[str, Any] = {}
-    if isinstance(scores, Scores) and scores.contexts:
+    if scores.contexts:
         rates = scores.contexts.items()
         of_answers["headlines"] = scores.headlines
         of_answers["answers"] = [
@@ -45,7 +45,7 @@ def as_json(scores: ComparedRuns) -> dict[str, Any]:
 
 
 def save_scores(
-    scores: ComparedRuns, path: str | Path, *, metrics: Sequence[str] = (), overwrite: bool = False
+    scores: Scores, path: str | Path, *, metrics: Sequence[str] = (), overwrite: bool = False
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 
@@ -53,7 +53,7 @@ def save_scores(
     Parquet and CSV.
 
     Args:
-        scores: of ``nooch.evaluate`` or ``nooch.score_captions``; the latter have no tables.
+        scores: of ``nooch.evaluate`` or ``nooch.score_captions``.
         path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
         metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others hold
             all.

@@ -59,9 +59,9 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
     wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
     of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
     tables: list[DisplayTable] = []
-    for (criterion, split), part in scores.table.group_by(
-        "criterion", "split", maintain_order=True
-    ):
+    # values of captions that are pooled over splits are in no table
+    places = scores.table.drop_nulls("split").group_by("criterion", "split", maintain_order=True)
+    for (criterion, split), part in places:
         rows, place = part.filter(_WHOLE), f"{criterion} ({split})"
         extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
         columns = [(m, subset) for m in metrics for subset in (*_COLUMNS[m][1], *extra)]
