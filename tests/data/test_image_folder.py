@@ -8,7 +8,8 @@ from refusals import fails
 
 import nooch
 from nooch.data.importing.import_dataset import import_dataset
-from nooch.data.readers.image_folder import FolderReading, read_image_folder
+from nooch.data.readers.contract import read
+from nooch.data.readers.image_folder import FolderReading
 
 FLAT = ("cat/1.jpg", "cat/deep/2.jpg", "fire hydrant/1.jpg")
 DIVIDED = ("train/cat/1.jpg", "val/cat/2.jpg", "test/dog/3.PNG")
@@ -24,7 +25,7 @@ def images(folder, names):
 
 
 def test_each_image_shows_the_class_of_its_folder(tmp_path):
-    data = read_image_folder(images(tmp_path, FLAT))
+    data = read(FolderReading(images(tmp_path, FLAT)))
     assert data.classes == ("cat", "fire_hydrant")
     assert list(data.image_ids) == sorted(FLAT)
     assert data.labels("cat").tolist() == [True, True, False]
@@ -35,7 +36,7 @@ def test_each_image_shows_the_class_of_its_folder(tmp_path):
 
 
 def test_folders_called_after_splits_are_splits(tmp_path):
-    data = read_image_folder(images(tmp_path, DIVIDED))
+    data = read(FolderReading(images(tmp_path, DIVIDED)))
     assert data.classes == ("cat", "dog")
     assert data.splits == {"train": 1, "valid": 1, "test": 1}
 
@@ -46,14 +47,14 @@ def test_an_import_in_parts_is_the_same(tmp_path):
     import_dataset(FolderReading(source), tmp_path / "parts", part_size=2)
     one, parts = (nooch.open_dataset(tmp_path / name) for name in ("one", "parts"))
     assert (one.n_parts, parts.n_parts) == (1, 3)
-    assert one.fingerprint == parts.fingerprint == read_image_folder(source).fingerprint
+    assert one.fingerprint == parts.fingerprint == read(FolderReading(source)).fingerprint
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), min_size=1, unique=True))
 def test_any_collection_keeps_each_image_once(tmp_path_factory, names):
     folder = images(tmp_path_factory.mktemp("any"), [f"{c}/{i}.jpg" for c, i in names])
-    data = read_image_folder(folder)
+    data = read(FolderReading(folder))
     assert len(data) == len(names)
     for name in data.classes:
         assert data.labels(name).sum() == sum(c == name for c, _ in names)
@@ -69,4 +70,4 @@ def test_any_collection_keeps_each_image_once(tmp_path_factory, names):
 )
 def test_images_without_a_class_are_refused(tmp_path, names, text):
     images(tmp_path, names)
-    fails(lambda: read_image_folder(tmp_path), text)
+    fails(lambda: read(FolderReading(tmp_path)), text)

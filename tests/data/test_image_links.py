@@ -10,8 +10,9 @@ from PIL import Image
 from refusals import fails
 
 import nooch
+from nooch.data.readers.contract import read
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images, opened_image
-from nooch.data.readers.image_folder import FolderReading, read_image_folder
+from nooch.data.readers.image_folder import FolderReading
 from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.caches.pixels import build_pixels
 from nooch.models.images import decode_images
@@ -41,7 +42,7 @@ def cache(tmp_path):
 
 
 def test_an_image_folder_of_links_is_read_whole(cache, tmp_path):
-    data = read_image_folder(cache)
+    data = read(FolderReading(cache))
     assert list(data.image_ids) == ["cat/a.jpg", "dog/b.jpg"]
     (note,) = data.provenance["notes"][1:]
     assert note.startswith("followed out of the folder of images: 2: cat/a.jpg, dog/b.jpg")
@@ -115,7 +116,7 @@ def test_names_that_are_not_utf_8_are_named(tmp_path):
         _picture(root / "c" / "b.jpg").rename(root / "c" / os.fsdecode(b"na\xefve.jpg"))
     except OSError:
         pytest.skip("this file system has UTF-8 names only")
-    data = read_image_folder(root)
+    data = read(FolderReading(root))
     assert list(data.image_ids) == ["c/a.jpg"]
     assert "1: c/na\\udcefve.jpg (its name is not UTF-8)" in data.provenance["notes"][1]
 

@@ -41,7 +41,13 @@ from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.data.importing.recognition import recognize
 from nooch.data.readers.contract import ImageListing, NumberedJob, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
-from nooch.data.readers.image_rows import ImageRows, listed_digest, row_ends, write_batch
+from nooch.data.readers.image_rows import (
+    ImageRows,
+    ScannedRows,
+    entries_of,
+    listed_digest,
+    write_batch,
+)
 from nooch.data.readers.jobs import JobRunner
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
@@ -64,13 +70,15 @@ _LEAST = 0.01
 _SCHEMA: dict[str, Any] = {
     "width": pl.Int64,
     "height": pl.Int64,
-    "column": pl.List(pl.Int64),
-    "area": pl.List(pl.Float64),
+    "keys": pl.List(pl.Int64),
+    "areas": pl.List(pl.Float64),
+    "scored": pl.List(pl.Int64),
     "confidence": pl.List(pl.Float64),
     "vector": pl.List(pl.Float32),
-    "broken": pl.String,
 }
-"""Of each image: size, predicted classes (NaN: unknown area), embedding; or why it is not read."""
+"""Of each image: size, classes that are present and areas (NaN: unknown), classes that have a
+confidence, embedding.
+"""
 
 
 @lru_cache(maxsize=1)
@@ -96,19 +104,21 @@ def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
 @dataclass(frozen=True)
 class AnnotationJob(NumberedJob):
     """Predict the images ``listed``: ``image_id``, ``file_name`` and ``file``, the path. The result
-    is their number; other attributes are those of ``AnnotationReading``.
+    is the names of those that cannot be read, and whether all areas are known; other attributes are
+    those of ``AnnotationReading``.
     """
 
     name: ClassVar[str] = "annotated"
-    result_type: ClassVar[type] = int
+    result_type: ClassVar[Any] = tuple[list[str], bool]
     listed: pl.DataFrame
     choice: ModelChoice
     batch: int
     maps: Path | None
     skip_broken: bool
     decoding: Decoding
+    thresholds: tuple[float, float | None]
 
-    def make(self) -> int:
+    def make(self) -> tuple[list[str], bool]:
         """Predict the images. Raises NoochError, which keeps the work of other jobs, where some
         cannot be read.
         """
@@ -124,9 +134,12 @@ class AnnotationJob(NumberedJob):
             problem = f"{counted(len(broken), 'image')} cannot be read: {some_of(broken)}"
             remedy = "fix them, or leave such images out (`skip_broken`); finished work is kept"
             raise NoochError(problem, remedy=remedy)
-        table = self.listed.drop("file").hstack(pl.DataFrame(rows, schema=_SCHEMA))
-        write_batch(table, self.folder, self.number)
-        return table.height
+        is_read = pl.Series(["broken" not in row for row in rows], dtype=pl.Boolean)
+        listed = self.listed.drop("file")
+        table = pl.DataFrame([row for row in rows if "broken" not in row], schema=_SCHEMA)
+        write_batch(listed.filter(is_read).hstack(table), self.folder, self.number)
+        sized = all(row.get("sized", True) for row in rows)
+        return listed.filter(~is_read)["file_name"].to_list(), sized
 
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
         """Of each image its size and its pixels for each model, or why it cannot be read."""
@@ -150,6 +163,7 @@ class AnnotationJob(NumberedJob):
     ) -> list[dict[str, Any]]:
         """Rows of ``_SCHEMA``; images of one size are predicted together."""
         annotator, embedder = loaded_models(self.choice)
+        least_area, asked = self.thresholds
         of_shape: dict[tuple[int, ...], list[int]] = {}
         for place, (row, pixels) in enumerate(images):
             if "broken" not in row:
@@ -161,8 +175,13 @@ class AnnotationJob(NumberedJob):
             areas = np.full(confidences.shape, np.nan) if areas is None else areas
             for (row, _), confidence, area in zip(chosen, confidences, areas, strict=True):
                 kept = np.flatnonzero((area > 0) | (confidence >= _LEAST))
-                row["column"], row["area"] = kept.tolist(), area[kept].tolist()
-                row["confidence"] = confidence[kept].tolist()
+                of, shares = confidence[kept].astype(float), area[kept].astype(float)
+                # without areas, presence is a probability
+                least = np.where(np.isnan(shares), 0.5, 0.0) if asked is None else asked
+                present = (of >= least) & ~(shares <= least_area)
+                row["keys"], row["areas"] = kept[present].tolist(), shares[present].tolist()
+                row["scored"], row["confidence"] = kept.tolist(), of.tolist()
+                row["sized"] = not np.isnan(shares).any()
             if self.maps is not None and predicted.maps is not None:
                 files = []
                 for place, found in zip(places, predicted.maps, strict=True):
@@ -364,10 +383,13 @@ class AnnotationReading:
         step = min(_MOST, -(-self.listed.height // _JOBS))
         batches = self.listed.iter_slices(-(-step // self.batch) * self.batch)
         rest = (self._choice, self.batch, maps, self.skip_broken, Decoding(range=self.range))
-        jobs = [AnnotationJob(folder, number, rows, *rest) for number, rows in enumerate(batches)]
-        JobRunner(map, progress).run(jobs)
-        rows = ImageRows(folder, len(jobs))
-        broken = pl.concat(rows.columns("file_name", "broken")).drop_nulls("broken")["file_name"]
+        thresholds = self.min_area, self.min_confidence
+        jobs = [
+            AnnotationJob(folder, number, rows, *rest, thresholds)
+            for number, rows in enumerate(batches)
+        ]
+        results = JobRunner(map, progress).results(jobs)
+        broken = [name for names, _ in results for name in names]
         if len(broken) == self.listed.height:
             problem = f"none of {len(broken)} images can be read: {some_of(broken)}"
             raise InputError(problem, where=self.images)
@@ -376,11 +398,15 @@ class AnnotationReading:
             labels = folder / "labels"
             classes += [task for task in self._labels.classes if task not in classes]
             save_dataset(self._labels, labels, overwrite=True)
-        embedding = self._predicted.get("embedding")
-        root, thresholds = str(self._index.root.resolve()), (self.min_area, self.min_confidence)
-        sized = all(frame["area"].explode().is_not_nan().all() for frame in rows.columns("area"))
-        about = self._about(broken, sized=sized)
-        return ScannedAnnotations(root, rows, classes, thresholds, embedding, labels, about)
+        return ScannedAnnotations(
+            ImageRows(folder, len(jobs)),
+            dict(enumerate(classes)),
+            self._about(broken, sized=all(sized for _, sized in results)),
+            self.images,
+            root=self._index.root.resolve(),
+            embedding=self._predicted.get("embedding"),
+            labels=labels,
+        )
 
     @cached_property
     def _choice(self) -> ModelChoice:
@@ -441,7 +467,7 @@ class AnnotationReading:
         lines = [f"# {NO_CLASS} no class", *(f"{number} {name}" for number, name in classes)]
         return "\n".join([*lines, ""]).encode()
 
-    def _about(self, broken: pl.Series, *, sized: bool) -> dict[str, Any]:
+    def _about(self, broken: Sequence[str], *, sized: bool) -> dict[str, Any]:
         """The provenance; ``sized``: whether all areas are known."""
         notes: list[str] = []
         source = {"role": "images", "files": self.listed.height - len(broken)}
@@ -466,67 +492,35 @@ class AnnotationReading:
 
 
 @dataclass(frozen=True)
-class ScannedAnnotations:
-    """Predictions on disk: a ``Scanned``; ``classes`` are those of the model, then of the labels.
+class ScannedAnnotations(ScannedRows):
+    """Predictions on disk; classes are those of the model, then of the labels.
 
     ``embedding`` is the name of the embedding, ``labels`` the folder of the dataset of labels, or
-    None; ``about`` is the provenance.
+    None.
     """
 
-    root: str
-    rows: ImageRows
-    classes: list[str]
-    thresholds: tuple[float, float | None]
-    embedding: str | None
-    labels: Path | None
-    about: Mapping[str, Any]
-
-    def ids(self) -> pl.Series:
-        """Ids of the images that could be read."""
-        rows = self.rows.columns("image_id", "broken")
-        return pl.concat(_readable(some)["image_id"] for some in rows)
+    embedding: str | None = None
+    labels: Path | None = None
 
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``; there is nothing to count."""
-        del images  # the folder is known
-        rows = _readable(self.rows.read(low, high))
-        columns, areas, confidences = (
-            rows[name].explode().drop_nulls().to_numpy()
-            for name in ("column", "area", "confidence")
-        )
-        least_area, asked = self.thresholds
-        # without areas, presence is a probability
-        least = np.where(np.isnan(areas), 0.5, 0.0) if asked is None else asked
-        present = (confidences >= least) & ~(areas <= least_area)
-        ends = row_ends(rows["column"])
-        present_ends = np.concatenate([[0], np.cumsum(present)])[ends]
-        shape = (rows.height, len(self.classes))
-        embeddings = {}
-        if self.embedding is not None:
-            embeddings[self.embedding] = np.stack([*rows["vector"].to_numpy()])
-        data = Dataset.build(
-            rows.select("image_id", "file_name", "width", "height"),
-            self.classes,
-            csr_array((areas[present], columns[present], present_ends), shape=shape),
-            embeddings=embeddings,
-            image_root=self.root,
-            confidences=csr_array((confidences, columns, ends), shape=shape),
-        )
+        """The images with ``low <= id < high``, with their labels, and counts."""
+        data, counts = super().read(low, high, images)
         if self.labels is None:
-            return data, {}
+            return data, counts
         labels = load_dataset(self.labels)
-        among = labels.images["image_id"].is_in(rows["image_id"].implode())
-        return with_labels(data, labels.select(rows=among.to_numpy())), {}
+        among = labels.images["image_id"].is_in(data.images["image_id"].implode())
+        return with_labels(data, labels.select(rows=among.to_numpy())), counts
 
-    def provenance(
-        self, counts: Mapping[str, int], n_images: int, images: object
-    ) -> dict[str, Any]:
-        """Where the dataset comes from."""
-        del counts, n_images, images
-        return dict(self.about)
-
-
-def _readable(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.filter(pl.col("broken").is_null())
+    def content(self, rows: pl.DataFrame) -> dict[str, Any]:
+        """Confidences and embeddings, too."""
+        at, columns, values = entries_of(rows, "confidence", "scored")
+        shape = rows.height, len(self.classes)
+        content = {
+            **super().content(rows),
+            "confidences": csr_array((values, (at, columns)), shape),
+        }
+        if self.embedding is not None:
+            content["embeddings"] = {self.embedding: np.stack([*rows["vector"].to_numpy()])}
+        return content

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import polars as pl
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
-from nooch.data.readers.contract import ImageListing, NumberedJob
+from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_rows import (
     ImageRows,
     Parse,
     files_below,
-    listed_digest,
     parse_files,
     write_rows,
 )
@@ -34,12 +33,16 @@ LEEWAY = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundBoxes(ABC):
-    """Where the boxes are, before any is read.
+class FoundBoxes:
+    """Where the boxes are, before any is read: in a file for each image, or in one table.
 
     Attributes:
         source: what was given, for errors.
         names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
+        listed: ``stem`` of each image, the ``file`` of its boxes (null: it has none), and
+            ``file_name`` and ``split`` where they are known; empty for a table.
+        parse: gives ``BOX_COLUMNS``, or those of ``parsed``, of a file.
+        read: gives a table of ``stem`` and ``BOX_COLUMNS``.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
         notes: for the dataset.
@@ -47,71 +50,28 @@ class FoundBoxes(ABC):
 
     source: Path
     names_of: Callable[[Sequence[str]], dict[str, str]]
+    listed: pl.DataFrame = field(default_factory=pl.DataFrame)
+    parse: Parse | None = None
+    parsed: Mapping[str, Any] = field(default_factory=lambda: BOX_COLUMNS)
+    read: Callable[[], pl.DataFrame] = pl.DataFrame
     root: Path | None = None
     images: Path | None = None
     notes: tuple[str, ...] = ()
 
-    @abstractmethod
-    def digest(self) -> str:
-        """A digest of the files beyond the source itself."""
-
-    @abstractmethod
-    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
-        """Read the boxes: ``stem``, ``BOX_COLUMNS``, ``bare`` (no boxes), other known columns."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxFiles(FoundBoxes):
-    """Boxes in a file for each image: ``listed`` has its ``stem``, the ``file`` of its boxes (null:
-    it has none), and ``file_name`` and ``split`` where they are known; ``parsed`` are columns of
-    ``parse``.
-    """
-
-    listed: pl.DataFrame
-    parse: Parse
-    parsed: Mapping[str, Any] = field(default_factory=lambda: BOX_COLUMNS)
-
-    def digest(self) -> str:
-        """Of the files by name, size and time."""
-        return listed_digest(self.listed)
-
-    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
-        """Parse the files. Raises InputError where two have the same name."""
+    def scan(
+        self, folder: Path, map: Map, progress: StepProgress, images: ImageListing | None
+    ) -> ImageRows:
+        """Read the boxes. Raises InputError where two files have the same name."""
+        if self.parse is None:
+            rows = write_rows(_with_bare(self.read(), images), folder)
+            progress(1, 1)
+            return rows
         stems = self.listed["stem"]
         if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
             problem = f"several files are called {some_of(twice)}"
             raise InputError(problem, where=self.source, allowed="one file for each image")
-        return parse_files(_with_bare(self.listed, images), self.parse, self.parsed, folder, runner)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxTable(FoundBoxes):
-    """Boxes in one table, which ``read`` gives as ``stem`` and ``BOX_COLUMNS``."""
-
-    read: Callable[[], pl.DataFrame]
-
-    def digest(self) -> str:
-        """Empty: there is only the source."""
-        return ""
-
-    def scan(self, folder: Path, runner: JobRunner, images: ImageListing | None) -> ImageRows:
-        """Read the table."""
-        (n_batches,) = runner.results([_TableJob(folder, 0, self.read, images)])
-        return ImageRows(folder, n_batches)
-
-
-@dataclass(frozen=True)
-class _TableJob(NumberedJob):
-    """Read a table of boxes; the result is the number of batches of rows."""
-
-    name: ClassVar[str] = "table"
-    result_type: ClassVar[type] = int
-    read: Callable[[], pl.DataFrame]
-    images: ImageListing | None
-
-    def make(self) -> int:
-        """Read the table."""
-        return write_rows(_with_bare(self.read(), self.images), self.folder)
+        listed, runner = _with_bare(self.listed, images), JobRunner(map, progress)
+        return parse_files(listed, self.parse, self.parsed, folder, runner)
 
 
 def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
@@ -126,7 +86,7 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
 
 
 def listed_files(files: Sequence[str]) -> pl.DataFrame:
-    """Files that are called after their images, as ``BoxFiles.listed``."""
+    """Files that are called after their images, as ``FoundBoxes.listed``."""
     stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0] for file in files]
     return pl.DataFrame(
         {"stem": stems, "file": files}, schema={"stem": pl.String, "file": pl.String}
@@ -168,7 +128,7 @@ def check_box(edges: Sequence[float], where: object) -> None:
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
-def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFiles:
+def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
     """Boxes of VOC files; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
     del images  # each file names its image
     if classes is not None:
@@ -176,7 +136,7 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> BoxFile
             "VOC files name their classes themselves", remedy="leave `classes` out"
         )
     known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
-    return BoxFiles(
+    return FoundBoxes(
         source=folder,
         names_of=lambda keys: {key: class_name(key, folder) for key in keys},
         listed=listed_files(files_of(folder, ".xml")),
@@ -225,10 +185,12 @@ def _text(item: ET.Element, path: str) -> str:
 _CORNERS = ("XMin", "XMax", "YMin", "YMax")
 
 
-def find_openimages(file: Path, classes: Path | None, images: Path | None) -> BoxTable:
+def find_openimages(file: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
     """Boxes of a table; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
     del images  # a table names no images
-    return BoxTable(source=file, names_of=partial(_names, file, classes), read=partial(_read, file))
+    return FoundBoxes(
+        source=file, names_of=partial(_names, file, classes), read=partial(_read, file)
+    )
 
 
 def _read(file: Path) -> pl.DataFrame:

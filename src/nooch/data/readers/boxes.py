@@ -5,27 +5,24 @@ from __future__ import annotations
 import builtins
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from blake3 import blake3
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.split_plan import SplitPlan
-from nooch.data.dataset import Dataset, ImageId
+from nooch.data.dataset import Dataset
 from nooch.data.readers.box_formats import FoundBoxes, count_notes, find_openimages, find_voc
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import list_images
-from nooch.data.readers.image_rows import ImageRows, row_ends, summed
-from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.image_rows import ImageRows, ScannedRows, columns_of, listed_digest
 from nooch.data.readers.yolo import find_yolo
 from nooch.data.table_files import table_files
-from nooch.data.table_schema import check_file_names
 
 FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
     "yolo": find_yolo,
@@ -97,34 +94,39 @@ class BoxReading:
         names = [] if folder is None else sorted(list_images(folder))
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
         parameters = map(str, (self.format, self.source, self.classes, self.images))
-        return [*parameters, boxes.digest(), listed]
+        return [*parameters, listed_digest(boxes.listed), listed]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
-    ) -> ScannedBoxes:
+    ) -> ScannedRows:
         """Boxes of all images. Raises as ``read_boxes`` does."""
         del part_size
         boxes = self._boxes()
         images = self.images or boxes.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
-        rows = boxes.scan(folder, JobRunner(map, progress), listing)
+        rows = boxes.scan(folder, map, progress, listing)
         if not rows.batches:
             raise InputError("holds no boxes of any image", where=self.source)
         batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
         keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
         names = boxes.names_of(keys)
-        classes = list(dict.fromkeys(names.values()))
-        columns = {key: classes.index(name) for key, name in names.items()}
-        ordered = _is_ordered(rows, columns)
-        return ScannedBoxes(
-            self,
+        source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
+        proxy = "areas are those of bounding boxes, which are larger than the objects in them"
+        about = {
+            "reader": f"boxes/{self.format}",
+            "area": "boxes",
+            "sources": [{**source, "sha256": _digest(rows)}],
+            "notes": [proxy, *boxes.notes, *(() if listing is None else listing.notes)],
+        }
+        return ScannedRows(
             rows,
-            classes,
-            columns,
-            ordered,
-            listing,
+            names,
+            about,
+            self.source,
+            _notes,
             boxes.root,
-            boxes.notes + (() if listing is None else listing.notes),
+            listing,
+            ordered=_is_ordered(rows, columns_of(names)),
         )
 
     def _boxes(self) -> FoundBoxes:
@@ -144,75 +146,16 @@ def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class ScannedBoxes:
-    """Boxes on disk: class keys and areas of each image's boxes.
+def _digest(rows: ImageRows) -> str:
+    """SHA-256 of the list of (stem, keys, areas) of all images, as Python writes it."""
+    digest, separator = hashlib.sha256(b"["), b""
+    for batch in rows.columns("stem", "keys", "areas"):
+        digest.update(separator + ", ".join(map(repr, batch.iter_rows())).encode())
+        separator = b", "
+    digest.update(b"]")
+    return digest.hexdigest()
 
-    Attributes:
-        columns: class key -> position of its class.
-        ordered: whether the boxes of every image are in the order of their classes.
-        images: where the image files lie, unless boxes name them; then ``root`` is their folder.
-    """
 
-    reading: BoxReading
-    rows: ImageRows
-    classes: list[str]
-    columns: dict[str, int]
-    ordered: bool
-    images: ImageListing | None
-    root: Path | None
-    notes: Sequence[str]
-
-    def ids(self) -> pl.Series:
-        """Ids of all images."""
-        return self.rows.ids()
-
-    def read(
-        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
-    ) -> tuple[Dataset, dict[str, int]]:
-        """Images with ``low <= id < high``, counts of bare and missing. Raises: ``read_boxes``."""
-        del images  # which images there are depends on them: they are known already
-        rows, root, missing = self.rows.read(low, high), self.root, 0
-        if self.images is not None:
-            stems = set(rows["stem"])
-            index = self.images.index(lambda name: name.rsplit(".", 1)[0] in stems)
-            paths = pl.Series([index.by_stem(stem) for stem in rows["stem"]], dtype=pl.String)
-            rows, root, missing = rows.with_columns(file_name=paths), index.root, paths.null_count()
-        known = {"file_name": pl.String, "width": pl.Int64, "height": pl.Int64}
-        unknown = {n: pl.lit(None, kind) for n, kind in known.items() if n not in rows.columns}
-        rows = rows.with_columns(**unknown)
-        check_file_names(rows["file_name"], self.reading.source)
-        keys, values = (rows[name].explode().drop_nulls() for name in ("keys", "areas"))
-        columns = keys.replace_strict(self.columns, return_dtype=pl.Int64).to_numpy()
-        at = np.repeat(np.arange(rows.height), np.diff(row_ends(rows["keys"])))
-        shape = rows.height, len(self.classes)
-        areas = summed((at, columns, values.to_numpy()), shape, ordered=self.ordered)
-        frame = rows.select("image_id", *known, *(["split"] if "split" in rows.columns else []))
-        image_root = None if root is None else str(root.resolve())
-        counts = {"bare": int(rows["bare"].sum()), "missing": missing}
-        return Dataset.build(frame, self.classes, areas, image_root=image_root), counts
-
-    def provenance(
-        self, counts: Mapping[str, int], n_images: int, images: object
-    ) -> dict[str, Any]:
-        """Where the dataset comes from."""
-        del images
-        file = Path(self.reading.source).name
-        source = {"role": "boxes", "file": file, "images": n_images, "sha256": self._digest()}
-        proxy = "areas are those of bounding boxes, which are larger than the objects in them"
-        counted = count_notes(counts["bare"], counts["missing"], n_images)
-        return {
-            "reader": f"boxes/{self.reading.format}",
-            "area": "boxes",
-            "sources": [source],
-            "notes": [proxy, *self.notes, *counted],
-        }
-
-    def _digest(self) -> str:
-        """SHA-256 of the list of (stem, keys, areas) of all images, as Python writes it."""
-        digest, separator = hashlib.sha256(b"["), b""
-        for batch in self.rows.columns("stem", "keys", "areas"):
-            digest.update(separator + ", ".join(map(repr, batch.iter_rows())).encode())
-            separator = b", "
-        digest.update(b"]")
-        return digest.hexdigest()
+def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
+    del images  # of the scan
+    return count_notes(counts["bare"], counts["missing"], n_images)

@@ -1,4 +1,4 @@
-"""Files that describe one image each -> a table of images, parsed in batches and kept on disk.
+"""Rows of images on disk, which every reader but COCO's scans its files into, and their Dataset.
 
 ``summed`` adds up areas of the same image and class the same way whatever else is read.
 """
@@ -19,10 +19,11 @@ from scipy.sparse import coo_array, csr_array
 
 from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of, unreadable
-from nooch.data.dataset import ImageId
-from nooch.data.readers.contract import NumberedJob, in_range
+from nooch.data.dataset import Dataset, ImageId
+from nooch.data.readers.contract import ImageListing, NumberedJob, in_range
 from nooch.data.readers.image_files import FolderWalk
 from nooch.data.readers.jobs import JobRunner
+from nooch.data.table_schema import CORE_COLUMNS
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers.
@@ -84,12 +85,12 @@ def parse_files(
     return ImageRows(folder, len(jobs))
 
 
-def write_rows(rows: pl.DataFrame, folder: Path) -> int:
-    """Write a table that has a column ``image_id``; returns the number of batches."""
+def write_rows(rows: pl.DataFrame, folder: Path) -> ImageRows:
+    """Write a table that has a column ``image_id``."""
     batches = [*_batches(rows)]
     for number, batch in enumerate(batches):
         write_batch(batch, folder, number)
-    return len(batches)
+    return ImageRows(folder, len(batches))
 
 
 def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -143,13 +144,24 @@ def listed_digest(listed: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def row_ends(lists: pl.Series) -> NDArray[np.int64]:
-    """Offsets of each row's entries among the values of all rows: int64 (n + 1,)."""
-    return np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])
-
-
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]
 """Positions of rows, of columns, and values."""
+
+
+def entries_of(
+    rows: pl.DataFrame,
+    values: str = "areas",
+    keys: str = "keys",
+    columns: Mapping[Any, int] | None = None,
+) -> Entries:
+    """The entries of two columns of lists: the row, the column of the key, and the value of each;
+    without ``columns``, keys are the columns.
+    """
+    at = np.repeat(np.arange(rows.height), rows[keys].list.len().to_numpy())
+    listed, numbers = (rows[name].explode().drop_nulls() for name in (keys, values))
+    if columns is not None:
+        listed = listed.replace_strict(columns, return_dtype=pl.Int64)
+    return at, listed.to_numpy(), numbers.to_numpy()
 
 
 def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
@@ -165,3 +177,125 @@ def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -
     sums.has_sorted_indices, sums.has_canonical_format = ordered, False
     sums.sum_duplicates()
     return csr_array(sums)
+
+
+def class_order(names: Mapping[Any, str]) -> list[str]:
+    """The classes of class keys, which may share one."""
+    return list(dict.fromkeys(names.values()))
+
+
+def columns_of(names: Mapping[Any, str]) -> dict[Any, int]:
+    """Class key -> the column of its class."""
+    classes = {name: column for column, name in enumerate(class_order(names))}
+    return {key: classes[name] for key, name in names.items()}
+
+
+Notes = Callable[[Mapping[str, int], int, object], list[str]]
+"""Words the counts of all parts, of so many images, whose files are below a folder."""
+
+
+def no_notes(*_: object) -> list[str]:
+    """There is nothing to say."""
+    return []
+
+
+@dataclass(frozen=True)
+class ScannedRows:
+    """Rows of images on disk: the ``Scanned`` of every reader but COCO's.
+
+    Their columns are ``image_id``; perhaps ``file_name``, or the ``stem`` by which an image is
+    found, ``width``, ``height``, ``split``; lists of ``keys`` of classes and of ``areas``; perhaps
+    ``bare``, true for an image that no file describes.
+
+    Attributes:
+        names: class key -> class name, in the order of classes.
+        about: the provenance without the notes on counts, which ``notes`` words.
+        where: what was read, for errors.
+        root: folder of the images, where rows name their files.
+        listing: image files that the scan had to know: others do not count then.
+        is_located: whether the scan knew where the images are.
+        ordered: whether the keys of every image are in the order of their classes.
+    """
+
+    rows: ImageRows
+    names: Mapping[Any, str]
+    about: Mapping[str, Any]
+    where: object
+    notes: Notes = no_notes
+    root: str | Path | None = None
+    listing: ImageListing | None = None
+    is_located: bool = True
+    ordered: bool = False
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return class_order(self.names)
+
+    def ids(self) -> pl.Series:
+        """Ids of all images."""
+        return self.rows.ids()
+
+    def read(
+        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """The images with ``low <= id < high``; counts of bare ones and of missing files, the first
+        of which are named. Raises InputError.
+        """
+        rows = self.rows.read(low, high)
+        known = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
+        frame, content = rows.select(known), self.content(rows)
+        counts, root = {"bare": 0, "missing": 0}, self.root
+        if "bare" in frame.columns:
+            counts["bare"] = int(frame["bare"].sum())
+        listing = self.listing if self.is_located else images
+        if listing is not None:
+            frame, missing = located(frame, listing)
+            root, counts["missing"] = listing.root, len(missing)
+            counts |= {f"{MISSING}{name}": 1 for name in missing[:5]}
+        try:
+            data = Dataset.build(
+                frame.drop("stem", "bare", strict=False),
+                self.classes,
+                image_root=None if root is None else str(Path(root).resolve()),
+                **content,
+            )
+        except InputError as error:
+            raise InputError(
+                error.problem, where=self.where, allowed=error.allowed, remedy=error.remedy
+            ) from error
+        return data, counts
+
+    def content(self, rows: pl.DataFrame) -> dict[str, Any]:
+        """What a Dataset of rows holds but for images and classes."""
+        entries = entries_of(rows, columns=columns_of(self.names))
+        return {"areas": summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)}
+
+    def provenance(
+        self, counts: Mapping[str, int], n_images: int, images: object
+    ) -> dict[str, Any]:
+        """Where the dataset comes from."""
+        notes = [*self.about["notes"], *self.notes(counts, n_images, images)]
+        return {**self.about, "notes": notes}
+
+
+MISSING = "missing: "
+"""Counted, too, is each of the first images without a file, so that a note can name them."""
+
+
+def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, list[Any]]:
+    """The frame with the files of its images: by ``stem``, else by ``file_name``, which stays where
+    there is no such file, else by id; and the names of those that are not there.
+    """
+    key = next(name for name in ("stem", "file_name", "image_id") if name in frame.columns)
+    names = frame[key].to_list()
+    if key == "file_name":
+        bases = {name.rsplit("/", 1)[-1] for name in names if name is not None}
+        paths = listing.index(lambda name: name in bases).by_file_names(names)
+        files = [path or name for path, name in zip(paths, names, strict=True)]
+    else:
+        stems = {*map(str, names), *(f"{i:012d}" for i in names if isinstance(i, int))}
+        index = listing.index(lambda name: name.rsplit(".", 1)[0] in stems)
+        files = paths = [(index.by_stem if key == "stem" else index.by_id)(name) for name in names]
+    missing = [name for path, name in zip(paths, names, strict=True) if path is None]
+    return frame.with_columns(file_name=pl.Series(files, dtype=pl.String)), missing

@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.sparse import csr_array
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
-from nooch.data.dataset import Dataset, ImageId
+from nooch.data.dataset import Dataset
 from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
-from nooch.data.readers.contract import ImageListing, read
-from nooch.data.readers.image_rows import ImageRows, listed_digest
+from nooch.data.readers.contract import read
+from nooch.data.readers.image_rows import MISSING, ImageRows, ScannedRows, listed_digest
 from nooch.data.readers.jobs import JobRunner
-from nooch.data.readers.map_pixels import CountedMaps, count_maps, counted_maps, list_maps
+from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import class_name
 
 _NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
@@ -93,31 +92,31 @@ class MapReading:
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
-    ) -> ScannedMaps:
+    ) -> ScannedRows:
         """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
         del part_size
-        values, runner = self._classes(), JobRunner(map, progress)
+        names, ignored = self._classes()
         listed = list_maps(self.folder, self.suffix)
-        rows = count_maps(listed, values.names, values.ignored, folder, runner)
-        return ScannedMaps(values, rows)
+        rows = count_maps(listed, names, ignored, folder, JobRunner(map, progress))
+        about = {
+            "reader": "label-maps",
+            "area": "pixels",
+            "sources": [{"role": "maps", "files": listed.height, "sha256": _digest(rows)}],
+            "classes": Path(self.class_list).name,
+            "void": sorted(ignored),
+            "notes": [],
+        }
+        classes = dict(enumerate(names.values()))
+        return ScannedRows(rows, classes, about, self.folder, _notes, is_located=False)
 
-    def _classes(self) -> MapClasses:
-        """What the values of the maps mean."""
+    def _classes(self) -> tuple[dict[int, str], set[int]]:
+        """Names of the values of the maps, and values that mean no class."""
         if not self.folder.is_dir():
             raise InputError("no such folder of label maps", where=self.folder)
         return _map_classes(self.class_list, self.void)
 
 
-@dataclass(frozen=True)
-class MapClasses:
-    """What the values of maps mean: classes, or nothing (``ignored``); ``listed`` is their list."""
-
-    listed: str
-    names: dict[int, str]
-    ignored: set[int]
-
-
-def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
+def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, str], set[int]]:
     is_preset = str(classes) in MAP_VALUES
     names = map_values(str(classes)) if is_preset else class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
@@ -135,7 +134,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> MapClasses:
         )
     if not is_preset:
         _refuse_gaps(sorted(named), ignored, classes)
-    return MapClasses(str(classes) if is_preset else Path(classes).name, named, ignored)
+    return named, ignored
 
 
 def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) -> None:
@@ -152,81 +151,10 @@ def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) ->
         )
 
 
-@dataclass(frozen=True)
-class ScannedMaps:
-    """Counted maps on disk: size and counts of each."""
-
-    values: MapClasses
-    rows: ImageRows
-
-    @property
-    def classes(self) -> list[str]:
-        """Names of the classes."""
-        return list(self.values.names.values())
-
-    def ids(self) -> pl.Series:
-        """Ids of all maps."""
-        return self.rows.ids()
-
-    def read(
-        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
-    ) -> tuple[Dataset, dict[str, int]]:
-        """Images with ``low <= id < high``; counts of maps without an image, the first by name."""
-        counted = counted_maps(self.rows.read(low, high), len(self.classes))
-        stems, root = counted.stems, None
-        paths: list[str | None] = [None] * len(stems)
-        missing: list[str] = []
-        if images is not None:
-            among = set(stems)
-            index = images.index(lambda name: name.rsplit(".", 1)[0] in among)
-            paths, root = [index.by_stem(stem) for stem in stems], str(index.root.resolve())
-            missing = [stem for stem, path in zip(stems, paths, strict=True) if path is None]
-        names = pl.Series("file_name", paths, pl.String)
-        widths, heights = (pl.Series(values) for values in counted.sizes.T)
-        frame = pl.DataFrame([counted.image_ids, names]).with_columns(width=widths, height=heights)
-        counts = {"missing": len(missing), **{f"{_FIRST}{stem}": 1 for stem in missing[:5]}}
-        return Dataset.build(frame, self.classes, _fractions(counted), image_root=root), counts
-
-    def provenance(
-        self, counts: Mapping[str, int], n_images: int, images: object
-    ) -> dict[str, Any]:
-        """Where the dataset comes from. Raises InputError where no map has an image."""
-        return {
-            "reader": "label-maps",
-            "area": "pixels",
-            "sources": [{"role": "maps", "files": n_images, "sha256": self._digest()}],
-            "classes": self.values.listed,
-            "void": sorted(self.values.ignored),
-            "notes": _located_notes(counts, n_images, images),
-        }
-
-    def _digest(self) -> str:
-        """SHA-256 of the counts: re-encoded maps with the same pixels have the same digest."""
-        digest = hashlib.sha256()
-        for number, batch in enumerate(self.rows.columns("stem")):
-            digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
-        for batch in self.rows.columns("width", "height"):
-            digest.update(batch.to_numpy(order="c").tobytes())
-        entries = np.zeros(1, np.int64)
-        digest.update(entries.tobytes())
-        for batch in self.rows.columns("pixels"):
-            ends = entries + batch["pixels"].list.len().cum_sum().cast(pl.Int64).to_numpy()
-            digest.update(ends.tobytes())
-            entries = ends[-1:]
-        for name in ("column", "pixels"):
-            for batch in self.rows.columns(name):
-                digest.update(batch[name].explode().drop_nulls().to_numpy().tobytes())
-        return digest.hexdigest()
-
-
-_FIRST = "missing: "
-"""Counted, too, is each of the first maps without an image, so that a note can name them."""
-
-
-def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
+def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     """A note on maps without an image. Raises InputError where none has one."""
     missing = counts["missing"]
-    first = [name.removeprefix(_FIRST) for name in counts if name.startswith(_FIRST)][:5]
+    first = [name.removeprefix(MISSING) for name in counts if name.startswith(MISSING)][:5]
     # the others count, but need no names
     listed = [*first, *[""] * (missing - len(first))]
     if missing == n_images:
@@ -236,10 +164,23 @@ def _located_notes(counts: Mapping[str, int], n_images: int, images: object) -> 
     return [note] if missing else []
 
 
-def _fractions(counted: CountedMaps) -> csr_array:
-    areas = counted.pixels.astype(np.float64)
-    areas.data /= np.repeat(counted.sizes.prod(axis=1).astype(np.float64), np.diff(areas.indptr))
-    return areas
+def _digest(rows: ImageRows) -> str:
+    """SHA-256 of the counts: re-encoded maps with the same pixels have the same digest."""
+    digest = hashlib.sha256()
+    for number, batch in enumerate(rows.columns("stem")):
+        digest.update(("\0" if number else "").encode() + "\0".join(batch["stem"]).encode())
+    for batch in rows.columns("width", "height"):
+        digest.update(batch.to_numpy(order="c").tobytes())
+    entries = np.zeros(1, np.int64)
+    digest.update(entries.tobytes())
+    for batch in rows.columns("pixels"):
+        ends = entries + batch["pixels"].list.len().cum_sum().cast(pl.Int64).to_numpy()
+        digest.update(ends.tobytes())
+        entries = ends[-1:]
+    for name in ("keys", "pixels"):
+        for batch in rows.columns(name):
+            digest.update(batch[name].explode().drop_nulls().to_numpy().tobytes())
+    return digest.hexdigest()
 
 
 def means_void(name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,37 +11,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
-from nooch.data.readers.image_rows import ImageRows, files_below, parse_files, row_ends
+from nooch.data.readers.image_rows import ImageRows, files_below, parse_files
 from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_schema import identifiers
 
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
-_SIZE = {"width": pl.Int64, "height": pl.Int64}
-_COUNTED = {**_SIZE, "column": pl.List(pl.Int64), "pixels": pl.List(pl.Int64)}
-"""The size of a map, and the number of pixels of each class, by ascending class column."""
-
-
-@dataclass(frozen=True)
-class CountedMaps:
-    """Pixel counts of maps, sorted by image id.
-
-    Attributes:
-        image_ids: from the file names (integers where all are written in digits).
-        stems: file names without ending, nor what they carry beyond the image's.
-        sizes: int64 (n, 2), width and height in pixels.
-        pixels: int64 CSR (n, n_classes).
-    """
-
-    image_ids: pl.Series
-    stems: list[str]
-    sizes: NDArray[np.int64]
-    pixels: csr_array
+_COUNTED = {
+    "width": pl.Int64,
+    "height": pl.Int64,
+    "keys": pl.List(pl.Int64),
+    "pixels": pl.List(pl.Int64),
+    "areas": pl.List(pl.Float64),
+}
+"""The size of a map; by ascending class column, the number of pixels and their share."""
 
 
 def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
@@ -72,21 +58,13 @@ def count_maps(
     folder: Path,
     runner: JobRunner,
 ) -> ImageRows:
-    """Count the pixels of every class in maps of ``list_maps``; ``counted_maps`` gives the rows as
-    arrays. ``names`` are of values in the order of columns, ``ignored`` values mean no class.
+    """Count the pixels of every class in maps of ``list_maps``: their size, and lists of ``keys``
+    (columns, in the order of ``names``, which are of values), ``pixels`` and ``areas``; ``ignored``
+    values mean no class.
     """
     columns = {value: column for column, value in enumerate(names)}
     parse = partial(_count, columns, frozenset(ignored))
     return parse_files(listed, parse, _COUNTED, folder, runner)
-
-
-def counted_maps(rows: pl.DataFrame, n_classes: int) -> CountedMaps:
-    """Rows of ``count_maps`` as arrays."""
-    entries = [rows[name].explode().drop_nulls().to_numpy() for name in ("pixels", "column")]
-    pixels = csr_array((*entries, row_ends(rows["pixels"])), shape=(rows.height, n_classes))
-    return CountedMaps(
-        rows["image_id"], rows["stem"].to_list(), rows.select("width", "height").to_numpy(), pixels
-    )
 
 
 def _count(
@@ -107,7 +85,9 @@ def _count(
             )
     ordered = sorted(pixels)
     counted = [pixels[column] for column in ordered]
-    return {"width": width, "height": height, "column": ordered, "pixels": counted}
+    areas = [count / (width * height) for count in counted]
+    size = {"width": width, "height": height}
+    return {**size, "keys": ordered, "pixels": counted, "areas": areas}
 
 
 def _pixel_counts(

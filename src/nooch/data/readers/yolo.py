@@ -15,7 +15,13 @@ from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.text_encoding import text_lines
 from nooch.base.yaml_files import read_yaml
 from nooch.data.image_names import IMAGE_ENDINGS
-from nooch.data.readers.box_formats import BoxFiles, check_box, count_notes, files_of, listed_files
+from nooch.data.readers.box_formats import (
+    FoundBoxes,
+    check_box,
+    count_notes,
+    files_of,
+    listed_files,
+)
 from nooch.data.readers.image_files import FolderWalk, list_images
 from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
@@ -208,7 +214,7 @@ def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
         yield Path(path).relative_to(base).as_posix()
 
 
-def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFiles:
+def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
     """Boxes of YOLO label files; parameters and errors as of ``read_boxes``."""
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
@@ -238,7 +244,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> BoxFil
         images = source
     if images is None:
         notes.append("no folder of images was given: images without a label file are left out")
-    return BoxFiles(
+    return FoundBoxes(
         source=source,
         names_of=lambda _keys: names,
         listed=listed_files(files),
@@ -280,7 +286,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
     return listed
 
 
-def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
+def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> FoundBoxes:
     """Labels of the images that are listed; an image without a label file has no object."""
     base = listed.root.resolve()
     labels = {image: base / label_of(image) for image in listed.splits}
@@ -304,7 +310,7 @@ def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> BoxFiles:
         "file_name": list(labels),
         "split": list(listed.splits.values()),
     }
-    return BoxFiles(
+    return FoundBoxes(
         source=source,
         names_of=lambda _keys: data.names,
         listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),

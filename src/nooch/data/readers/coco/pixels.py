@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from nooch.base.errors import InputError, some_of
 from nooch.data.readers.coco.structure import ParsedFile
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
-from nooch.data.readers.image_rows import ImageRows
+from nooch.data.readers.image_rows import ImageRows, entries_of
 from nooch.data.readers.jobs import JobRunner
-from nooch.data.readers.map_pixels import count_maps, counted_maps, list_maps
+from nooch.data.readers.map_pixels import count_maps, list_maps
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class StuffMaps:
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
         """Maps of images with ``low <= id < high`` as an annotation file; areas are pixels."""
-        counted = counted_maps(self.rows.read(low, high), len(self.classes))
-        pixels = counted.pixels.tocoo()
+        rows = self.rows.read(low, high)
+        at, columns, pixels = entries_of(rows, "pixels")
         return ParsedFile(
             str(self.folder),
-            image_ids=counted.image_ids.to_numpy(),
-            widths=counted.sizes[:, 0],
-            heights=counted.sizes[:, 1],
-            file_names=[None] * len(counted.stems),
+            image_ids=rows["image_id"].to_numpy(),
+            widths=rows["width"].to_numpy(),
+            heights=rows["height"].to_numpy(),
+            file_names=[None] * rows.height,
             categories=dict(enumerate(self.classes)),
-            image_index=pixels.row,
-            category_index=pixels.col,
-            areas=pixels.data.astype(np.float64),
+            image_index=at,
+            category_index=columns,
+            areas=pixels.astype(np.float64),
         )
 
 
