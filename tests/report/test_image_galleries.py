@@ -114,8 +114,10 @@ def test_shades_lie_where_the_cues_are_and_nowhere_else(world, tmp_path):
     for (_, mask), color in zip(tile.masks, COLORS, strict=False):
         before = np.abs(original - np.array(color))[mask].mean()
         assert np.abs(pixels - np.array(color))[mask].mean() < 0.75 * before
-    title = [text.get_text() for text in drawing.texts]
-    assert title[1].startswith("shaded:")
+    legend = drawing.subfigs[0].legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == [f"shaded: {n}" for n in names]
+    colors = [patch.get_facecolor()[:3] for patch in legend.get_patches()]
+    assert np.allclose(np.array(colors) * 255, COLORS[: len(names)])
 
 
 def test_without_annotations_nothing_is_shaded_and_the_gallery_says_so(world, tmp_path):
@@ -229,7 +231,12 @@ def test_text_stays_within_its_image_on_the_longest_names(sources):
     drawing = draw_sheet(panels, SheetLayout(2, 3, 1.0), dpi=50)
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()
-    boxes = [part.get_window_extent() for part in (*drawing.texts, *drawing.axes)]
+    images = [ax for ax in drawing.axes if ax.images]
+    heads = [text for panel in drawing.subfigs for text in panel.texts]
+    # the title on the left is not public
+    words = [text for ax in images for text in ax.get_children() if text is ax._left_title]
+    assert (len(images), len(heads), len(words)) == (20, 5, 20)
+    boxes = [part.get_window_extent() for part in (*heads, *words, *images)]
     width, height = canvas.get_width_height()
     for number, box in enumerate(boxes):
         assert box.x0 > -1 and box.y0 > -1 and box.x1 < width + 1 and box.y1 < height + 1  # noqa: PT018 - one box
