@@ -85,9 +85,10 @@ def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 
     from matplotlib.figure import Figure
 
     rows = [panels[k : k + layout.columns] for k in range(0, len(panels), layout.columns)]
-    heads = [max(len(_head(panel, layout)) for panel in row) for row in rows]
+    # images of panels side by side start at one height
+    heads = [max(_head(panel, layout) for panel in row) for row in rows]
     heights = [
-        head * _LINE * _TITLE + max(_height(panel, layout) for panel in row)
+        head + max(_height(panel, layout) for panel in row)
         for head, row in zip(heads, rows, strict=True)
     ]
     size = len(rows[0]) * layout.width, sum(heights)
@@ -98,17 +99,22 @@ def draw_sheet(panels: Sequence[SheetPanel], layout: SheetLayout, *, dpi: int = 
             allowed=f"at most {_SIDE:,} on a side and {_PIXELS:,} in all",
             remedy="show fewer images or tasks, or lower dpi",
         )
-    figure = Figure(size, layout="constrained")
+    figure = Figure(size)
     places = figure.subfigures(len(rows), len(rows[0]), squeeze=False, height_ratios=heights)
-    for row, head, of_row in zip(rows, heads, places, strict=True):
+    for row, head, height, of_row in zip(rows, heads, heights, places, strict=True):
         for panel, place in zip(row, of_row, strict=False):
-            _draw(panel, place, layout, head, dpi)
+            _draw(panel, place, layout, (head, height), dpi)
     return figure
 
 
-def _head(panel: SheetPanel, layout: SheetLayout) -> list[str]:
+def _title(panel: SheetPanel, layout: SheetLayout) -> list[str]:
     texts = [panel.title, panel.note]
     return [line for text in texts for line in _lines(text, _TITLE, layout.width - _BETWEEN)]
+
+
+def _head(panel: SheetPanel, layout: SheetLayout) -> float:
+    """Height of the texts above the images in inches."""
+    return len(_title(panel, layout)) * _LINE * _TITLE + 2 * _GAP
 
 
 def _words(tile: Tile, layout: SheetLayout) -> list[str]:
@@ -120,26 +126,40 @@ def _colors(panel: SheetPanel) -> Colors:
     return dict(zip(names, COLORS, strict=False))
 
 
+def _images(panel: SheetPanel, layout: SheetLayout) -> tuple[int, float]:
+    """Rows of images, and their height with the texts below them in inches."""
+    rows = -(-len(panel.tiles) // layout.per_row)
+    lines = max((len(_words(tile, layout)) for tile in panel.tiles), default=0)
+    return rows, rows * (layout.cell + _LINE * _WORDS * lines + 2 * _GAP)
+
+
 def _height(panel: SheetPanel, layout: SheetLayout) -> float:
-    """Height of the images, the texts below them and the names of colors, in inches."""
-    lines = [len(_words(tile, layout)) for tile in panel.tiles]
-    rows = [lines[k : k + layout.per_row] for k in range(0, len(lines), layout.per_row)]
-    tall = sum(layout.cell + _LINE * _WORDS * max(row) + _BETWEEN for row in rows)
-    return tall + _LINE * _TITLE * len(_colors(panel)) + _BETWEEN
+    """Height of the images and of the names of colors below them in inches."""
+    names = len(_colors(panel))
+    return _images(panel, layout)[1] + _LINE * _TITLE * names + _BETWEEN
 
 
-def _draw(panel: SheetPanel, place: SubFigure, layout: SheetLayout, head: int, dpi: int) -> None:
-    """Draw a panel; images of panels side by side start below as many lines of text."""
+def _draw(
+    panel: SheetPanel,
+    place: SubFigure,
+    layout: SheetLayout,
+    heights: tuple[float, float],
+    dpi: int,
+) -> None:
+    """Draw a panel; ``heights`` in inches are those above its images and of the whole."""
     from matplotlib.patches import Patch
 
-    lines = _head(panel, layout)
-    lines += [""] * (head - len(lines))
-    place.suptitle("\n".join(lines), x=0.02, ha="left", fontsize=_TITLE, parse_math=False)
-    colors = _colors(panel)
+    head, height = heights
+    left, top = _GAP / layout.width, 1 - head / height
+    title, y = "\n".join(_title(panel, layout)), 1 - _GAP / height
+    place.suptitle(title, x=left, y=y, ha="left", fontsize=_TITLE, parse_math=False)
     if not panel.tiles:
         return
-    high = -(-len(panel.tiles) // layout.per_row)
-    every = place.subplots(high, layout.per_row, squeeze=False).ravel()
+    colors, (rows, tall) = _colors(panel), _images(panel, layout)
+    right, wide = 1 - (_BETWEEN - _GAP) / layout.width, _GAP / layout.cell
+    grid = {"left": left, "right": right, "top": top, "bottom": top - tall / height}
+    grid |= {"wspace": wide, "hspace": 0}
+    every = place.subplots(rows, layout.per_row, squeeze=False, gridspec_kw=grid).ravel()
     for axes in every:
         axes.set_axis_off()
         # the text below an image lies within its axes
@@ -150,9 +170,9 @@ def _draw(panel: SheetPanel, place: SubFigure, layout: SheetLayout, head: int, d
         # names come from files: they are no formulas
         words.set(fontsize=_WORDS, parse_math=False)
     if colors:
-        handles = [Patch(color=[c / 255 for c in color]) for color in colors.values()]
+        handles = [Patch(color=(r / 255, g / 255, b / 255)) for r, g, b in colors.values()]
         names = [f"shaded: {printable(name)}" for name in colors]
-        legend = place.legend(handles, names, loc="outside lower left", fontsize=_WORDS)
+        legend = place.legend(handles, names, loc="lower left", fontsize=_WORDS)
         for name in legend.get_texts():
             name.set_parse_math(False)
 
