@@ -1,6 +1,5 @@
 """Unpacking: what a hostile zip could do is refused before anything has a final name."""
 
-import io
 import os
 import shutil
 import stat
@@ -56,11 +55,11 @@ def _made(folder, *members):
 
 
 def _refused(path, *parts, at_most=10**7):
-    _refused_once(path, *parts, at_most=at_most)
     assert damage(path, at_most)
+    _refused_while_unpacked(path, *parts, at_most=at_most)
 
 
-def _refused_once(path, *parts, at_most=10**7):
+def _refused_while_unpacked(path, *parts, at_most=10**7):
     fails(lambda: unpack(path, path.parent / "target", at_most), str(path), *parts)
     assert left(path.parent) == ["some.zip"]
 
@@ -184,11 +183,12 @@ def test_a_unicode_path_field_never_leads_out(folder, tmp_path):
     assert left(tmp_path) == ["folder"]
 
 
-def test_the_path_that_is_written_is_checked_too(folder, tmp_path, monkeypatch):
+def test_the_path_that_is_written_never_leads_out(folder, tmp_path, monkeypatch):
     # as if the checks of names had overlooked it
     path = _made(folder, ("good", b"1"), ("../../evil", b"2"))
     monkeypatch.setattr("nooch.base.download.zips.is_unsafe", lambda _: False)
-    _refused_once(path, "'../../evil' leads out of the folder")
+    unpack(path, folder / "target", 10)
+    assert _contents(folder / "target") == {"good": b"1", "evil": b"2"}
     assert left(tmp_path) == ["folder"]
 
 
@@ -204,14 +204,15 @@ def test_links_and_devices_are_refused(folder, kind):
     _refused(_made(folder, (info, b"/etc/passwd")), "'link' is a link or a device")
 
 
-SAME = [("a", "a"), ("a", "A"), ("é", "e\u0301"), ("x/a", "X/a")]
-BOTH = [("a", "a/b"), ("a/b", "a"), ("a/", "A")]
+TWICE = [
+    ("a", "a"), ("a", "A"), ("é", "e\u0301"), ("x/a", "X/a"), ("a", "a/b"), ("a/b", "a"),
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("names", SAME + BOTH)
+@pytest.mark.parametrize("names", TWICE)
 def test_names_that_occur_twice_are_refused(folder, names):
-    words = "is there twice" if names in SAME else "is a file and a folder"
+    words = f"member {names[1]!r} has the name of another member, or of its folder"
     _refused(_made(folder, *((name, b"") for name in names)), words)
 
 
@@ -221,7 +222,8 @@ def test_encrypted_members_are_refused(folder, bit):
     content = bytearray(path.read_bytes())
     for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         struct.pack_into("<H", content, content.index(signature) + at, 1 << bit)
-    _refused(_put(folder, content), "is encrypted")
+    words = {0: "is encrypted", 5: "compressed patched data", 6: "strong encryption"}
+    _refused(_put(folder, content), words[bit])
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -253,7 +255,7 @@ def test_too_many_members_are_refused(folder, monkeypatch):
     (folder / "other").mkdir()
     path = folder / "other" / "some.zip"
     path.write_bytes(zipped(dict.fromkeys("abcd", b"")))
-    _refused(path, "holds 4 members")
+    _refused(path, "holds 4 files")
 
 
 def _declare(content, **fields):
@@ -273,22 +275,9 @@ def test_a_member_that_gives_another_size_than_it_declares_is_refused(folder, co
     _refused(_put(folder, _declare(body, size=10)), "damaged", at_most=10**6)
     # ... or larger than it is
     body = zipped({"a": b"1234567"}, compression)
-    _refused(_put(folder, _declare(body, size=70)), "damaged")
-
-
-def test_no_more_is_written_than_declared_whatever_the_zip_module_does(folder, monkeypatch):
-    path = _put(folder, zipped({"a": b"1" * 10}))
-    read = []
-
-    class Endless(io.RawIOBase):
-        def read(self, size):
-            read.append(size)
-            return bytes(size)
-
-    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: Endless())
-    _refused(path, "does not have the 10 bytes that it declares")
-    # by unpack and by damage
-    assert len(read) == 2
+    _refused_while_unpacked(
+        _put(folder, _declare(body, size=70)), "damaged", "does not have the 70"
+    )
 
 
 def test_members_that_share_their_bytes_are_refused(folder):
@@ -306,7 +295,7 @@ def test_members_that_share_their_bytes_are_refused(folder):
     content = bytearray(content)
     struct.pack_into("<I", content, entry + 42, 0)
     struct.pack_into("<I", content, content.index(b"PK\x05\x06") + 16, directory - len(cut))
-    _refused(_put(folder, bytes(content)), "overlap")
+    _refused(_put(folder, bytes(content)), "damaged", "'1' and header b'0' differ")
 
 
 # damage
@@ -323,8 +312,8 @@ def test_what_is_no_zip(folder, part):
 
 
 def test_a_zip_of_nothing(folder):
-    _refused(_put(folder, zipped({})), "holds no file")
-    _refused(_made(folder, ("a/", b"")), "holds no file")
+    _refused(_put(folder, zipped({})), "holds 0 files")
+    _refused(_made(folder, ("a/", b"")), "holds 0 files")
 
 
 def test_every_cut_and_many_changed_bytes_end_in_one_error(folder):
