@@ -22,7 +22,7 @@ from nooch.base.download import Downloaded, Remote
 
 SIZE = 3_000_000
 BODY = random.Random(0).randbytes(SIZE)
-PARTIAL, SIDECAR = ".file.bin.partial", ".file.bin.partial.json"
+PARTIAL = ".file.bin.partial"
 UNKNOWN = {"size": None, "sha256": None}
 
 Act = Callable[["Handler", "File"], None]
@@ -33,8 +33,6 @@ class File:
     """A served file; ``acts`` are for the first requests, ``always`` is for later ones."""
 
     body: bytes
-    etag: str | None = '"v1"'
-    modified: str | None = None
     acts: list[Act] = field(default_factory=list)
     always: Act | None = None
 
@@ -89,18 +87,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
 
-    def offset(self, file: File) -> int:
-        """Where the client wants to resume; 0 if it names another version."""
+    def offset(self) -> int:
+        """Where the client wants to resume."""
         wanted = self.headers.get("Range")
-        condition = self.headers.get("If-Range")
-        if not wanted or (condition and condition not in {file.etag, file.modified}):
-            return 0
-        return int(wanted.removeprefix("bytes=").removesuffix("-"))
+        return int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
 
     def begin(self, file: File) -> bytes:
         """Right headers; returns the body that they announce."""
-        start, size = self.offset(file), len(file.body)
-        known = {"ETag": file.etag, "Last_Modified": file.modified, "Content_Length": size - start}
+        start, size = self.offset(), len(file.body)
+        known = {"Content_Length": size - start}
         if start >= size:
             self.head(416, Content_Range=f"bytes */{size}", Content_Length=0)
         elif start:
@@ -187,7 +182,7 @@ def endless(handler: Handler, file: File) -> None:
 
 
 def ignore_range(handler: Handler, file: File) -> None:
-    handler.head(200, Content_Length=len(file.body), ETag=file.etag)
+    handler.head(200, Content_Length=len(file.body))
     handler.send(file.body)
 
 

@@ -94,7 +94,7 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
     out, err = process.communicate(timeout=HANGS)
     assert process.returncode == CODES[number]
     assert (out, b"Traceback" in err) == (b"", False)
-    assert left(root) == [".file.bin.partial", ".file.bin.partial.json"]
+    assert left(root) == [".file.bin.partial"]
     had = partial.stat().st_size
     process = started(files)
     out, err = process.communicate(timeout=HANGS)
@@ -102,7 +102,6 @@ def test_a_killed_download_continues_where_it_was(server, started, fetched, root
     assert (root / "file.bin").read_bytes() == BODY
     assert left(root) == ["file.bin"]
     assert server.ranges() == [None, f"bytes={had}-"]
-    assert server.requests[1][1]["if-range"] == '"v1"'
     # the second request sent the rest and nothing more
     assert server.sent <= FIRST_BYTES + SIZE - had
 

@@ -15,7 +15,7 @@ from nooch.base.calls import Progress, StepProgress, no_progress
 from nooch.base.disk import locked
 from nooch.base.download.catalogue import Collection, Remote, collection
 from nooch.base.download.http import Client, Patience
-from nooch.base.download.one_file import DownloadRecord, PartialFile, fault, fetch
+from nooch.base.download.one_file import DownloadRecord, fault, fetch, partial_of, size_of
 from nooch.base.download.zips import unpack
 from nooch.base.errors import DownloadError, OutputError
 from nooch.base.files import replace_file
@@ -153,7 +153,7 @@ class _DownloadRun:
             if is_unpacked(self.root, remote):
                 continue
             final = self.root / remote.name
-            here = remote.expected_size if final.exists() else PartialFile(final).size
+            here = remote.expected_size if final.exists() else size_of(partial_of(final))
             used += max(0, remote.expected_size - here)
             unpacked = remote.expected_size if remote.into else 0
             peak = max(peak, used + unpacked)
@@ -210,9 +210,7 @@ class _DownloadRun:
             self._check_there(remote, final)
             return "there", None
         title = f"downloading {remote.name}"
-        return "downloaded", fetch(
-            remote, PartialFile(final), self.client, self._teller(remote, title)
-        )
+        return "downloaded", fetch(remote, final, self.client, self._teller(remote, title))
 
     def _check_there(self, remote: Remote, final: Path) -> None:
         progress = self._teller(remote, f"checking {remote.name}")
