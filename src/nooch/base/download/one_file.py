@@ -153,8 +153,8 @@ def _from_mirror(
 
     If ``fresh``, what has come does not count, but stays until the mirror really sends the file.
     """
-    best = begun = size_of(partial)
-    resumed, failures = begun > 0 and not fresh, 0
+    best = first = size_of(partial)
+    resumed, failures = first > 0 and not fresh, 0
     while not resumed or size_of(partial) != remote.size:
         try:
             _transfer(url, remote, partial, 0 if fresh else size_of(partial), client, tell)
@@ -162,7 +162,7 @@ def _from_mirror(
         except RetryError as error:
             failures += 1
             size = size_of(partial)
-            fresh = fresh and size == begun
+            fresh = fresh and size == first
             resumed = size > 0 and not fresh
             # only what was never reached before counts as a gain: a server may restart each time
             if size - best >= _GAIN:
