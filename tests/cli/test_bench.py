@@ -148,7 +148,7 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     }
     assert {r["split"] for r in selected if r["rule"] == "oracle"} == {"test"}
     shown = run_cli(f"collect {undisturbed} {world / 'suite'} --out d")
-    assert "AUC on hard ce images (test), settings chosen by worst-hard" in shown.out
+    assert "AUC on hard images, ce (d, test images, settings chosen by worst-hard)" in shown.out
     assert run_cli(f"collect {undisturbed} {world / 'suite'} --out d").code == 2
     with full_disk(1000):
         assert "cannot write" in run_cli(f"collect {undisturbed} {world / 'suite'} --out e").err

@@ -336,22 +336,28 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     full = places.join(methods, on="criterion", maintain_order="left")
     rows = full.join(cells, on=[*keys, "method"], how="left", maintain_order="left")
     missing = pl.col("task").filter(pl.col("mean").is_null())
-    whole = pl.col("mean").null_count() == 0
-    counts = [pl.col(name).min() for name in ("n_seeds", "seeds", "n_settings", "settings")]
-    worse = pl.when(pl.col("n_worse").count() > 0).then(pl.col("n_worse").sum())
     means = rows.group_by([*_BLOCK, "method"], maintain_order=True).agg(
-        pl.when(whole).then(pl.col("mean").mean()).alias("mean"),
-        pl.when(whole & (pl.col("std").null_count() == 0))
-        .then((pl.col("std") ** 2).sum().sqrt() / pl.len())
-        .alias("std"),
+        *mean_and_std("mean", "std"),
         pl.col("n", "n_positive").sum(),
-        *counts,
-        worse,
+        pl.col("n_seeds", "seeds", "n_settings", "settings").min(),
+        pl.when(pl.col("n_worse").count() > 0).then(pl.col("n_worse").sum()),
         n_tasks=pl.len().cast(pl.Int64),
         averaged_tasks=pl.col("task").str.join(", "),
-        reason=pl.when(~whole).then(pl.concat_str(pl.lit("no value for "), missing.str.join(", "))),
+        reason=pl.when(missing.len() > 0).then(
+            pl.concat_str(pl.lit("no value for "), missing.str.join(", "))
+        ),
     )
     return means.with_columns(task=pl.lit(AVERAGE))
+
+
+def mean_and_std(mean: str, std: str) -> tuple[pl.Expr, pl.Expr]:
+    """The mean over tasks, and its deviation: sqrt(sum of squares) / tasks; null of a null."""
+    known, deviations = pl.col(mean).null_count() == 0, pl.col(std)
+    both = known & (deviations.null_count() == 0)
+    return (
+        pl.when(known).then(pl.col(mean).mean()).alias(mean),
+        pl.when(both).then((deviations**2).sum().sqrt() / pl.len()).alias(std),
+    )
 
 
 def _averaged(cells: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from nooch.base.files import Place, check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import hint, note, print_json, print_table, progress
+from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress
 
 if TYPE_CHECKING:
     from nooch.training.bench.config import BenchConfig
@@ -105,7 +105,10 @@ def collect_command(
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.data import csv_bytes, parquet_bytes
     from nooch.data.table_files import write_files
-    from nooch.report.results.collect import chosen_scores, collect
+    from nooch.report.results.collect import collect
+    from nooch.report.results.paper_tables import auc_tables
+    from nooch.report.results.run_results import read_results
+    from nooch.report.tables.method_tables import shown
     from nooch.suites import load_suite
     from nooch.training.records import RunsFolder
     from nooch.training.selection import RULES
@@ -113,10 +116,11 @@ def collect_command(
     wanted = shared.split_names(rules)
     for rule in wanted:
         check_one_of("rule", rule, RULES)
+    found = load_suite(suite)
     with progress() as update:
         scores, selected, notes = collect(
             RunsFolder.open(runs),
-            load_suite(suite),
+            found,
             rules=wanted,
             bootstrap=bootstrap,
             progress=update,
@@ -126,8 +130,9 @@ def collect_command(
     if format is shared.Format.json:
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
         return
-    for title, columns, rows in chosen_scores(scores, selected):
-        print_table(title, columns, rows)
+    for rule in selected["rule"].unique(maintain_order=True):
+        results = read_results(out, [found], rule=rule)
+        print_shown([shown(table) for table in auc_tables(results)])
     hint(f"{out}: scores.parquet, selected.csv")
 
 

@@ -7,18 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import InputError, ParameterError, UndefinedError, some_of
-from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
-from nooch.report.results.cells import sight, with_setting
-from nooch.report.tables.score_tables import average_label, mean_sd
+from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.report.results.cells import sight
 from nooch.suites import Suite
 from nooch.training.bench.plan import identity_of
 from nooch.training.jobs import Job
-from nooch.training.methods import METHODS
 from nooch.training.records import JobRecord, RunsFolder
 from nooch.training.selection import RULES, select
 
@@ -182,46 +179,3 @@ def runs_predictions(
         predictions.append(Predictions(run, ids, tasks, values, "logit", job.method, job.seed))
         progress("reading predictions", number, len(of_run))
     return predictions
-
-
-def chosen_scores(
-    scores: Scores, selected: pl.DataFrame
-) -> list[tuple[str, list[str], list[list[Any]]]]:
-    """For each rule and criterion a table: AUC on hard and easy test images of the chosen settings,
-    mean (sd) over seeds by task and method.
-
-    Returns (title, columns, rows); the last row is the mean over those tasks in which every method
-    has both values, the same ones for both tables.
-    """
-    tables = []
-    plain = with_setting(scores.table).filter(metric="auc", split="test")
-    for (rule, criterion), chosen in selected.group_by("rule", "criterion", maintain_order=True):
-        on = ["criterion", "task", "method", "setting"]
-        runs = plain.join(chosen, on=on, how="semi").filter(
-            pl.col("subset").is_in(["hard", "easy"])
-        )
-        # a custom method comes last
-        methods = list(dict.fromkeys([*METHODS, *runs["method"]]))
-        methods = [method for method in methods if method in set(runs["method"])]
-        means = runs.group_by("subset", "task", "method", maintain_order=True).agg(
-            pl.col("value").mean(),
-            sd=pl.col("value").std(ddof=1),
-            known=pl.col("value").null_count() == 0,
-        )
-        counts = means.filter("known").group_by("task", maintain_order=True).len()
-        averaged = counts.filter(len=2 * len(methods))["task"].to_list()
-        own = plain.filter(pl.col("task") != AVERAGE, criterion=criterion)
-        label = average_label([len(averaged)], own["task"].n_unique())
-        for subset in ("hard", "easy"):
-            part = means.filter(subset=subset)
-            of_cells = part.select("task", "method", "value", "sd").rows()
-            cells = {(task, method): (value, sd) for task, method, value, sd in of_cells}
-            rows: list[list[Any]] = [
-                [task, *(mean_sd(*cells.get((task, method), (None, None))) for method in methods)]
-                for task in part["task"].unique(maintain_order=True)
-            ]
-            values = [[cells[task, method][0] for task in averaged] for method in methods]
-            rows.append([label, *(mean_sd(float(np.mean(v)) if v else None) for v in values)])
-            title = f"AUC on {subset} {criterion} images (test), settings chosen by {rule}"
-            tables.append((title, ["task", *methods], rows))
-    return tables

@@ -15,7 +15,7 @@ from importlib import resources
 import polars as pl
 
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.averages import WORST_HARD, named_tasks
+from nooch.evaluation.averages import WORST_HARD, mean_and_std, named_tasks
 
 
 @dataclass(frozen=True)
@@ -194,14 +194,8 @@ def _compared(cells: pl.DataFrame, paper: pl.DataFrame) -> pl.DataFrame:
 
 def _average(paper: pl.DataFrame, tasks: Collection[str]) -> pl.DataFrame:
     """The paper's averages over some of its tasks."""
-    n, std = len(tasks), pl.col("paper_std")
     groups = paper.filter(pl.col("task").is_in(list(tasks))).group_by(
         [name for name in _CELL if name != "task"], maintain_order=True
     )
-    averages = groups.agg(
-        pl.col("paper_mean").mean(),
-        # unknown deviations stay unknown
-        pl.when(std.null_count() == 0).then((std**2).sum().sqrt() / n).alias("paper_std"),
-        whole=pl.len() == n,
-    )
+    averages = groups.agg(*mean_and_std("paper_mean", "paper_std"), whole=pl.len() == len(tasks))
     return averages.filter("whole").with_columns(task=pl.lit(AVERAGE)).select(paper.columns)

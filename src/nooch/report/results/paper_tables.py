@@ -76,6 +76,17 @@ def like(
     return tables, notes + absent + _gaps(tables)
 
 
+def auc_tables(results: Results) -> list[ResultTable]:
+    """AUC on hard and on easy images under each criterion."""
+    cells, tables = with_best(results.cells), []
+    for criterion in cells["criterion"].unique(maintain_order=True):
+        for subset in ("hard", "easy"):
+            rows = _block(cells, PaperPanel(criterion, "auc", subset))
+            title = f"AUC on {subset} images, {criterion} ({results.about})"
+            tables.append(ResultTable(f"auc_{subset}", title, None, rows))
+    return [table for table in tables if table.rows.height]
+
+
 def legend(*, by_sight: bool) -> str:
     """What the marks in tables mean."""
     among = "its row among methods that see the same" if by_sight else "its row"
