@@ -211,6 +211,7 @@ def fiftyone(monkeypatch, made) -> FakeFiftyOne:
     """FiftyOne's stand-in, with a dataset ``photos`` of all images and of another one."""
     fake = FakeFiftyOne()
     names = [*made.data.images["file_name"], "other.jpg"]
-    fake.datasets["photos"] = FakeDataset([{"filepath": f"/photos/{name}"} for name in names])
+    root = made.data.image_root
+    fake.datasets["photos"] = FakeDataset([{"filepath": f"{root}/{name}"} for name in names])
     monkeypatch.setitem(sys.modules, "fiftyone", fake)
     return fake

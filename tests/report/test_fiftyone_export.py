@@ -10,7 +10,7 @@ from refusals import fails, refused
 from nooch.base.errors import MissingExtraError, OutputError
 from nooch.report.exports.contract import Content
 from nooch.report.exports.export import export
-from nooch.report.exports.fiftyone import match_samples, plan_tags
+from nooch.report.exports.fiftyone import plan_tags
 
 HARD = ("hard_positive", "hard_negative")
 
@@ -27,15 +27,6 @@ def test_the_plan_is_the_suites_hard_images(made):
     assert plan[0].view == "nooch ce car hard_positive"
 
 
-def test_samples_are_found_by_the_end_of_their_path():
-    names = {"1.jpg": 1, "a/1.jpg": 2, "b/c/3.jpg": 3}
-    paths = ["/x/1.jpg", "C:\\data\\a\\1.jpg", "/b/c/3.jpg", "/c/3.jpg", "/x/11.jpg"]
-    samples = [(f"s{number}", path) for number, path in enumerate(paths, 1)]
-    assert match_samples(names, samples) == {1: "s1", 2: "s2", 3: "s3"}
-    twice = [("s1", "/x/1.jpg"), ("s2", "/y/1.jpg")]
-    fails(lambda: match_samples(names, twice), "several samples", "1.jpg", "`id_field`")
-
-
 def tagged(dataset):
     return {(tag, sample["filepath"]) for sample in dataset.samples for tag in sample["tags"]}
 
@@ -44,7 +35,9 @@ def test_samples_are_tagged_and_views_saved(made, fiftyone):
     dataset = fiftyone.datasets["photos"]
     done = export(made.suite, "fiftyone", "photos", data=made.data)
     plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
-    assert tagged(dataset) == {(tag.name, f"/photos/{i:012d}.jpg") for tag in plan for i in tag.ids}
+    assert tagged(dataset) == {
+        (tag.name, f"{made.data.image_root}/{i:012d}.jpg") for tag in plan for i in tag.ids
+    }
     assert set(dataset.views) == {tag.view for tag in plan}
     for tag in plan:
         assert len(dataset.views[tag.view].values("id")) == len(tag.ids)
@@ -84,6 +77,8 @@ def test_a_file_path_can_be_requested(tag_photos, fiftyone):
     fails(tag_photos, "several samples have the image_id")
     tag_photos(id_field="filepath")
     assert tagged(dataset)
+    dataset.samples[1]["filepath"] = dataset.samples[0]["filepath"]
+    fails(partial(tag_photos, id_field="filepath"), "several samples have the filepath")
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(made, tag_photos, fiftyone):
@@ -153,7 +148,7 @@ def test_with_fiftyone_itself(made):
         fiftyone.delete_dataset(name)
     dataset = fiftyone.Dataset(name)
     try:
-        paths = [f"/photos/{file}" for file in made.data.images["file_name"]]
+        paths = [f"{made.data.image_root}/{file}" for file in made.data.images["file_name"]]
         dataset.add_samples([fiftyone.Sample(filepath=p) for p in paths], progress=False)
         export(made.suite, "fiftyone", name, data=made.data)
         plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)

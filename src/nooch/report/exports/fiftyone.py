@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def export_fiftyone(
     """Tag samples with ``nooch:{criterion}:{task}:{subset}`` and save a view for each tag.
 
     Samples are found by a field of image ids (``image_id`` or ``coco_id``, or the one named), else
-    by the end of their file path, which is the dataset's ``file_name``. Where and of which licenses
+    by their file path, where the dataset records its images. Where and of which licenses
     the suite is goes into the FiftyOne dataset's ``info["nooch"]``. Where its database fails,
     export again with ``overwrite``.
     """
@@ -86,27 +86,6 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
             tag = tags.setdefault(key, Tag(f"nooch:{':'.join(key)}", view, []))
             tag.ids.extend(challenge.ids(subset))
     return [tag for tag in tags.values() if tag.ids]
-
-
-def match_samples(
-    names: Mapping[str, ImageId], samples: Sequence[tuple[str, str]]
-) -> dict[ImageId, str]:
-    """Image id -> sample id, where a (sample id, path) ends with the image's file name. Raises
-    InputError: the paths of two samples end with the same name.
-    """
-    lengths = sorted({name.count("/") + 1 for name in names})
-    matched: dict[ImageId, str] = {}
-    for sample, path in samples:
-        steps = path.replace("\\", "/").split("/")
-        # the longest end that is a name: "a/1.jpg" is not "1.jpg"
-        ends = ["/".join(steps[-length:]) for length in reversed(lengths)]
-        name = next((end for end in ends if end in names), None)
-        if name is not None and matched.setdefault(names[name], sample) != sample:
-            raise InputError(
-                f"the paths of several samples end with {name}",
-                remedy="name the field of image ids with `id_field`",
-            )
-    return matched
 
 
 def _load(fiftyone: Any, name: str) -> Any:
@@ -150,19 +129,23 @@ def _samples(dataset: Any, content: Content, id_field: str | None) -> dict[Image
     if id_field is not None:
         check_one_of("field", id_field, fields, owner="the FiftyOne dataset")
     field = id_field or next((name for name in _ID_FIELDS if name in fields), "filepath")
-    samples = list(zip(*dataset.values(["id", field]), strict=True))
-    if field == "filepath":
-        by_path = f"finding samples by their path (they have no field {' or '.join(_ID_FIELDS)})"
-        images = content.need_data(by_path).images.drop_nulls("file_name")
-        names = dict(zip(images["file_name"], images["image_id"], strict=True))
-        return match_samples(names, samples)
     integers = any(challenge.image_ids.dtype == pl.Int64 for challenge in content.sets())
+    ids = _ids_by_path(content) if field == "filepath" else None
     sample_of: dict[ImageId, str] = {}
-    for sample, value in samples:
+    for sample, value in zip(*dataset.values(["id", field]), strict=True):
         image_id = int(value) if integers and str(value).isdecimal() else value
-        if value is not None and sample_of.setdefault(image_id, sample) != sample:
+        image_id = image_id if ids is None else ids.get(value)
+        if image_id is not None and sample_of.setdefault(image_id, sample) != sample:
             raise InputError(f"several samples have the {field} {value}", allowed="each image once")
     return sample_of
+
+
+def _ids_by_path(content: Content) -> dict[str, ImageId]:
+    """File path -> image id, of the dataset's images."""
+    by_path = f"finding samples by their path (they have no field {' or '.join(_ID_FIELDS)})"
+    data = content.need_data(by_path)
+    images, root = data.images.drop_nulls("file_name"), Path(data.image_root or "").absolute()
+    return {str(root / name): i for name, i in images.select("file_name", "image_id").iter_rows()}
 
 
 def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, unreadable
 from nooch.data.table_files import parquet_bytes
 from nooch.report.exports.contract import Content
 from nooch.suites.questions import QuestionOptions, Questions, draw_questions, image_names
@@ -47,10 +47,8 @@ def need_image_folder(folder: Path | None, purpose: str) -> Path:
 
 def image_bytes(folder: Path, name: str) -> bytes:
     """Content of an image file. Raises InputError: it cannot be read, or is too small."""
-    try:
+    with unreadable(folder / name):
         content = (folder / name).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=folder / name) from error
     if len(content) < _SMALLEST:
         raise InputError(f"is no image: it has {len(content)} bytes", where=folder / name)
     return content

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from nooch.base.errors import InputError, MissingExtraError, ParameterError
+from nooch.base.errors import MissingExtraError, ParameterError, unreadable
 from nooch.base.files import Place
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, rgb_image
@@ -109,11 +109,8 @@ class _ItemsOfImages(_Base):
         return len(self._paths)
 
     def __getitem__(self, position: int) -> Item:
-        try:
-            image = rgb_image(self._paths[position])
-        except UNREADABLE as error:
-            raise InputError(
-                f"cannot be read as an image: {error}", where=self._paths[position]
-            ) from error
+        path = self._paths[position]
+        with unreadable(path, errors=UNREADABLE, problem="cannot be read as an image"):
+            image = rgb_image(path)
         shown = image if self._transform is None else self._transform(image)
         return shown, *self._facts[position]
