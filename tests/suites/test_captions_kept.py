@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
+from nooch.base.work_folder import Steps
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
 from nooch.models.encoders import caption_vectors as captions, embed_captions
 from nooch.suites import embed as embedding
@@ -43,11 +44,11 @@ def data(monkeypatch):
 def test_interrupted_work_resumes(data, tmp_path):
     broken = Counting(fail_after=6)
     with pytest.raises(KeyboardInterrupt):
-        embed_captions(data, broken, keep=tmp_path / "keep")
+        embed_captions(data, broken, keep=Steps(tmp_path))
     assert len(broken.seen) == 6
     again, progress = Counting(), []
     result = embed_captions(
-        data, again, lambda done, total: progress.append((done, total)), keep=tmp_path / "keep"
+        data, again, lambda done, total: progress.append((done, total)), keep=Steps(tmp_path)
     )
     assert len(again.seen) == 4
     assert progress[-1] == (10, 10)

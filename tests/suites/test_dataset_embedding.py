@@ -17,6 +17,7 @@ from waiting import HANGS, until
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, OutputError, ParameterError, UndefinedError
+from nooch.base.files import link
 from nooch.base.limits import limited_threads
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
@@ -237,7 +238,7 @@ def test_finished_parts_are_not_repeated_after_a_kill(tmp_path, own):
 
 
 def _done(folder: Path):
-    return folder.glob(".embedding-slow/parts/*.npy")
+    return folder.glob(".embedding-slow/*.npy")
 
 
 def _slow():
@@ -249,7 +250,6 @@ def _slow():
 @pytest.mark.parametrize("parts", [1, 5])
 def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
     folder = _parts(tmp_path, parts)
-    replace = Path.replace
 
     def broken(*_):
         raise KeyboardInterrupt
@@ -264,7 +264,7 @@ def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
     last = list((folder / "embeddings").rglob("*.npy"))[-1]
     with monkeypatch.context() as patch:
         patch.setattr(
-            Path, "replace", lambda path, to: broken() if to == last else replace(path, to)
+            embedding, "link", lambda file, to: broken() if to == last else link(file, to)
         )
         with pytest.raises(KeyboardInterrupt):
             embed(open_dataset(folder), "own_encoders:Slow")
@@ -317,7 +317,7 @@ def test_a_full_disk_is_reported_and_finished_parts_are_kept(tmp_path, own, monk
         words = ("cannot write: No space left on device", "finished work is kept")
         _refused(folder, "lexical", *words, kind=OutputError)
     # the vectors of all captions, then parts
-    assert len(list(folder.glob(".embedding-*/parts/*.npy"))) == 2
+    assert len(list(folder.glob(".embedding-*/part-*.npy"))) == 2
     _, name = embed(open_dataset(folder), "lexical")
     assert len(load_dataset(folder).embeddings[name]) == 60
     assert _clean(folder)

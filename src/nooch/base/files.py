@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import time
 import warnings
 from collections.abc import Iterator
@@ -359,6 +360,15 @@ def replace_file(path: Path, content: bytes) -> None:
             partial.write_bytes(content)
     except OSError as error:
         raise OutputError(f"cannot write: {error.strerror}", where=path) from error
+
+
+def link(file: Path, new: Path) -> None:
+    """Give a file a second name, in place of what has it; a copy where files have one name."""
+    new.unlink(missing_ok=True)
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
 
 
 def write_array(path: Path, values: Any) -> None:

@@ -151,15 +151,20 @@ class Steps:
     def get(self, name: str, make: Callable[[], Any], kind: Any = None) -> Any:
         """The result of a step, which is done first if it was not before."""
         file = self.folder / name
-        read, write = _FORMATS[file.suffix]
+        read, _ = _FORMATS[file.suffix]
         if self.has(name):
             # what a crash of the disk damaged is made again
             with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError, EOFError):
                 return read(file, kind)
         made = make()
-        with writing(file, RESUME), replacing(file) as partial:
-            write(partial, made)
+        self.put(name, made)
         return made if read is _read_value else read(file, kind)
+
+    def put(self, name: str, made: Any) -> None:
+        """Keep the result of a step, in place of an earlier one."""
+        file = self.folder / name
+        with writing(file, RESUME), replacing(file) as partial:
+            _FORMATS[file.suffix][1](partial, made)
 
 
 def _read_value(file: Path, kind: Any) -> Any:

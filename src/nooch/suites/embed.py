@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.base.disk import make_folder, sync
 from nooch.base.errors import InputError, OutputError, ParameterError
-from nooch.base.files import RESUME, Place, replacing, write_array, writing
+from nooch.base.files import RESUME, Place, link, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import limited_threads
-from nooch.base.work_folder import held, remove_folder
+from nooch.base.work_folder import Steps, held, remove_folder
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.arrays import check_embedding_name, read_array
 from nooch.data.dataset_folder import add_embedding_files, rows_of_parts
@@ -87,7 +87,7 @@ def embed(
     source = asked_embedding(encoder, data.embedding_names, precision)
     if isinstance(source, str):
         if isinstance(data.folder, Path):
-            _remove_leftovers(_EmbeddingFiles(data, data.folder, source).keep)
+            _remove_leftovers(_EmbeddingFiles(data, data.folder, source).kept.folder)
         return data, source
     if not isinstance(source, Path) and not data.has_captions:
         raise InputError(
@@ -189,15 +189,14 @@ def _in_folder(
             remedy="embed a copy of the dataset in a folder of this machine",
         )
     files = _EmbeddingFiles(data, data.folder, label)
-    with held(files.keep, _DOING, clear_if_refused=True):
+    with held(files.kept.folder, _DOING, clear_if_refused=True):
         try:
             with writing(data.folder, RESUME):
-                files.take_back()
                 fill(files)
                 files.finish()
         except OutputError:
             if not resumable:
-                remove_folder(files.keep)
+                remove_folder(files.kept.folder)
             raise
     return open_dataset(data.folder), label
 
@@ -217,9 +216,9 @@ class _EmbeddingFiles:
     label: str
 
     @property
-    def keep(self) -> Path:
-        """The folder of all that is not finished."""
-        return self.folder / f".embedding-{self.label}"
+    def kept(self) -> Steps:
+        """All that is finished, until everything is: captions, their vectors, parts."""
+        return Steps(self.folder / f".embedding-{self.label}")
 
     @cached_property
     def rows(self) -> dict[Path, int]:
@@ -229,32 +228,19 @@ class _EmbeddingFiles:
             for part, rows in rows_of_parts(self.folder).items()
         }
 
-    def done(self, file: Path) -> Path:
-        """Where a finished part is stored until all are done."""
-        return self.keep / "parts" / file.name
-
     def missing(self) -> list[int]:
         """Parts that are not done."""
-        return [number for number, file in enumerate(self.rows) if not self.done(file).is_file()]
-
-    def take_back(self) -> None:
-        """Collect parts that a killed process had put in their place, but not listed yet."""
-        (self.keep / "parts").mkdir(exist_ok=True)
-        for file in () if self.label in self.data.embedding_names else self.rows:
-            if (self.folder / file).is_file() and not self.done(file).is_file():
-                (self.folder / file).replace(self.done(file))
+        return [n for n, file in enumerate(self.rows) if not self.kept.has(file.name)]
 
     def write(self, number: int, values: NDArray[Any]) -> None:
-        """Store a part: a file that exists is complete."""
-        file = self.done(list(self.rows)[number])
-        with replacing(file) as partial:
-            write_array(partial, values)
+        """Store a part."""
+        self.kept.put(list(self.rows)[number].name, values)
 
     def finish(self) -> None:
         """Put the parts in their place and list them, if they fit the images and each other."""
         widths = set()
         for file, rows in self.rows.items():
-            shape = read_array(self.done(file), mapped=True).shape
+            shape = read_array(self.kept.folder / file.name, mapped=True).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
                 raise InputError(
@@ -267,12 +253,12 @@ class _EmbeddingFiles:
             add_embedding_files(self.folder, self.label, {})
         for file in self.rows:
             make_folder((self.folder / file).parent)
-            self.done(file).replace(self.folder / file)
+            link(self.kept.folder / file.name, self.folder / file)
         # where they are, before they are listed there
         sync((self.folder / file).parent)
         records = {file.as_posix(): file_record(self.folder / file) for file in self.rows}
         add_embedding_files(self.folder, self.label, records)
-        remove_ours(self.keep)
+        remove_ours(self.kept.folder)
 
 
 def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:
@@ -299,13 +285,14 @@ def _encode(
     """Write the vectors of every part's captions."""
     n_parts, wanted = files.data.n_parts, files.missing()
     together = n_parts > 1 and not getattr(chosen, "in_parts", False)
-    texts = _encoded_together(files, chosen) if together else None
+    if together:
+        _all_vectors(files, lambda: chosen)
     # the device that this machine chooses: what other machines have must not change the vectors
     options = tuple(getattr(chosen, "chosen", {}).items())
     remote = map is not builtins.map
     load = partial(_loaded_encoder, name, options) if remote else (lambda: chosen)
     of_parts, of_sentences = (no_progress, progress) if n_parts == 1 else (progress, None)
-    embed_part = partial(_embed_part, files, load, texts, threads, of_sentences)
+    embed_part = partial(_embed_part, files, load, together, threads, of_sentences)
     of_parts(n_parts - len(wanted), n_parts)
     for done, _ in enumerate(map(embed_part, wanted), n_parts - len(wanted) + 1):
         of_parts(done, n_parts)
@@ -315,14 +302,14 @@ def _encode(
         _captions(files.data)
     for number in empty:
         # only now the length of vectors is known
-        width = read_array(next((files.keep / "parts").glob("*.npy")), mapped=True).shape[1]
+        width = read_array(next(files.kept.folder.glob("*.npy")), mapped=True).shape[1]
         files.write(number, np.full((list(files.rows.values())[number], width), np.nan, np.float32))
 
 
 def _embed_part(
     files: _EmbeddingFiles,
     load: Callable[[], Encoder],
-    texts: Path | None,
+    together: bool,
     threads: int | None,
     progress: StepProgress | None,
     number: int,
@@ -332,20 +319,18 @@ def _embed_part(
     if part.captions is None or not part.captions.height:
         return
     with limited_threads(threads):
-        blocks = files.keep / f"blocks-{number:07d}"
-        if texts is None:
-            chosen = load()
-            if (own := chosen.identity) != files.label:
-                raise InputError(
-                    f"the encoder is {own} here, and {files.label} where the work began",
-                    allowed="the same model on all machines",
-                )
-            values = embed_captions(part, chosen, progress, blocks)
-        else:
-            captions = pl.read_parquet(texts, glob=False)["caption"]
-            vectors = read_array(texts.with_suffix(".npy"), mapped=True)
-            values = caption_means(part, captions, vectors)
-        files.write(number, values)
+        if together:
+            files.write(number, caption_means(part, *_all_vectors(files, load)))
+            return
+        chosen = load()
+        if (own := chosen.identity) != files.label:
+            raise InputError(
+                f"the encoder is {own} here, and {files.label} where the work began",
+                allowed="the same model on all machines",
+            )
+        blocks = files.kept.folder / f"blocks-{number:07d}"
+        blocks.mkdir(exist_ok=True)
+        files.write(number, embed_captions(part, chosen, progress, Steps(blocks)))
         shutil.rmtree(blocks, ignore_errors=True)
 
 
@@ -355,17 +340,14 @@ def _loaded_encoder(name: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
     return encoder(name, **dict(options))
 
 
-def _encoded_together(files: _EmbeddingFiles, chosen: Encoder) -> Path:
-    """A table of all captions; a file of the same stem has their vectors."""
-    table = files.keep / "captions.parquet"
-    file = table.with_suffix(".npy")
-    if not file.is_file():
-        texts = _captions(files.data)
-        texts.to_frame("caption").write_parquet(table)
-        sync(table)
-        with replacing(file) as partial:
-            write_array(partial, encode_texts(chosen, texts.to_list()))
-    return table
+def _all_vectors(
+    files: _EmbeddingFiles, load: Callable[[], Encoder]
+) -> tuple[pl.Series, NDArray[np.float32]]:
+    """The captions of all parts and their vectors (n, d), encoded once, by one process."""
+    texts = files.kept.get("captions.arrow", lambda: [_captions(files.data).to_frame("caption")])
+    captions = texts[0]["caption"]
+    encode = lambda: encode_texts(load(), captions.to_list())  # noqa: E731
+    return captions, files.kept.get("captions.npy", encode)
 
 
 def _captions(data: Dataset) -> pl.Series:

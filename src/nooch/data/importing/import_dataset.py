@@ -12,8 +12,6 @@ imported here.
 from __future__ import annotations
 
 import builtins
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.calls import Map, Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
-from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, writing
+from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, link, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.version import __version__
 from nooch.base.work_folder import held, remove_leftovers, work_folder
@@ -105,7 +103,8 @@ def import_dataset(
         with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
-                _link(work.dataset / name, new / name)
+                # interrupted now, the import finds it in its old place
+                link(work.dataset / name, new / name)
     # also what other imports of this dataset left, of other files or with other parameters
     remove_leftovers(target, "importing", _DOING)
     progress("writing", 1, 1)
@@ -133,14 +132,6 @@ def _dependencies(reading: Reading, options: DatasetImportOptions) -> dict[str, 
         "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
         "asked": asked,
     }
-
-
-def _link(file: Path, new: Path) -> None:
-    """The file under a second name: an import that is interrupted now finds it in its old place."""
-    try:
-        os.link(file, new)
-    except OSError:
-        shutil.copyfile(file, new)
 
 
 def save_imported(data: Dataset, out: str | Path, *, overwrite: bool = False) -> Imported:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, UndefinedError
-from nooch.base.files import replacing, write_array, writing
+from nooch.base.work_folder import Steps
 from nooch.data import Dataset
-from nooch.data.arrays import read_array
 from nooch.models.encoders.contract import Encoder
 
 _PART = 16384
@@ -27,7 +25,7 @@ _BLOCK = 32
 
 
 def embed_captions(
-    data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Path | None = None
+    data: Dataset, encoder: Encoder, progress: StepProgress | None = None, keep: Steps | None = None
 ) -> NDArray[np.float32]:
     """Mean embedding of every image's captions, as the encoder gives them (not normalized again).
 
@@ -76,7 +74,7 @@ def encode_texts(
     encoder: Encoder,
     texts: list[str],
     progress: StepProgress | None = None,
-    keep: Path | None = None,
+    keep: Steps | None = None,
 ) -> NDArray[np.float32]:
     """Vectors of distinct texts in ascending order, float32 (n, d); see ``embed_captions``."""
     progress = progress or no_progress
@@ -95,20 +93,14 @@ def encode_texts(
 
 
 def _part(
-    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Path | None
+    encoder: Encoder, texts: list[str], progress: StepProgress, keep: Steps | None
 ) -> NDArray[np.float32]:
     if keep is None:
         return _checked(encoder, texts, progress)
     name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
-    file = keep / f"{name[:32]}.npy"
-    if file.is_file():
-        return read_array(file)
-    vectors = _checked(encoder, texts, progress)
-    with writing(keep):
-        keep.mkdir(parents=True, exist_ok=True)
-        # under another name while it is written: a kill leaves no incomplete part
-        with replacing(file) as partial:
-            write_array(partial, vectors)
+    vectors: NDArray[np.float32] = keep.get(
+        f"{name[:32]}.npy", lambda: _checked(encoder, texts, progress)
+    )
     return vectors
 
 
