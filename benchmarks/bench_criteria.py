@@ -127,8 +127,8 @@ class Database:
 def dataset(images: int) -> Dataset:
     """The generated annotations as a dataset, split 70/10/20."""
     source = annotation_files(images)
-    data = nooch.read_coco([source / "instances.json"], [source / "stuff.json"])
-    return nooch.with_split(data, nooch.SplitPlan("70/10/20"))
+    data = nooch.io.read_coco([source / "instances.json"], [source / "stuff.json"])
+    return nooch.io.with_split(data, nooch.io.SplitPlan("70/10/20"))
 
 
 def timed(function: Callable[[], Any]) -> tuple[float, Any]:

@@ -133,7 +133,7 @@ def annotate(at: Path, arguments: Any) -> dict[str, Any]:
 
         def annotated(source: str, bf16: bool) -> float:
             how: dict[str, Any] = {"device": arguments.device, "batch": setup.batch, "bf16": bf16}
-            reading = nooch.AnnotationReading(at / "images", source, **how)
+            reading = nooch.io.AnnotationReading(at / "images", source, **how)
             with tempfile.TemporaryDirectory(dir=at) as out:
                 started = time.perf_counter()
                 nooch.import_dataset(reading, Path(out) / "data")

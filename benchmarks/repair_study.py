@@ -6,10 +6,10 @@
 Worlds: generated scenes at three strengths of context, and MSRC's photographs (label maps). Of each
 world, valid and test are fixed; a seed draws which training images are labeled (a third) and which
 are the pool that new images come from, initial weights and order. On frozen features: ERM; weights
-of ``nooch.sample_weights`` in a plain loop; ``nooch.repair``; and both losses with images added
-from the pool: at random, by ``nooch.collect_next`` with known areas, with areas that a head on the
-features predicts (of the cues, or of the cues and the objects), and those that ERM is least sure
-of. Finished seeds are kept in OUT; ``differences.csv`` comes last.
+of ``nooch.training.sample_weights`` in a plain loop; ``nooch.repair``; and both losses with images
+added from the pool: at random, by ``nooch.collect_next`` with known areas, with areas that a head
+on the features predicts (of the cues, or of the cues and the objects), and those that ERM is least
+sure of. Finished seeds are kept in OUT; ``differences.csv`` comes last.
 """
 
 from __future__ import annotations
@@ -85,29 +85,29 @@ def images_of(name: str, asked: argparse.Namespace) -> Dataset:
     """Photographs with areas from label maps, or generated scenes."""
     if name == "msrc":
         classes, images = asked.msrc / "classes.txt", asked.msrc / "images"
-        return nooch.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
+        return nooch.io.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
     folder, strength = asked.out / name, float(name.partition("-")[2])
     if not folder.exists():
         generate(ScenesPlan(asked.images, context_strength=strength), folder)
     things, stuff = (
         [folder / f"annotations/{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
-    return nooch.read_coco(things=things, stuff=stuff, images=folder / "images")
+    return nooch.io.read_coco(things=things, stuff=stuff, images=folder / "images")
 
 
 def worlds(asked: argparse.Namespace) -> Iterator[World]:
     """Every world with every backbone; features are computed once."""
     paper = {task: [paper_tasks()[task].top_context] for task in NOOCH_TASKS}
     for name in asked.worlds.split(","):
-        data = nooch.with_split(images_of(name, asked), nooch.SplitPlan("45/15/40", seed=0))
+        data = nooch.io.with_split(images_of(name, asked), nooch.io.SplitPlan("45/15/40", seed=0))
         cues, budgets = (MSRC_CUES, MSRC_BUDGETS) if name == "msrc" else (paper, BUDGETS)
         for backbone in asked.backbone:
             called = f"{name}-{Path(backbone).name.rpartition(':')[2]}"
             folder = asked.out / f"features-{called}"
             if not folder.exists():
-                network = nooch.load_backbone(backbone, size=SIZE, device="cpu")
-                nooch.extract_features(data, network, folder)
-            features = np.array(nooch.load_features(folder, data).matrix(), np.float32)
+                network = nooch.models.load_backbone(backbone, size=SIZE, device="cpu")
+                nooch.models.extract_features(data, network, folder)
+            features = np.array(nooch.models.load_features(folder, data).matrix(), np.float32)
             yield World(called, data, cues, features, budgets)
 
 
@@ -151,7 +151,9 @@ def balanced(world: World, train: Ints) -> Floats:
     data = world.data.select(rows=rows)
     weights = np.ones((len(world.data), len(world.tasks)))
     for column, task in enumerate(world.tasks):
-        frame = nooch.sample_weights(data, task, "environment-reweight", criterion=world.fitted)
+        frame = nooch.training.sample_weights(
+            data, task, "environment-reweight", criterion=world.fitted
+        )
         weights[rows, column] = frame["weight"]
     return weights
 

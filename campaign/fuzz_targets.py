@@ -225,7 +225,7 @@ def _npz(**arrays: Any) -> bytes:
 
 def _tables(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Target]:
     """Tables whose columns, types and values are changed, as Parquet files."""
-    columns = nooch.Columns("id", split="split")
+    columns = nooch.io.Columns("id", split="split")
     rows = pl.DataFrame({"id": [1, 2, 3, 4], "split": ["train", "valid", "test", "test"],
                          "car": [0, 1, 1, 0], "hour": [1.5, 2.0, 3.0, None]})  # fmt: skip
     areas = pl.DataFrame({"id": [1, 1, 2], "class": ["car", "cow", None], "area": [0.1, 0.5, 0.0]})
@@ -241,10 +241,10 @@ def _tables(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targ
         return _file(folder, name, read, seed.write_csv() if is_csv else seed.write_ndjson())
 
     def labels(path: Path) -> object:
-        return nooch.read_table_of_images(path, columns, ["car"])
+        return nooch.io.read_table_of_images(path, columns, ["car"])
 
     def long(path: Path) -> object:
-        return nooch.read_long_table(path, nooch.Columns("id"), "class", "area")
+        return nooch.io.read_long_table(path, nooch.io.Columns("id"), "class", "area")
 
     overlay = pl.DataFrame({"image_id": [40], "task": ["car"], "verdict": ["no"]})
     return {
@@ -292,13 +292,13 @@ def _annotations(folder: Path) -> dict[str, Target]:
     opened = "ImageID,LabelName,XMin,XMax,YMin,YMax\na,/m/1,0.1,0.5,0.1,0.5\n"
 
     def after_things(**more: Any) -> object:
-        return nooch.read_coco([folder / "things.json"], **more)
+        return nooch.io.read_coco([folder / "things.json"], **more)
 
     def maps(path: Path) -> object:
-        return nooch.read_label_maps(path.parent, folder / "names.txt")
+        return nooch.io.read_label_maps(path.parent, folder / "names.txt")
 
     def boxes(source: Path, kind: str, classes: Path | None = None) -> object:
-        return nooch.read_boxes(source, kind, classes=classes)
+        return nooch.io.read_boxes(source, kind, classes=classes)
 
     def seen(path: Path) -> object:
         return read(recognize(path).reading)
@@ -312,7 +312,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
         return None
 
     of: dict[str, tuple[Any, ...]] = {
-        "coco": ("i.json", lambda p: nooch.read_coco([p]), instances),
+        "coco": ("i.json", lambda p: nooch.io.read_coco([p]), instances),
         "coco-stuff": ("s.json", lambda p: after_things(stuff=[p]), stuff),
         "coco-captions": ("t.json", lambda p: after_things(captions=[p]), json.dumps(texts)),
         "coco-recognized": ("r.json", seen, instances),
@@ -322,7 +322,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
         "yolo-data": ("data.yaml", seen, "path: .\ntrain: yolo\nnames: {0: car, 1: cow}\n"),
         "openimages": ("oi.csv", lambda p: boxes(p, "openimages"), opened),
         "label-maps": ("maps/a.png", maps, _png("L"), _png("P")),
-        "class-names": ("classes.txt", lambda p: nooch.read_label_maps(folder / "png", p),
+        "class-names": ("classes.txt", lambda p: nooch.io.read_label_maps(folder / "png", p),
                         "0 car\n1 cow\n2 road\n3 sky\n", "car\ncow\nroad\nsky\n"),
         "image": ("x.jpg", look, *(_png("RGB", kind) for kind in ("PNG", "JPEG", "WEBP", "GIF"))),
         "zip": ("x.zip", lambda p: unpack(p, folder / "zips", 100_000), _zip()),
@@ -373,7 +373,7 @@ def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - 
         opened = RunsFolder.open(folder / "runs")
         for name in opened.done()[:1]:
             opened.read_job(name)
-        nooch.collect(opened, suite)
+        nooch.paper.score_runs(opened, suite)
 
     def altered(
         path: Path, read: Callable[[], None], seal: Callable[[], object] = str, *, raw: bool = False

@@ -61,11 +61,11 @@ def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
     things, stuff = (
         [folder / "annotations" / f"{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
-    data = nooch.read_coco(things=things, stuff=stuff, images=folder / "images")
-    data = nooch.with_split(data, nooch.SplitPlan("70/10/20", seed=seed))
+    data = nooch.io.read_coco(things=things, stuff=stuff, images=folder / "images")
+    data = nooch.io.with_split(data, nooch.io.SplitPlan("70/10/20", seed=seed))
     cues = {name: [task.top_context] for name, task in paper_tasks().items()}
     suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=list(NOOCH_TASKS))
-    pixels = nooch.build_pixels(data, folder / "pixels", size=64, overwrite=True)
+    pixels = nooch.models.build_pixels(data, folder / "pixels", size=64, overwrite=True)
     train_classes(
         data,
         pixels,

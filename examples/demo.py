@@ -95,7 +95,8 @@ def challenge_sets(out: Path, images: int) -> None:
     )
     suite, data = nooch.load_suite(out / "suite"), nooch.load_dataset(out / "dataset")
     tasks = ["car", "cup", "surfboard", "cow"]
-    nooch.save_gallery(tasks, nooch.Sources(suite=suite, data=data), out / "sheet.jpg", per_side=2)
+    sources = nooch.paper.Sources(suite=suite, data=data)
+    nooch.plot.save_gallery(tasks, sources, out / "sheet.jpg", per_side=2)
     print(f"  {out}/sheet.jpg shows some of them")
     say("Explain: why one image is hard, in words")
     for subset in ("hard_positive", "hard_negative"):
@@ -187,7 +188,7 @@ def conclusions(out: Path, *, full: bool) -> None:
 
 def print_summary(name: str, scores: Path, suite: Path) -> None:
     """A row for each method and criterion."""
-    results = nooch.read_results(scores, [nooch.load_suite(suite)])
+    results = nooch.paper.read_results(scores, [nooch.load_suite(suite)])
     for text in results.averages:
         print(text)
     cells = results.cells.filter(pl.col("task") == "average")

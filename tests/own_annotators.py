@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nooch import PredictedClasses
+from nooch.models import PredictedClasses
 
 _COCO = """person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant
 stop_sign parking_meter bench bird cat dog horse sheep cow elephant bear zebra giraffe backpack

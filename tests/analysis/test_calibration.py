@@ -281,12 +281,12 @@ def test_find_applies_a_calibration_and_shows_what_to_expect(files, run_cli):
     found = run_cli("find predicted --tasks cow --calibration c.json --out suite").ok()
     assert "Expected of predicted areas" in found.out
     assert "Expected of predicted areas" in run_cli("show suite").ok().out
-    betas = nooch.read_calibration("c.json").criterion.betas
+    betas = nooch.io.read_calibration("c.json").criterion.betas
     by_hand = nooch.find("predicted", nooch.CE(cues=CUES, betas=betas), tasks=["cow"])
     suite = nooch.load_suite("suite")
     assert suite.set("ce", "cow", "all").table.equals(by_hand.set("ce", "cow", "all").table)
     expected = suite.header.criteria["ce"].parameters["expected"]["cow"]["hard_negative"]
-    row = verdict(nooch.read_calibration("c.json"))
+    row = verdict(nooch.io.read_calibration("c.json"))
     assert expected == {m: row[f"calibrated_{m}"] for m in ("precision", "recall")}
     page = run_cli("report suite --out site").ok()
     assert "How far predicted areas can be trusted" in (files / "site" / "index.html").read_text()
@@ -306,7 +306,7 @@ def test_commands_refuse_what_does_not_fit(files, run_cli):
     for change in ({"predicted": {"model": "x"}}, {"notes": ["better"]}, {"hash": "0"}):
         (files / "d.json").write_bytes(msgspec.json.encode(model | change))
         run_cli(f"{find} d.json").refused("was altered")
-    calibration = nooch.read_calibration("c.json")
+    calibration = nooch.io.read_calibration("c.json")
     other = msgspec.structs.replace(calibration, predicted={"model": "x"}).sealed()
     (files / "d.json").write_bytes(msgspec.json.encode(other))
     run_cli(f"{find} d.json").refused("areas by {'model': 'x'}", "by None")
@@ -321,4 +321,4 @@ def test_commands_refuse_what_does_not_fit(files, run_cli):
 
 def test_a_file_that_is_none_is_refused(tmp_path):
     (tmp_path / "c.json").write_text('{"format": "nooch-calibration", "version": 2}')
-    fails(lambda: nooch.read_calibration(tmp_path / "c.json"), "version 2", kind=FormatError)
+    fails(lambda: nooch.io.read_calibration(tmp_path / "c.json"), "version 2", kind=FormatError)

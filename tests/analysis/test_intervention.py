@@ -44,7 +44,7 @@ def world(tmp_path_factory):
         for name, part in zip(("images", "maps"), parts, strict=True):
             Image.fromarray(part).save(folder / name / f"{i}.png")
     (folder / "classes.txt").write_text("0 void\n1 car\n2 road\n")
-    data = nooch.read_label_maps(
+    data = nooch.io.read_label_maps(
         folder / "maps", folder / "classes.txt", void=[0], images=folder / "images"
     )
     suite = nooch.find(data, {"ce": nooch.CE(cues=CUES)}, tasks=["car"])

@@ -11,6 +11,7 @@ from refusals import fails
 from scored import logits, small_data, small_suite
 
 import nooch
+from nooch.analysis.check import Checked
 from nooch.base.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.base.errors import MissingExtraError
 from nooch.data import Dataset
@@ -235,7 +236,7 @@ def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
 def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
     _, suite, _, scores, found, slices = results()
     errors = DisplayTable("Errors", ["task"], [], 1)
-    checked = nooch.Checked(suite, scores, found, None, None, errors, [], tmp_path / "<b>")
+    checked = Checked(suite, scores, found, None, None, errors, [], tmp_path / "<b>")
     assert "Slices" not in repr(checked)
     assert "page: " in repr(checked)
     assert "&lt;b&gt;/report/index.html" in checked._repr_html_()

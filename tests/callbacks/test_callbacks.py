@@ -101,8 +101,8 @@ def loaders(world, torch, **more):
     def small(image):
         return torch.from_numpy(np.asarray(image.resize((12, 12)), np.float32)).flatten() / 255
 
-    groups = nooch.environments(divided, "airplane")
-    make = partial(nooch.torch_dataset, data=divided, task="airplane", transform=small)
+    groups = nooch.training.environments(divided, "airplane")
+    make = partial(nooch.io.torch_dataset, data=divided, task="airplane", transform=small)
     train = make(None, split="train", environments=groups)
     return train, make(suite, split="valid", criterion="ce")
 

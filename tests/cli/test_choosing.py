@@ -189,7 +189,7 @@ def losses_of(counts):
 
 
 def test_the_papers_counts_pass_its_rule_on_test_and_on_no_other_split(shared_data):
-    published = nooch.read_published(shared_data / "nooch-published")
+    published = nooch.paper.read_published(shared_data / "nooch-published")
     counts = {(p.split, p.task, p.side): len(p.ids) for p in published.sets if p.criterion == "ce"}
     sides = {
         split: losses_of(

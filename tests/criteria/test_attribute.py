@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import parse
-from nooch.criteria.presets import PRESETS, preset
+from nooch.criteria.presets import PRESETS, phi_preset
 from nooch.data import Dataset
 
 WATERBIRDS = Path(__file__).parents[2].parent / "shared" / "data" / "waterbirds" / "metadata.csv"
@@ -550,7 +550,7 @@ def test_explain_takes_one_image():
     ],
 )
 def test_presets(name, columns, values, phi):
-    assert preset(name, columns, values) == phi
+    assert phi_preset(name, columns, values) == phi
     assert parse(phi).names[0] == (columns or parse(phi).names)[0]
     assert name in PRESETS
 
@@ -570,7 +570,7 @@ def test_presets(name, columns, values, phi):
 )
 def test_presets_refuse(name, columns, values, message):
     with pytest.raises(ParameterError, match=message):
-        preset(name, columns, values)
+        phi_preset(name, columns, values)
 
 
 def test_presets_on_small_tables():
@@ -584,12 +584,12 @@ def test_presets_on_small_tables():
         subclass=["siamese", "tabby", "it's", "tabby"],
     )
     train = data.select(rows=np.array([0, 1, 2]))
-    assert marked(preset("waterbirds"), data) == [0, 3]
-    assert marked(preset("iwildcam"), data, train=train) == [3]
-    assert marked(preset("fmow"), data) == [1, 3]
-    assert marked(preset("imagenet-a"), data) == [1, 3]
-    assert marked(preset("imagenet-a", ["max_nll", "other_nll"]), data) == [0, 1, 3]
-    assert marked(preset("breeds", values=["it's", "siamese"]), data) == [0, 2]
+    assert marked(phi_preset("waterbirds"), data) == [0, 3]
+    assert marked(phi_preset("iwildcam"), data, train=train) == [3]
+    assert marked(phi_preset("fmow"), data) == [1, 3]
+    assert marked(phi_preset("imagenet-a"), data) == [1, 3]
+    assert marked(phi_preset("imagenet-a", ["max_nll", "other_nll"]), data) == [0, 1, 3]
+    assert marked(phi_preset("breeds", values=["it's", "siamese"]), data) == [0, 2]
 
 
 @pytest.mark.skipif(not WATERBIRDS.is_file(), reason=f"the Waterbirds table is not at {WATERBIRDS}")
@@ -600,7 +600,7 @@ def test_waterbirds():
     presence = csr_array(table["y"].to_numpy().reshape(-1, 1).astype(np.float64))
     data = Dataset.build(images, ["waterbird"], presence)
     train = data.select("train")
-    fitted = Attribute(preset("waterbirds")).fit(train, ["waterbird"])
+    fitted = Attribute(phi_preset("waterbirds")).fit(train, ["waterbird"])
     marks, labels = fitted.phi(train, "waterbird"), train.labels("waterbird")
     assert int((marks & ~labels).sum()) == 184
     assert int((marks & labels).sum()) == 56

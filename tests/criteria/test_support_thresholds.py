@@ -184,7 +184,10 @@ def test_tables_are_read(tmp_path):
     frame.write_json(tmp_path / "a.json")
     frame.write_ndjson(tmp_path / "a.jsonl")
     for ending in ("csv", "parquet", "json", "jsonl"):
-        assert nooch.read_thresholds(tmp_path / f"a.{ending}") == {"car": (0.48, 0.5), "1": (1, -1)}
+        assert nooch.io.read_thresholds(tmp_path / f"a.{ending}") == {
+            "car": (0.48, 0.5),
+            "1": (1, -1),
+        }
 
 
 WRONG = {

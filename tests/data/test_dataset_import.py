@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 from same_datasets import in_parts_of, same_folder, told
 
-from nooch import CocoReading
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, OutputError, ParameterError
 from nooch.base.split_plan import SplitPlan
@@ -23,6 +22,7 @@ from nooch.data import load_dataset, open_dataset
 from nooch.data.importing import parts as import_parts
 from nooch.data.importing.import_dataset import import_dataset, with_split
 from nooch.data.readers.coco.reader import read_coco
+from nooch.io import CocoReading
 
 # texts that look like what lies between elements, and like keys
 NASTY = ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", ""]
@@ -194,7 +194,8 @@ def test_an_interrupted_import_resumes(tmp_path, share):
 RUN = """
 import sys
 from pathlib import Path
-from nooch import CocoReading, import_dataset
+from nooch import import_dataset
+from nooch.io import CocoReading
 from nooch.base.engines import LocalEngine
 from nooch.base.split_plan import SplitPlan
 

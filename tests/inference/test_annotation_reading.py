@@ -9,10 +9,11 @@ from refusals import fails, refused
 from same_datasets import same_folder
 
 import nooch
-from nooch import AnnotationReading, import_dataset
+from nooch import import_dataset
 from nooch.base.errors import NoochError, OutputError
 from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset
+from nooch.io import AnnotationReading
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -85,7 +86,7 @@ def test_parts_and_processes_give_the_same_bytes(photos, tmp_path):
     split = SplitPlan("60/20/20", seed=1)
     annotated(photos, tmp_path / "one", split, batch=2)
     whole = load_dataset(tmp_path / "one")
-    nooch.save_dataset(nooch.divide(whole, 3), tmp_path / "divided")
+    nooch.save_dataset(nooch.io.divide(whole, 3), tmp_path / "divided")
     engine = nooch.engine("local:2")
     annotated(photos, tmp_path / "parts", split, part_size=4, map=engine.map, batch=2)
     same_folder(tmp_path / "divided", tmp_path / "parts")
@@ -226,7 +227,7 @@ class TestMaps:
     def test_are_read_as_label_maps(self, photos, tmp_path):
         maps = tmp_path / "maps"
         data = annotated(photos, tmp_path / "data", maps=maps)
-        read = nooch.read_label_maps(maps, maps / "classes.txt", void=[65535])
+        read = nooch.io.read_label_maps(maps, maps / "classes.txt", void=[65535])
         assert read.image_ids.tolist() == data.image_ids.tolist()
         np.testing.assert_allclose(read.areas.toarray(), data.areas.toarray())
         # of another model: refused; of the same: written again

@@ -154,7 +154,7 @@ def test_captions(asked, suite, tmp_path):
     assert done.made["most_tokens"] == 6
     words = tmp_path / "words.yaml"
     words.write_text("mentions: {car: [car], water_bird: [water, bird]}\n")
-    nooch.score_captions(suite, [tmp_path / "a.parquet"], synonyms=str(words))
+    nooch.vlm.score_captions(suite, [tmp_path / "a.parquet"], synonyms=str(words))
 
 
 def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):

@@ -20,7 +20,7 @@ from waiting import HANGS
 from nooch.base.download import Patience
 from nooch.base.errors import NoochError
 from nooch.inference.endpoint import (
-    EndpointOptions,
+    Endpoint,
     RateLimit,
     endpoint_replies,
     image_url,
@@ -59,7 +59,7 @@ def ask(server, requests, tmp_path, waits):
 
     def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, **options):
         patience = Patience(read=read, attempts=attempts, longest=600, wait=waits.append)
-        endpoint = EndpointOptions(server.url, **{"concurrency": 1, **options})
+        endpoint = Endpoint(server.url, **{"concurrency": 1, **options})
         replies = list(endpoint_replies(asked, fields, endpoint, tmp_path / "work", patience))
         return sorted(replies, key=lambda reply: int(reply.key.partition("/")[0]))
 
@@ -477,7 +477,7 @@ def test_a_kill_in_the_middle_of_a_line(server, ask, tmp_path):
 
 def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, requests, tmp_path):
     ask(requests[3:])
-    endpoint = EndpointOptions(server.url, concurrency=1)
+    endpoint = Endpoint(server.url, concurrency=1)
     replies = endpoint_replies(requests, FIELDS, endpoint, tmp_path / "work")
     assert [next(replies).key for _ in range(3)] == ["4/0", "5/0", "6/0"]
     assert len(server.asked) == 3
@@ -486,9 +486,7 @@ def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, r
 
 def test_work_that_is_given_up_keeps_what_was_asked(server, ask, requests, tmp_path):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
-    replies = endpoint_replies(
-        many, FIELDS, EndpointOptions(server.url, concurrency=4), tmp_path / "work"
-    )
+    replies = endpoint_replies(many, FIELDS, Endpoint(server.url, concurrency=4), tmp_path / "work")
     next(replies)
     replies.close()
     assert len(server.asked) < 100
@@ -536,7 +534,7 @@ def test_what_is_no_image_is_not_sent(server, ask, requests, tmp_path):
     ],
 )
 def test_addresses(url, address):
-    assert EndpointOptions(url).address == address
+    assert Endpoint(url).address == address
 
 
 @pytest.mark.parametrize(
@@ -553,7 +551,7 @@ def test_addresses(url, address):
     ],
 )
 def test_other_addresses_are_refused(url):
-    text = refused(lambda: EndpointOptions(url), "`endpoint`: is no address of a server")
+    text = refused(lambda: Endpoint(url), "`endpoint`: is no address of a server")
     assert "pw" not in text
 
 
@@ -570,7 +568,7 @@ def test_other_addresses_are_refused(url):
 )
 def test_numbers_that_are_not_allowed(options):
     (name,) = options
-    refused(lambda: EndpointOptions("http://a", **options), f"`{name}`: is ")
+    refused(lambda: Endpoint("http://a", **options), f"`{name}`: is ")
 
 
 @pytest.mark.parametrize("key", ["sk secret", "sk\nsecret: x", "sk-sécret"])
@@ -588,4 +586,4 @@ def test_a_key_is_sent_and_not_kept(server, ask, monkeypatch, tmp_path):
     assert KEY not in text
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert KEY not in (tmp_path / "work" / "replies.jsonl").read_text()
-    assert KEY not in repr(EndpointOptions("http://a", api_key_env="MY_KEY"))
+    assert KEY not in repr(Endpoint("http://a", api_key_env="MY_KEY"))

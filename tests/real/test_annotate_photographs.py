@@ -25,7 +25,7 @@ DEEPLAB = {
 def msrc(shared_data):
     source = shared_data / "msrc-v2"
     classes, images = source / "classes.txt", source / "images"
-    return nooch.read_label_maps(source / "labels", classes, void=[0], images=images)
+    return nooch.io.read_label_maps(source / "labels", classes, void=[0], images=images)
 
 
 def photographs(msrc, folder, every):
@@ -44,7 +44,9 @@ def range_of(length, every):
 
 
 def annotated(folder, out, segmenter, **options):
-    nooch.import_dataset(nooch.AnnotationReading(folder, segmenter, device="cpu", **options), out)
+    nooch.import_dataset(
+        nooch.io.AnnotationReading(folder, segmenter, device="cpu", **options), out
+    )
     return nooch.load_dataset(out)
 
 

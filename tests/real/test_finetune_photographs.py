@@ -9,7 +9,7 @@ import pytest
 
 import nooch
 from nooch.models.caches.pixels import build_pixels
-from nooch.report.results.collect import collect
+from nooch.report.results.collect import score_runs
 from nooch.training.bench.config import read_config
 from nooch.training.bench.plan import plan_finetune
 from nooch.training.bench.run import bench
@@ -24,8 +24,8 @@ SIZE = 64
 def test_two_methods(shared_data, tmp_path):
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
-    data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
+    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = nooch.io.with_split(data, nooch.io.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     pixels = build_pixels(data, tmp_path / "pixels", size=SIZE)
     methods = {"erm": None, "gdro": {"K": 5}}
@@ -35,7 +35,7 @@ def test_two_methods(shared_data, tmp_path):
     backbone = shared_data / "backbones" / "mobilenet_v1_0.75_224"
     plan = plan_finetune(data, suite, pixels, backbone, config)
     runs = bench(plan, tmp_path / "runs")
-    scores, selected, notes = collect(runs, suite)
+    scores, selected, notes = score_runs(runs, suite)
     # three epochs may leave a network worse than a constant; nothing is missing and nothing
     # diverged
     assert all("worse than a constant" in text for text in notes)

@@ -33,7 +33,7 @@ def predicted(shared_data, data, suite, tasks):
 def test_msrc(shared_data):
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=MSRC)}, tasks=list(MSRC))
     scores = predicted(shared_data, data, suite, list(MSRC))
     for task in MSRC:
@@ -47,7 +47,7 @@ def test_coco(shared_data):
     real = shared_data / "coco-real"
     parts = (("coco128", "train"), ("coco-tiny", "train"), ("coco-tiny", "val"))
     files = [real / name / "annotations" / f"instances_{s}2017.json" for name, s in parts]
-    data = nooch.read_coco(files, [], [], images=real)
+    data = nooch.io.read_coco(files, [], [], images=real)
     from nooch.models.task_maps import read_task_map
 
     known = set(data.classes) & set(read_task_map("imagenet"))

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import nooch
-from nooch.report.results.collect import collect
+from nooch.report.results.collect import score_runs
 from nooch.suites import save_suite
 from nooch.training.bench.config import read_config
 from nooch.training.bench.plan import plan_bench
@@ -36,8 +36,8 @@ def folder(shared_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("msrc")
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
-    data = nooch.with_split(data, nooch.SplitPlan("40/30/30", seed=1))
+    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = nooch.io.with_split(data, nooch.io.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     save_suite(suite, folder / "suite")
     weights = shared_data / "backbones" / "mobilenet_v1_0.75_224"
@@ -53,7 +53,7 @@ def folder(shared_data, tmp_path_factory):
 def collected(folder):
     """Scores and chosen settings."""
     runs = RunsFolder.open(folder / "runs")
-    scores, selected, notes = collect(runs, nooch.load_suite(folder / "suite"))
+    scores, selected, notes = score_runs(runs, nooch.load_suite(folder / "suite"))
     (note,) = notes
     assert "jobs are worse than a constant" in note
     records = [runs.read_job(name) for name in runs.done()]

@@ -30,7 +30,7 @@ from nooch.evaluation import CELLS, load_predictions
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.report import save_scores
 from nooch.report.images.thumbnails import SplitImages
-from nooch.report.results.collect import collect
+from nooch.report.results.collect import score_runs
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.run_results import read_results
 from nooch.report.site.explore_data import criterion_parts, page_cues, script, shown_criteria
@@ -370,7 +370,7 @@ def test_predictions_give_losses_without_runs(made, tmp_path):
 
 def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     _, suite, data, runs = made
-    scores, selected, _ = collect(runs, suite)
+    scores, selected, _ = score_runs(runs, suite)
     (tmp_path / "scores").mkdir()
     save_scores(scores, tmp_path / "scores/scores.parquet")
     selected.write_csv(tmp_path / "scores/selected.csv")

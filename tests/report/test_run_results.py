@@ -18,7 +18,7 @@ from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Attribute
 from nooch.report import save_scores
 from nooch.report.results.cells import CELLS, averages_note, with_averages
-from nooch.report.results.collect import collect
+from nooch.report.results.collect import score_runs
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.paper_tables import auc_tables, legend, like, table_names
 from nooch.report.results.run_results import merge, paper_cells, read_results
@@ -109,7 +109,7 @@ def test_whole_results_have_no_notes(results, runs):
 
 
 def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
-    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
     write_collected(tmp_path, scores, selected)
     again = read_results(tmp_path, [suite])
     order = ["criterion", "metric", "subset", "task", "method"]
@@ -194,7 +194,7 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     """Averages are over the other task, in every table, with the count in the line; strict, there
     is none.
     """
-    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
     subsets = ["hard", "hard_positive"]
     lost = (pl.col("task") == "car") & pl.col("subset").is_in(subsets) & (pl.col("split") == "test")
     table = scores.table.with_columns(
@@ -226,7 +226,7 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
 
 
 def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs, tmp_path):
-    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
     lost = (pl.col("task") == "car") & (pl.col("subset") == "hard") & (pl.col("method") == "gdro")
     holed = scores.table.with_columns(
         value=pl.when(~lost).then("value"), reason=pl.when(lost).then(pl.lit("lost"))
@@ -248,7 +248,7 @@ def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs, tmp_pa
 
 def test_earlier_scores_have_no_paper_ece_and_say_so(suite, runs, tmp_path):
     """Scores from before there were easy sides, named averages and ``ece_paper`` stay readable."""
-    scores, selected, _ = collect(RunsFolder.open(runs.path), suite)
+    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
     sides = pl.col("subset").is_in(["easy_positive", "easy_negative"])
     earlier = scores.table.filter((pl.col("metric") != "ece_paper") & ~sides)
     earlier = earlier.drop("interval", "n_tasks", "averaged_tasks")
@@ -293,7 +293,7 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
     assert not any("†" in cell for cell in lines["fire_hydrant"])
     assert any(text.startswith("†: ") for text in notes)
     # collected, it is in both files, and the same comes out of them
-    scores, selected, _ = collect(runs, suite)
+    scores, selected, _ = score_runs(runs, suite)
     worse = scores.table.filter("worse_than_constant").select("run", "task").unique()
     assert sorted(worse.rows()) == [("gdro/K=30/1", "car"), ("gdro/K=30/2", "car")]
     folder = write_collected(tmp_path / "scores", scores, selected)
@@ -313,7 +313,7 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
         settings=chosen,
         losses=lambda job: worse_on_bowls(job) if job.seed else (None, None),
     )
-    (note,) = (text for text in collect(partly, suite)[2] if "worse than a constant" in text)
+    (note,) = (text for text in score_runs(partly, suite)[2] if "worse than a constant" in text)
     assert "2 of 8 jobs are worse than a constant" in note
     assert "gdro K=30 2 of 4" in note
     assert "of 4 jobs, trained by an earlier version, it is not recorded" in note

@@ -19,7 +19,7 @@ CHOICE = {"criterion": "ce", "task": "car", "split": "test"}
 
 
 def test_items_are_the_set(made):
-    items = nooch.torch_dataset(made.suite, made.data, **CHOICE)
+    items = nooch.io.torch_dataset(made.suite, made.data, **CHOICE)
     assert isinstance(items, torch_data.Dataset)
     one = made.suite.set("ce", "car", "test")
     assert len(items) == len(one) > 0
@@ -42,7 +42,7 @@ def _tensor(image):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_loader_takes_it_with_processes_too(made):
-    items = nooch.torch_dataset(made.suite, made.data, **CHOICE, transform=_tensor)
+    items = nooch.io.torch_dataset(made.suite, made.data, **CHOICE, transform=_tensor)
     assert len(pickle.loads(pickle.dumps(items))) == len(items)
     batches = list(torch_data.DataLoader(items, batch_size=4))
     ids = made.suite.set("ce", "car", "test").image_ids.to_list()
@@ -54,21 +54,21 @@ def test_a_split_of_the_dataset_with_environments(made):
     environments = np.arange(len(made.data)) % 4
     train = made.data.select("train")
     choice = {"task": "car", "split": "train", "environments": environments}
-    items = nooch.torch_dataset(None, made.data, **choice)
+    items = nooch.io.torch_dataset(None, made.data, **choice)
     # the suite has no use without a criterion
-    assert items[0][1:] == nooch.torch_dataset(made.suite, made.data, **choice)[0][1:]
+    assert items[0][1:] == nooch.io.torch_dataset(made.suite, made.data, **choice)[0][1:]
     rows = [items[k][1:] for k in range(len(items))]
     by_id = dict(zip(made.data.images["image_id"], environments, strict=True))
     labels, ids = train.labels("car").astype(int), train.images["image_id"]
     assert rows == [(y, -1, i, by_id[i]) for y, i in zip(labels, ids, strict=True)]
-    of_set = nooch.torch_dataset(made.suite, made.data, **CHOICE, environments=environments)
+    of_set = nooch.io.torch_dataset(made.suite, made.data, **CHOICE, environments=environments)
     assert all(item[4] == by_id[item[3]] for item in of_set)
-    plain = nooch.torch_dataset(made.suite, made.data, **CHOICE)
+    plain = nooch.io.torch_dataset(made.suite, made.data, **CHOICE)
     assert [item[1:4] for item in of_set] == [item[1:] for item in plain]
 
 
 def test_what_is_no_split_and_no_environments(made):
-    make = partial(nooch.torch_dataset, None, made.data, task="car")
+    make = partial(nooch.io.torch_dataset, None, made.data, task="car")
     refused(lambda: make(split="tain"), "'tain' is no split", "train")
     refused(lambda: make(split="train", environments=[0, 1]), "`environments`", "shape (2,)")
     fails(lambda: make(split="test", criterion="ce"), "`suite`", kind=NoochError)
@@ -76,7 +76,7 @@ def test_what_is_no_split_and_no_environments(made):
 
 def test_a_set_that_is_not_there(made):
     choice = {**CHOICE, "task": "cow"}
-    refused(lambda: nooch.torch_dataset(made.suite, made.data, **choice), "'cow' is no task")
+    refused(lambda: nooch.io.torch_dataset(made.suite, made.data, **choice), "'cow' is no task")
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def first(made, tmp_path):
 
 
 def test_images_that_are_missing_are_named_at_once(made, tmp_path, first):
-    items = partial(nooch.torch_dataset, made.suite, **CHOICE)
+    items = partial(nooch.io.torch_dataset, made.suite, **CHOICE)
     n = len(made.suite.set("ce", "car", "test"))
     missing = f"1 of {n} images are not there: {first} ({first:012d}.jpg)"
     fails(lambda: items(made.data, image_root=tmp_path / "inside"), missing, "image_root")
@@ -102,11 +102,13 @@ def test_images_that_are_missing_are_named_at_once(made, tmp_path, first):
 
 def test_an_image_that_the_dataset_does_not_name(made, make_suite):
     suite = make_suite({"ce": ["car"]}, [1, 2, 3, 999])
-    fails(lambda: nooch.torch_dataset(suite, made.data, **CHOICE), "1 of 4", "999 (no file name)")
+    fails(
+        lambda: nooch.io.torch_dataset(suite, made.data, **CHOICE), "1 of 4", "999 (no file name)"
+    )
 
 
 def test_no_file_outside_the_folder_is_opened(made, tmp_path, first):
-    items = partial(nooch.torch_dataset, made.suite, **CHOICE, image_root=tmp_path / "inside")
+    items = partial(nooch.io.torch_dataset, made.suite, **CHOICE, image_root=tmp_path / "inside")
     name = f"{first:012d}.jpg"
     (tmp_path / "secret.jpg").write_bytes((made.folder / "images" / name).read_bytes())
     (tmp_path / "inside" / name).symlink_to(tmp_path / "secret.jpg")
@@ -116,14 +118,14 @@ def test_no_file_outside_the_folder_is_opened(made, tmp_path, first):
     climbing = replace(made.data, images=made.data.images.with_columns(file_name=names))
     fails(lambda: items(climbing), "../secret.jpg")
     recorded = replace(made.data, image_root=str(tmp_path / "inside"))
-    act = partial(nooch.torch_dataset, made.suite, recorded, **CHOICE)
+    act = partial(nooch.io.torch_dataset, made.suite, recorded, **CHOICE)
     fails(act, "1 of", f"{name} (a link that leads out of the folder)")
 
 
 def test_a_file_that_is_no_image_is_named(made, tmp_path):
     for entry in (made.folder / "images").iterdir():
         (tmp_path / entry.name).write_bytes(b"no image")
-    items = nooch.torch_dataset(made.suite, made.data, **CHOICE, image_root=tmp_path)
+    items = nooch.io.torch_dataset(made.suite, made.data, **CHOICE, image_root=tmp_path)
     fails(lambda: items[0], "cannot be read as an image", kind=InputError, helps=False)
 
 

@@ -40,7 +40,7 @@ def folder(tmp_path):
 
 
 def suite_of(data, splits=("train", "test")):
-    criterion = nooch.Attribute(nooch.preset("waterbirds"))
+    criterion = nooch.Attribute(nooch.io.phi_preset("waterbirds"))
     return nooch.find(data, {"attribute": criterion}, splits=splits)
 
 

@@ -104,7 +104,7 @@ def test_commands_take_its_name(suite, run_cli, tmp_path):
     assert "ce: hard positive" in explained.out
     assert "not named by the suite" in explained.err
     assert run_cli(f"export {NAME} --to npy out", cwd=tmp_path).code == 0
-    assert len(nooch.read_published(tmp_path / "out").sets) == 96
+    assert len(nooch.paper.read_published(tmp_path / "out").sets) == 96
     report = run_cli(f"report {NAME} --out site", cwd=tmp_path)
     assert report.code == 0, report.err
     assert (tmp_path / "site" / "index.html").is_file()

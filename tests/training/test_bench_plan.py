@@ -35,12 +35,14 @@ def world(n=300, seed=0):
 
 DATA, FEATURES = world()
 CE = {"ce": nooch.CE()}
-ERM = nooch.read_config({"methods": ["erm"], "seeds": [0]})
+ERM = nooch.training.read_config({"methods": ["erm"], "seeds": [0]})
 
 
 def test_training_on_what_is_in_context_alone():
     suite = nooch.find(DATA, CE, tasks=["car"], splits=["train", "valid", "test"])
-    config = nooch.read_config({"within": "ce", "methods": ["erm", "gdro"], "seeds": [0, 1]})
+    config = nooch.training.read_config(
+        {"within": "ce", "methods": ["erm", "gdro"], "seeds": [0, 1]}
+    )
     plan = plan_bench(DATA, suite, FEATURES, config)
     (jobs,) = {tuple(job.task for job in plan.jobs.values())}
     assert set(jobs) == {"car"}
@@ -51,14 +53,14 @@ def test_training_on_what_is_in_context_alone():
     assert np.array_equal(road, car)
     assert len(rows) == len(suite.in_context("ce", "car"))
     assert len(trained.data.rows["valid"]) == 100
-    everywhere = nooch.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]})
+    everywhere = nooch.training.read_config({"methods": ["erm", "gdro"], "seeds": [0, 1]})
     everything = plan_bench(DATA, suite, FEATURES, everywhere)
     assert not set(everything.jobs) & set(plan.jobs)
 
 
 def test_tasks_within_a_criterion_have_passes_of_their_own():
     suite = nooch.find(DATA, CE, tasks=["car", "cow"], splits=["train", "valid", "test"])
-    config = nooch.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]})
+    config = nooch.training.read_config({"within": "ce", "methods": ["erm"], "seeds": [0]})
     plan = plan_bench(DATA, suite, FEATURES, config)
     tasks = [{plan.jobs[name].task for name in names} for names in plan.header.passes]
     assert all(len(found) == 1 for found in tasks)
@@ -67,14 +69,19 @@ def test_tasks_within_a_criterion_have_passes_of_their_own():
 def test_what_is_refused():
     suite = nooch.find(DATA, CE, tasks=["car"])
     whole = nooch.find(DATA, CE, tasks=["car"], splits=["train", "valid", "test"])
-    plain, tuned = nooch.read_config({"seeds": [0]}), nooch.read_config({"seeds": [0]}, "finetune")
-    within = nooch.read_config({"within": "ce", "methods": ["erm"]})
+    plain, tuned = (
+        nooch.training.read_config({"seeds": [0]}),
+        nooch.training.read_config({"seeds": [0]}, "finetune"),
+    )
+    within = nooch.training.read_config({"within": "ce", "methods": ["erm"]})
     fails(lambda: plan_bench(DATA, suite, FEATURES, within), "training split", kind=ParameterError)
-    gist = nooch.read_config({"within": "gist", "methods": ["erm"]})
+    gist = nooch.training.read_config({"within": "gist", "methods": ["erm"]})
     fails(lambda: plan_bench(DATA, whole, FEATURES, gist), "gist", "ce", kind=ParameterError)
     for large in (10**400, 10**5000):
         huge = {"methods": {"gdro": {"K": large}}}
-        fails(lambda huge=huge: nooch.read_config(huge), "an integer of", kind=ParameterError)
+        fails(
+            lambda huge=huge: nooch.training.read_config(huge), "an integer of", kind=ParameterError
+        )
     fails(lambda: plan_bench(DATA, suite, FEATURES, tuned), "mode probe", kind=ParameterError)
     fails(lambda: plan_finetune(DATA, suite, [], "x", plain), "mode finetune", kind=ParameterError)
     fails(lambda: plan_finetune(DATA, suite, [], "x", tuned), "pixels of 0 images", kind=InputError)
@@ -111,7 +118,7 @@ def test_an_unknown_label_is_not_trained_on_as_absent():
     # the cue alone: methods that need no environments are trained
     plan = _partly("train", "road")
     assert plan_bench(*plan, ERM).training.environments == {}
-    gdro = nooch.read_config({"methods": ["gdro"], "seeds": [0]})
+    gdro = nooch.training.read_config({"methods": ["gdro"], "seeds": [0]})
     part = "its cue road was not annotated in all images of train and valid"
     undefined(lambda: plan_bench(*plan, gdro), "method gdro", part)
 

@@ -33,7 +33,9 @@ KINDS = st.lists(st.integers(0, 3), min_size=4, max_size=60)
 
 @given(KINDS, st.sampled_from(WEIGHTING), st.floats(0, 3))
 def test_weights_equal_a_loop_over_images(kinds, method, alpha):
-    weights = nooch.sample_weights(_data(kinds), "car", method, alpha=alpha, criterion=CUES)
+    weights = nooch.training.sample_weights(
+        _data(kinds), "car", method, alpha=alpha, criterion=CUES
+    )
     by_environment = method.startswith("environment") or method == "subg"
     groups = [kind if by_environment else kind // 2 for kind in kinds]
     train = [g for n, g in enumerate(groups) if SPLITS[n % 4] == "train"]
@@ -57,50 +59,54 @@ def test_weights_equal_a_loop_over_images(kinds, method, alpha):
 
 @given(KINDS)
 def test_environments_are_label_and_presence_of_the_cue(kinds):
-    assert nooch.environments(_data(kinds), "car", criterion=CUES).tolist() == kinds
+    assert nooch.training.environments(_data(kinds), "car", criterion=CUES).tolist() == kinds
 
 
 def test_the_strongest_cue_is_found_in_training_and_a_column_may_replace_it():
     data = _data([3] * 20 + [0] * 20 + [1, 2] * 4)
-    assert (nooch.environments(data, "car") == [3] * 20 + [0] * 20 + [1, 2] * 4).all()
+    assert (nooch.training.environments(data, "car") == [3] * 20 + [0] * 20 + [1, 2] * 4).all()
     place = pl.DataFrame({"image_id": data.images["image_id"], "place": ["a", "b"] * 24})
-    other, _ = nooch.with_attributes(data, place)
-    odd = nooch.environments(other, "car", attribute="place") % 2
+    other, _ = nooch.io.with_attributes(data, place)
+    odd = nooch.training.environments(other, "car", attribute="place") % 2
     assert (odd == np.arange(48) % 2).all()
 
 
 def test_a_sampler_draws_environments_equally_and_repeats_itself():
     groups = np.array([0] * 900 + [1] * 60 + [3] * 40)
-    sampler = nooch.EnvironmentSampler(groups, seed=3)
+    sampler = nooch.training.EnvironmentSampler(groups, seed=3)
     first, second = list(sampler), list(sampler)
     assert len(first) == len(sampler) == 1000
     assert first != second
     shares = np.bincount(groups[first + second]) / 2000
     np.testing.assert_allclose(shares, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.05)
     sampler.set_epoch(0)
-    assert list(sampler) == first == list(nooch.EnvironmentSampler(groups, seed=3))
-    shares = np.bincount(groups[list(nooch.EnvironmentSampler(groups, alpha=0))]) / 1000
+    assert list(sampler) == first == list(nooch.training.EnvironmentSampler(groups, seed=3))
+    shares = np.bincount(groups[list(nooch.training.EnvironmentSampler(groups, alpha=0))]) / 1000
     np.testing.assert_allclose(shares, [0.9, 0.06, 0, 0.04], atol=0.03)
 
 
 @pytest.mark.parametrize("groups", [[], [[0, 1]], [0.5, 1.0], [-1, 0], ["a"]])
 def test_what_is_no_environment_is_refused(groups):
-    fails(lambda: nooch.EnvironmentSampler(groups), "are no environments")
+    fails(lambda: nooch.training.EnvironmentSampler(groups), "are no environments")
 
 
 def test_what_is_asked_wrongly_is_refused():
     data = _data([0, 1, 2, 3])
-    refused(lambda: nooch.sample_weights(data, "car", "gdro"), "'gdro'")
-    refused(lambda: nooch.sample_weights(data, "cat"), "'cat' is no class")
+    refused(lambda: nooch.training.sample_weights(data, "car", "gdro"), "'gdro'")
+    refused(lambda: nooch.training.sample_weights(data, "cat"), "'cat' is no class")
     negative = {"alpha": -1.0, "criterion": CUES}
-    refused(lambda: nooch.sample_weights(data, "car", **negative), "-1")
-    refused(lambda: nooch.EnvironmentSampler([0], alpha=-1.0), "-1")
+    refused(lambda: nooch.training.sample_weights(data, "car", **negative), "-1")
+    refused(lambda: nooch.training.EnvironmentSampler([0], alpha=-1.0), "-1")
     too_large = {"method": "label-reweight", "alpha": 2000.0}
-    refused(lambda: nooch.sample_weights(_data([0, 3, 0, 3] * 5), "car", **too_large), "2000")
+    refused(
+        lambda: nooch.training.sample_weights(_data([0, 3, 0, 3] * 5), "car", **too_large), "2000"
+    )
     alone = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["train", "train"])
-    refused(lambda: nooch.environments(alone, "car"), "no environments", kind=UndefinedError)
+    refused(
+        lambda: nooch.training.environments(alone, "car"), "no environments", kind=UndefinedError
+    )
     test = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["test", "test"])
-    refused(lambda: nooch.environments(test, "car"), "'train' is no split")
+    refused(lambda: nooch.training.environments(test, "car"), "'train' is no split")
 
 
 def test_a_label_must_be_known_in_training():
@@ -109,12 +115,12 @@ def test_a_label_must_be_known_in_training():
     unknown = np.zeros((20, 2), bool)
     unknown[3, 0] = True
     of_test = Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
-    known, weights = (nooch.sample_weights(d, "car", "suby") for d in (data, of_test))
+    known, weights = (nooch.training.sample_weights(d, "car", "suby") for d in (data, of_test))
     assert weights.equals(known)
     unknown[4, 0] = True
     partly = Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
     for method in ("suby", "label-reweight", "environment-reweight"):
-        weigh = partial(nooch.sample_weights, partly, "car", method, criterion=CUES)
+        weigh = partial(nooch.training.sample_weights, partly, "car", method, criterion=CUES)
         refused(weigh, "was not annotated in 1 images", kind=UndefinedError)
 
 
@@ -126,7 +132,7 @@ def test_the_command_writes_the_same_weights(tmp_path, run_cli, ending):
     ran = run_cli(f"weights {tmp_path / 'ds'} --task car --cues car=road --out {out}").ok()
     assert "car, environment-undersample" in ran.out
     read = pl.read_parquet(out) if ending == "parquet" else pl.read_csv(out)
-    expected = nooch.sample_weights(data, "car", criterion=CUES)
+    expected = nooch.training.sample_weights(data, "car", criterion=CUES)
     assert read["weight"].to_list() == expected["weight"].to_list()
     assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {out}").code == 2
     assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {tmp_path / 'w.txt'}").code == 2

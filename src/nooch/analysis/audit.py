@@ -134,7 +134,7 @@ class AuditOptions(PredictionFormat):
         tasks: names; all of the suite's by default.
         criterion: names; labels of images on which none of them has a verdict are not audited. All
             of the suite's by default.
-        captions: files of captions, see ``nooch.score_captions``.
+        captions: files of captions, see ``nooch.vlm.score_captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: labels on the page at most.
         images: folder of images; by default the one that the dataset records, where it exists.

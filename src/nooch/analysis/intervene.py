@@ -300,7 +300,7 @@ def intervene(
 
     Args:
         suite: the suite.
-        model: from ``nooch.load_task_model``; its tasks are asked about.
+        model: from ``nooch.models.load_task_model``; its tasks are asked about.
         out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
             images of the split (what is not edited is as before), ``edited.parquet``,
             ``changes.parquet``, ``thresholds.csv`` (above which an answer is yes) and

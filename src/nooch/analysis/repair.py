@@ -238,7 +238,7 @@ def repair(
 
     Args:
         suite: with sets on valid and test.
-        features: folder of ``nooch.extract_features``; a file of vectors by image, as for
+        features: folder of ``nooch.models.extract_features``; a file of vectors by image, as for
             ``nooch.embed``; or an array (n_images, d) in the order of the dataset's images.
         out: folder to write: ``head.safetensors``, ``head.json``, ``head.onnx`` (with the package
             onnx), ``predictions.parquet``, ``changes.parquet``, ``repair.json``.

@@ -176,4 +176,4 @@ def preset_text(name: str | None, columns: str | None, values: Path | None) -> s
     except (OSError, UnicodeDecodeError) as error:
         raise ParameterError(f"--values {values} cannot be read: {error}") from error
     listed = [line.strip() for line in text.splitlines() if line.strip()]
-    return criteria.preset(name, columns=split_names(columns), values=listed)
+    return criteria.phi_preset(name, columns=split_names(columns), values=listed)

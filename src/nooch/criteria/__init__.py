@@ -23,7 +23,7 @@ from nooch.criteria.contract import (
     thresholds_of,
 )
 from nooch.criteria.gist import FittedGist, Gist
-from nooch.criteria.presets import PRESETS, preset
+from nooch.criteria.presets import PRESETS, phi_preset
 from nooch.criteria.scores import ContextScores
 
 FITTED: dict[str, type[Fitted]] = {
@@ -45,5 +45,5 @@ __all__ = [
     "CE", "FITTED", "PRESETS", "Attribute", "Combination", "Context", "ContextScores", "Criterion",
     "Fitted", "FittedAttribute", "FittedCE", "FittedContext", "FittedGist", "Gist", "MarkFitted",
     "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds", "fitted_from_json",
-    "is_combination", "preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
+    "is_combination", "phi_preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
 ]  # fmt: skip

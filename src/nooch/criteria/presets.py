@@ -32,7 +32,7 @@ _COLUMN = {
 _VALUE = {"fmow": 2013, "imagenet-a": 0.15}
 
 
-def preset(name: str, columns: Sequence[str] = (), values: Sequence[object] = ()) -> str:
+def phi_preset(name: str, columns: Sequence[str] = (), values: Sequence[object] = ()) -> str:
     """The phi of a row of Table 1.
 
     Args:

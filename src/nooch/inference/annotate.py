@@ -297,7 +297,7 @@ class AnnotationReading:
         images: folder of the image files.
         segmenter: a segmentation model of transformers (hub id or folder); a folder with
             ``model.onnx``, ``labels.txt``, ``preprocessor_config.json``; or ``package.module:Name``
-            of a custom model, see ``nooch.PredictedClasses``.
+            of a custom model, see ``nooch.models.PredictedClasses``.
         labels: known labels, which count alone for their classes: a dataset, or files that ``nooch
             import auto`` recognizes. Images without labels are left out.
         tasks: classes of the labels that are taken; by default all.

@@ -24,7 +24,7 @@ from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import read_verdicts
 from nooch.evaluation.answer_text import closes_reasoning, ends_reasoning, opens_reasoning
 from nooch.evaluation.answer_words import AskedQuestion
-from nooch.inference.endpoint import EndpointOptions, endpoint_replies, request_fields
+from nooch.inference.endpoint import Endpoint, endpoint_replies, request_fields
 from nooch.inference.requests import AskOptions, AskPlan, Reply, Request, plan_requests
 from nooch.models.devices import choose_device, memory_limits
 from nooch.models.images import Decoding, dark_notes, refuse_broken
@@ -135,7 +135,7 @@ def ask(
     out: str | Path,
     *,
     model: str | Path,
-    endpoint: str | EndpointOptions | None = None,
+    endpoint: str | Endpoint | None = None,
     options: AskOptions | None = None,
     data: Dataset | Place | str | None = None,
     map: Map = builtins.map,
@@ -182,7 +182,7 @@ def ask(
         made["device"] = options.device.partition(":")[0]
         replies = partial(model_replies, requests, found, options, map=map)
     else:
-        server = EndpointOptions(endpoint) if isinstance(endpoint, str) else endpoint
+        server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
         fields = request_fields(str(model), options)
         made = {**fields, "endpoint": server.url, "max_side": server.max_side}
         replies = partial(endpoint_replies, requests, fields, server)

@@ -46,7 +46,7 @@ _SPACES = " \t\r\n▁Ġ"
 
 
 @dataclass(frozen=True)
-class EndpointOptions:
+class Endpoint:
     """A server that speaks OpenAI's protocol, and how it is asked.
 
     Attributes:
@@ -143,7 +143,7 @@ def request_fields(model: str, options: AskOptions) -> dict[str, Any]:
 def endpoint_replies(
     requests: Sequence[Request],
     fields: Mapping[str, Any],
-    endpoint: EndpointOptions,
+    endpoint: Endpoint,
     folder: Path,
     patience: Patience | None = None,
 ) -> Iterator[Reply]:
@@ -185,7 +185,7 @@ def _kept(journal: Path) -> Iterator[Reply]:
 class _EndpointRun:
     """What the threads share that ask one server; ``untried`` until it has replied once."""
 
-    endpoint: EndpointOptions
+    endpoint: Endpoint
     key: str | None
     fields: Mapping[str, Any]
     client: Client

@@ -116,8 +116,8 @@ def load_backbone(
             weights, ``config:NAME`` (such as ``config:resnet-50``), ``config:FOLDER`` or
             ``config:FILE.json``. Without weights, pixels are scaled as is usual for ImageNet. Or
             ``package.module:Name``, a function without arguments that returns a ``torch.nn.Module``
-            and its ``nooch.Preprocessing``; the module gives features (m, d), or what transformers
-            does. Text from a file must not be given here: it would be imported.
+            and its ``nooch.models.Preprocessing``; the module gives features (m, d), or what
+            transformers does. Text from a file must not be given here: it would be imported.
         seed: of random weights.
         size: of the input in pixels, or (height, width); by default the one in
             ``preprocessor_config.json``.

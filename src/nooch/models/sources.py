@@ -113,7 +113,7 @@ def custom_network(
     module, preprocessing = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, torch.nn.Module) or not isinstance(preprocessing, Preprocessing):
         problem = f"returns {type(module).__name__} and {type(preprocessing).__name__}"
-        allowed = "a function that returns (torch.nn.Module, nooch.Preprocessing)"
+        allowed = "a function that returns (torch.nn.Module, nooch.models.Preprocessing)"
         raise ParameterError(problem, where=source, allowed=allowed)
     check_preprocessing(preprocessing, source)
     digest = blake3()

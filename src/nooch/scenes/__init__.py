@@ -1,6 +1,5 @@
 """Generated scenes whose context is known: images drawn from a world, stored with the truth."""
 
-from nooch.scenes.generator import SCENES_MARKER, ScenesPlan, generate
-from nooch.scenes.world import World, default_text, load_world
+import lazy_loader
 
-__all__ = ["SCENES_MARKER", "ScenesPlan", "World", "default_text", "generate", "load_world"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

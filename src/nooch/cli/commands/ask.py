@@ -16,7 +16,7 @@ from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import hint, note, print_json, print_result, print_shown, progress, say
 
 if TYPE_CHECKING:
-    from nooch.inference.endpoint import EndpointOptions
+    from nooch.inference.endpoint import Endpoint
 
 
 def ask_command(
@@ -63,7 +63,7 @@ def ask_command(
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
-    from nooch.inference.endpoint import EndpointOptions
+    from nooch.inference.endpoint import Endpoint
     from nooch.inference.requests import AskOptions, plan_requests
 
     options = AskOptions(
@@ -90,7 +90,7 @@ def ask_command(
             )
             raise ParameterError(problem, remedy="leave it out")
     sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
-    server = None if endpoint is None else EndpointOptions(endpoint, *sending)
+    server = None if endpoint is None else Endpoint(endpoint, *sending)
     if dry_run:
         _print_counts(plan_requests(suite, dataset, options).facts, server, format)
         return
@@ -114,9 +114,7 @@ def ask_command(
     print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
 
 
-def _print_counts(
-    facts: Mapping[str, int], server: EndpointOptions | None, format: shared.Format
-) -> None:
+def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: shared.Format) -> None:
     """What would be asked, and sent."""
     from nooch.base.work_folder import size_in_words
 

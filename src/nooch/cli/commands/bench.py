@@ -105,7 +105,7 @@ def collect_command(
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.data import csv_bytes, parquet_bytes
     from nooch.data.table_files import write_files
-    from nooch.report.results.collect import collect
+    from nooch.report.results.collect import score_runs
     from nooch.report.results.paper_tables import auc_tables
     from nooch.report.results.run_results import read_results
     from nooch.report.tables.method_tables import shown
@@ -118,7 +118,7 @@ def collect_command(
         check_one_of("rule", rule, RULES)
     found = load_suite(suite)
     with progress() as update:
-        scores, selected, notes = collect(
+        scores, selected, notes = score_runs(
             RunsFolder.open(runs),
             found,
             rules=wanted,

@@ -40,7 +40,8 @@ def scenes_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Draw scenes whose context is known. As COCO-format annotations and JPEGs."""
-    from nooch.scenes import SCENES_MARKER, ScenesPlan, default_text, generate, load_world
+    from nooch.scenes.generator import SCENES_MARKER, ScenesPlan, generate
+    from nooch.scenes.world import default_text, load_world
 
     if print_config:
         print_text(default_text())

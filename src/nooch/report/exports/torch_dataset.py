@@ -55,7 +55,8 @@ def torch_dataset(
         task: with ``split`` and ``criterion``, names one of the suite's sets.
         split: see there.
         criterion: see there.
-        environments: integers, one for each image of ``data``, from ``nooch.environments``.
+        environments: integers, one for each image of ``data``, as ``nooch.training.environments``
+            gives them.
         transform: image -> anything.
         image_root: folder of images, where it is not the one that the dataset records. Files
             outside it are not opened.

@@ -27,7 +27,7 @@ _SETTING = dict.fromkeys(("run", "task", "method", "setting"), pl.String) | {
 }  # fmt: skip
 
 
-def collect(
+def score_runs(
     runs: RunsFolder,
     suite: Suite,
     *,

@@ -30,7 +30,7 @@ class ResultOptions:
 
     Attributes:
         suites: folder -> suite that was trained for.
-        rule, split, roles, strict: as for ``nooch.read_results``.
+        rule, split, roles, strict: as for ``nooch.paper.read_results``.
         tasks: names; averages are over these. All by default.
         methods: names; all by default.
     """

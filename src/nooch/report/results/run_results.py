@@ -26,7 +26,7 @@ from nooch.report.results.cells import (
     with_averages,
     with_setting,
 )
-from nooch.report.results.collect import collect, worse_note
+from nooch.report.results.collect import score_runs, worse_note
 from nooch.report.results.paper_numbers import PAPER_NAMES, paper_results
 from nooch.report.tables.score_tables import mean_sd
 from nooch.suites import Suite
@@ -239,7 +239,9 @@ def _of_runs(runs: RunsFolder, suite: Suite, rule: str, split: str, progress: Pr
     sees = {record.job.method: sight(record.sees) for record in records}
     # with worst-hard as well: a rule that is undefined for all runs is left out
     rules = list(dict.fromkeys((rule, "worst-hard")))
-    scores, selected, notes = collect(runs, suite, rules=rules, chosen_on=split, progress=progress)
+    scores, selected, notes = score_runs(
+        runs, suite, rules=rules, chosen_on=split, progress=progress
+    )
     jobs = runs.header.jobs.items()
     schema = {**dict.fromkeys(_RUN, pl.String), "seed": pl.Int64, "name": pl.String}
     rows = [(job.task, job.method, job.setting, job.seed, name) for name, job in jobs]

@@ -53,7 +53,7 @@ def save_scores(
     Parquet and CSV.
 
     Args:
-        scores: of ``nooch.evaluate`` or ``nooch.score_captions``.
+        scores: of ``nooch.evaluate`` or ``nooch.vlm.score_captions``.
         path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
         metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others hold
             all.

@@ -1,0 +1,6 @@
+"""Vision-language models: where they answer, and how their captions are scored."""
+
+import lazy_loader
+
+# names are relative to the package, as in the stub
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub("nooch", __file__)

@@ -1,0 +1,3 @@
+# listed once: the module reads this file
+from .evaluation.captions import score_captions as score_captions
+from .inference.endpoint import Endpoint as Endpoint
