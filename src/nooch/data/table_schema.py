@@ -250,14 +250,15 @@ def class_name(text: str, where: object = None) -> str:
     return name
 
 
-def check_classes(classes: Sequence[str]) -> None:
+def check_classes(classes: Sequence[str], where: object = None) -> None:
     """Raise InputError for empty or repeated class names."""
     seen: set[str] = set()
     for name in classes:
         if not name.strip():
-            raise InputError("a class has an empty name")
+            raise InputError("a class has an empty name", where=where)
         if name in seen:
-            raise InputError(f"class {name!r} is listed twice", allowed="each class once")
+            problem = f"class {name!r} is listed twice"
+            raise InputError(problem, where=where, allowed="each class once")
         seen.add(name)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import polars as pl
@@ -199,6 +199,16 @@ def no_notes(*_: object) -> list[str]:
     return []
 
 
+class Rows(Protocol):
+    """Rows of all images, which are read by range of ids."""
+
+    def ids(self) -> pl.Series:
+        """Ids of all images, each once, ascending."""
+
+    def read(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
+        """The rows with ``low <= id < high``."""
+
+
 @dataclass(frozen=True)
 class ScannedRows:
     """Rows of images on disk: the ``Scanned`` of every reader but COCO's.
@@ -217,7 +227,7 @@ class ScannedRows:
         ordered: whether the keys of every image are in the order of their classes.
     """
 
-    rows: ImageRows
+    rows: Rows
     names: Mapping[Any, str]
     about: Mapping[str, Any]
     where: object
@@ -242,9 +252,7 @@ class ScannedRows:
         """The images with ``low <= id < high``; counts of bare ones and of missing files, the first
         of which are named. Raises InputError.
         """
-        rows = self.rows.read(low, high)
-        known = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
-        frame, content = rows.select(known), self.content(rows)
+        frame, content = self.part(low, high)
         counts, root = {"bare": 0, "missing": 0}, self.root
         if "bare" in frame.columns:
             counts["bare"] = int(frame["bare"].sum())
@@ -265,6 +273,14 @@ class ScannedRows:
                 error.problem, where=self.where, allowed=error.allowed, remedy=error.remedy
             ) from error
         return data, counts
+
+    def part(
+        self, low: ImageId | None, high: ImageId | None
+    ) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """Images, by id, and what else a Dataset of them is built from."""
+        rows = self.rows.read(low, high)
+        known = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
+        return rows.select(known), self.content(rows)
 
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
         """What a Dataset of rows holds but for images and classes."""

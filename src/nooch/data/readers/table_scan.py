@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import polars as pl
 
@@ -34,6 +34,17 @@ class TableFiles:
     names: Sequence[Path]
     schema: Schema
 
+    @classmethod
+    def of(cls, files: Sequence[Path], names: Sequence[Path], where: object) -> Self:
+        """Files with their columns and types. Raises InputError: unreadable ones, other columns."""
+        schemas = [
+            checked_read(name, partial(file_schema, file))
+            for file, name in zip(files, names, strict=True)
+        ]
+        with alike(where):
+            pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
+        return cls(files, names, schemas[0])
+
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """Apply ``act`` to the rows. Raises InputError, which names the file that is unreadable."""
         scans = {
@@ -52,19 +63,9 @@ class TableFiles:
             raise
 
 
-def common_schema(schemas: Sequence[Schema], where: object) -> Schema:
-    """The schema of files of these schemas. Raises InputError where they differ."""
-    with alike(where):
-        pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
-    return schemas[0]
-
-
 def file_schema(file: Path) -> Schema:
-    """Columns and types of a file. Raises InputError for one that cannot be read."""
-    return checked_read(
-        file,
-        lambda: _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema()),
-    )
+    """Columns and types of a file."""
+    return _csv_schema(file) if _is_csv(file) else dict(_scan(file, None).collect_schema())
 
 
 def _is_csv(file: Path) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
+import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress
@@ -19,52 +19,38 @@ from nooch.base.errors import InputError
 from nooch.base.files import RESUME, sha256_of, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import transcoded
+from nooch.base.work_folder import Steps
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.readers.contract import (
-    ImageListing,
-    NumberedJob,
-    as_given,
-    in_range,
-    part_edges,
-    read,
-)
-from nooch.data.readers.jobs import JobRunner, map_for
+from nooch.data.readers.contract import in_range, part_edges, read
+from nooch.data.readers.image_rows import ScannedRows, summed
 from nooch.data.readers.table_layouts import (
+    ROW,
+    SLICE,
     Columns,
+    DistinctValues,
     LongTable,
-    Seen,
     TableLayout,
     TableOfImages,
-    TableRows,
-    put_together,
-    table_provenance,
 )
-from nooch.data.readers.table_scan import Schema, TableFiles, common_schema, file_schema
+from nooch.data.readers.table_scan import TableFiles
 from nooch.data.splits import named_splits
 from nooch.data.table_files import checked_read, table_files
 from nooch.data.table_schema import identifiers
 
-_ID, _ROW = "nooch:id", "nooch:row"
-"""Columns of rows: the image, and the number in the whole table."""
+_ID = "nooch:id"
+"""Column of rows: the image."""
 
 _GROUP = 1 << 13
 """Rows of a part that are held until they are written."""
 
-_SLICE = 1 << 20
-"""Number of ids that are processed at once."""
-
 
 @dataclass(frozen=True)
 class TableReading:
-    """The reading of a table: CSV, TSV, Parquet or JSON lines; a file, or a folder of parts.
-
-    Files of at most ``small`` bytes are scanned in this process.
-    """
+    """The reading of a table: CSV, TSV, Parquet or JSON lines; a file, or a folder of parts."""
 
     path: Path
     columns: Columns
     layout: TableLayout
-    small: int = 1 << 27
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
@@ -77,18 +63,7 @@ class TableReading:
 
     def dependencies(self) -> list[Any]:
         """What the columns are."""
-        c = self.columns
-        attributes = None if c.attributes is None else list(c.attributes)
-        what = [c.id, c.file_name, c.split, dict(c.split_values), attributes]
-        kind, columns = type(self.layout).__name__, [*self.layout.columns]
-        positive = getattr(self.layout, "positive", None)
-        return [
-            str(self.path.absolute()),
-            kind,
-            *what,
-            columns,
-            *([dict(positive)] if positive else []),
-        ]
+        return [str(self.path.absolute()), repr(self.columns), repr(self.layout)]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -99,131 +74,161 @@ class TableReading:
             ParameterError: columns that the table does not have.
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
-        names = [file for _, file in self.files()]
-        runner = JobRunner(map_for(names, self.small, map), progress)
-        files = [_utf8_file(file.absolute(), folder, n) for n, file in enumerate(names)]
-        with as_given((str(file), name) for file, name in zip(files, names, strict=True)):
-            schemas = runner.results([_SchemaJob(folder, n, file) for n, file in enumerate(files)])
-        schema = common_schema([dict(pl.read_ipc(some).schema) for some in schemas], self.path)
-        self._check_columns(schema)
-        table, split = TableFiles(files, names, schema), self.columns.split
-        watched = dict.fromkeys([*([split] if split else []), *self.layout.named])
-        look = _LookJob(folder, 0, table, self.columns.id, [*watched])
-        sums = [_HashJob(folder, 0, self.path.absolute())] if self.path.is_file() else []
-        facts, *sha256 = runner.results([look, *sums])
-        classes = self.layout.classes(self._checked(facts), self.path)
-        scanned = ScannedTable(
-            self, folder, table, facts.has_number_ids, classes, sha256[0] if sums else None
-        )
-        if part_size is None or len(ids := scanned.ids()) <= part_size:
-            return scanned
-        return scanned.divided(ids, part_size, runner)
+        del map  # Polars has threads of its own
+        given = table_files(self.path)
+        files = [_utf8_file(file.absolute(), folder, n) for n, file in enumerate(given)]
+        table = TableFiles.of(files, given, self.path)
+        self.columns.check(table.schema, self.path)
+        self.layout.check([*table.schema], self.path)
+        self.columns.attribute_names(table.schema, self.layout.columns, self.path)
+        progress(0, 3)
+        seen = self._look(table)
+        ids = _images(seen[self.columns.id].values(), self.columns.id, self.path)
+        folder.mkdir(parents=True, exist_ok=True)
+        ids.to_frame().write_parquet(_ids_file(folder), row_group_size=SLICE)
+        sync(_ids_file(folder))
+        names = self.layout.classes(seen, self.path)
+        progress(1, 3)
+        sha256 = sha256_of(self.path) if self.path.is_file() else None
+        progress(2, 3)
+        rows = TableRows(self, folder, table, ids.dtype)
+        if part_size is not None and len(ids) > part_size:
+            rows = rows.divided(ids, part_size)
+        progress(3, 3)
+        about = {
+            "reader": "table",
+            "area": self.layout.area,
+            "sources": [{"role": "table", "file": self.path.name, "sha256": sha256}],
+            "notes": [],
+        }
+        return ScannedTable(rows, names, about, self.path, _notes, is_located=False)
 
-    def _check_columns(self, schema: Schema) -> None:
-        """Raise where columns are missing, or of the wrong kind."""
-        names = list(schema)
-        self.columns.check(schema, self.path)
-        self.layout.check(names, self.path)
-        self.columns.attribute_names(names, self.layout.columns, self.path)
-
-    def _checked(self, facts: _TableFacts) -> Seen:
-        """Values of all rows. Raises InputError where no dataset can be made from them."""
-        if not facts.rows:
+    def _look(self, table: TableFiles) -> dict[str, DistinctValues]:
+        """Look at all rows once: the ids, splits and names of classes. Raises InputError where no
+        dataset can be made from them.
+        """
+        key, split = self.columns.id, self.columns.split
+        watched = dict.fromkeys([key, *([split] if split else []), *self.layout.named])
+        seen = {name: DistinctValues() for name in watched}
+        table.read(lambda rows: _look(seen, rows.select(*seen)))
+        if not seen[key].rows:
             raise InputError("holds no row", where=self.path)
-        if nulls := facts.nulls[self.columns.id]:
-            raise InputError(f"{nulls} rows have no {self.columns.id}", where=self.path)
-        if facts.has_long_ids:
-            raise InputError(
-                f"column {self.columns.id} holds numbers of more than 64 bits",
-                where=self.path,
-                remedy="write the ids with a letter in front, so that they are text",
-            )
-        values = {name: pl.read_ipc(content)[name] for name, content in facts.values.items()}
-        if split := self.columns.split:
-            named_splits(values[split], self.columns.split_values, self.path)
-        return Seen(values, facts.nulls)
+        if nulls := seen[key].nulls:
+            raise InputError(f"{nulls} rows have no {key}", where=self.path)
+        if split:
+            named_splits(seen[split].values(), self.columns.split_values, self.path)
+        return seen
 
-    def used(self, names: Sequence[str]) -> list[str]:
-        """Columns that a dataset is made from, but for the ids."""
-        c, taken = self.columns, self.layout.columns
-        used = {*taken, c.file_name, c.split, *c.attribute_names(names, taken, self.path)}
-        return [name for name in names if name in used]
+
+def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
+    missing = counts["missing"]
+    return [f"{missing} of {n_images} image files are not below {images}"] if missing else []
 
 
 @dataclass(frozen=True)
-class ScannedTable:
-    """A table, with the facts that depend on all its rows.
+class TableRows:
+    """Rows of a table: in its files, or, with ``lows``, on disk by part: the first id of each part
+    but the first.
 
-    Attributes:
-        reading: what was asked for.
-        folder: of intermediate files.
-        table: the files.
-        has_number_ids: whether ids are integers, also where they are written as text.
-        known: classes, as the layout knows them.
-        sha256: of the file; None for a folder.
-        lows: rows are on disk by part: the first id of each part but the first.
+    ``folder`` is that of intermediate files; ``kind``: the type of ids, integers also where all are
+    written as text.
     """
 
     reading: TableReading
     folder: Path
     table: TableFiles
-    has_number_ids: bool
-    known: Any
-    sha256: str | None
+    kind: pl.DataType
     lows: Sequence[ImageId] = ()
-
-    @property
-    def classes(self) -> list[str]:
-        """Names of the classes of all rows."""
-        return self.reading.layout.names_of(self.known)
 
     def ids(self, low: ImageId | None = None, high: ImageId | None = None) -> pl.Series:
         """Ids of the images with ``low <= id < high``, ascending."""
         ids = pl.scan_parquet(_ids_file(self.folder), glob=False)
         return ids.filter(in_range("image_id", low, high)).collect()["image_id"]
 
-    def read(
-        self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
-    ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``. Raises InputError for rows that are refused."""
-        reading = self.reading
-        table = self._rows(low, high)
-        ids, numbers = table[_ID].alias("image_id"), table[_ROW].to_numpy()
-        rows = TableRows(table.drop(_ID, _ROW), ids, numbers, self.ids(low, high))
-        index = None if images is None else images.index(_wanted(rows, reading.columns.file_name))
-        return put_together(rows, reading.columns, reading.layout, reading.path, index, self.known)
-
-    def _rows(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
+    def read(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
         """The rows of a range of ids, in the order of the whole table."""
+        wanted = in_range(_ID, low, high)
         if not self.lows:
-            wanted = in_range(_ID, low, high)
-            return self.table.read(lambda rows: self.numbered(rows).filter(wanted).collect())
+            return self.table.read(lambda rows: self._numbered(rows).filter(wanted).collect())
         first = 0 if low is None else bisect_right(self.lows, low)
         last = len(self.lows) if high is None else bisect_left(self.lows, high)
         folders = [_part_folder(self.folder, n) for n in range(first, last + 1)]
         files = [file for folder in folders for file in folder.iterdir()]
         rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
-        return rows.filter(in_range(_ID, low, high)).collect().sort(_ROW)
+        return rows.filter(wanted).collect().sort(ROW)
 
-    def numbered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+    def _numbered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Columns that a dataset is made from, the image of each row, and its number."""
-        kind = pl.Int64() if self.has_number_ids else pl.String()
-        image = pl.col(self.reading.columns.id).cast(kind).alias(_ID)
-        used = self.reading.used(list(self.table.schema))
-        return rows.with_row_index(_ROW).select(_ROW, image, *used)
+        c, taken = self.reading.columns, self.reading.layout.columns
+        attributes = c.attribute_names(self.table.schema, taken, self.reading.path)
+        kept = {*taken, c.file_name, c.split, *attributes}
+        used = [name for name in self.table.schema if name in kept]
+        return rows.with_row_index(ROW).select(ROW, pl.col(c.id).cast(self.kind).alias(_ID), *used)
 
-    def divided(self, ids: pl.Series, part_size: int, runner: JobRunner) -> ScannedTable:
-        """The table with its rows on disk by part, each of at most so many images."""
+    def divided(self, ids: pl.Series, part_size: int) -> TableRows:
+        """The rows on disk by part, each of at most so many images."""
         lows = ids.gather(part_edges(len(ids), part_size)[1:-1])
-        runner.results([_DivideJob(self.folder, 0, self, lows)])
+        Steps(self.folder).get("divide.msgpack", lambda: self._divide(lows), bool)
         return replace(self, lows=lows.to_list())
 
-    def provenance(
-        self, counts: Mapping[str, int], n_images: int, images: object
-    ) -> dict[str, Any]:
-        """Where the dataset comes from."""
-        path, layout = self.reading.path, self.reading.layout
-        return table_provenance(path, self.sha256, layout, counts, n_images, images)
+    def _divide(self, lows: pl.Series) -> bool:
+        """Write all rows, those of each part into a folder."""
+        folder = _part_folder(self.folder, 0).parent
+        # a job that was interrupted leaves rows
+        shutil.rmtree(folder, ignore_errors=True)
+        part = pl.col(_ID).map_batches(
+            lambda ids: lows.search_sorted(ids, side="right").cast(pl.UInt32),
+            return_dtype=pl.UInt32(),
+            is_elementwise=True,
+        )
+        target = pl.PartitionBy(
+            folder, key=part.alias("part"), include_key=False, approximate_bytes_per_file=None
+        )
+
+        def write(rows: pl.LazyFrame) -> None:
+            options: dict[str, Any] = {"row_group_size": _GROUP, "engine": "streaming"}
+            with writing(folder, RESUME):
+                rows.sink_parquet(target, compression="lz4", mkdir=True, **options)
+
+        self.table.read(lambda rows: write(self._numbered(rows)))
+        sync_tree(folder)
+        return True
+
+
+@dataclass(frozen=True)
+class ScannedTable(ScannedRows):
+    """A table, with the facts that depend on all its rows."""
+
+    rows: TableRows
+
+    def part(
+        self, low: ImageId | None, high: ImageId | None
+    ) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """Images, areas and the pairs that are stated as unknown."""
+        reading, table, images = (
+            self.rows.reading,
+            self.rows.read(low, high),
+            self.rows.ids(low, high),
+        )
+        columns, layout, path = reading.columns, reading.layout, reading.path
+        order = images.to_frame().with_row_index("position")
+        every = table.select(pl.col(_ID).alias("image_id"))
+        joined = every.join(order, on="image_id", how="left", maintain_order="left")
+        positions = joined["position"].to_numpy()
+        if columns.file_name:
+            every = every.with_columns(table[columns.file_name].cast(pl.String).alias("file_name"))
+        if split := columns.split:
+            every = every.with_columns(named_splits(table[split], columns.split_values, path))
+        attributes = columns.attribute_names(table.columns[2:], layout.columns, path)
+        every = every.with_columns(table[name] for name in attributes)
+        first = np.empty(len(images), np.int64)
+        # of an image's rows the first is written last
+        first[positions[::-1]] = np.arange(len(positions))[::-1]
+        layout.check_repeated(every, first[positions], path)
+        shape, content = (len(images), len(self.classes)), {}
+        for name, (at, of, values) in layout.entries(table, self.names, path).items():
+            content[name] = summed((positions[at], of, values), shape)
+        return every[first], content
 
 
 def _utf8_file(file: Path, folder: Path, number: int) -> Path:
@@ -239,120 +244,8 @@ def _utf8_file(file: Path, folder: Path, number: int) -> Path:
     return copy
 
 
-def _wanted(rows: TableRows, file_name: str | None) -> Callable[[str], bool]:
-    """Whether an image file of this name may be looked for."""
-    if file_name is not None:
-        names = rows.table[file_name].cast(pl.String).drop_nulls().unique().to_list()
-        bases = {name.rsplit("/", 1)[-1] for name in names}
-        return lambda name: name in bases
-    ids = rows.images.to_list()
-    stems = {*map(str, ids), *(f"{i:012d}" for i in ids if isinstance(i, int))}
-    return lambda name: name.rsplit(".", 1)[0] in stems
-
-
-# jobs
-
-
-class _TableFacts(msgspec.Struct):
-    """What all rows of a table hold.
-
-    Attributes:
-        rows: how many there are.
-        nulls: column -> rows without a value.
-        values: column -> a table of its distinct values, in Arrow's format.
-        has_long_ids: whether an id has more than 64 bits.
-        has_number_ids: whether all ids are integers, or text written in digits.
-    """
-
-    rows: int
-    nulls: dict[str, int]
-    values: dict[str, bytes]
-    has_long_ids: bool
-    has_number_ids: bool
-
-
-@dataclass(frozen=True)
-class _SchemaJob(NumberedJob):
-    """Columns and types of a file: an empty table in Arrow's format."""
-
-    name: ClassVar[str] = "schema"
-    result_type: ClassVar[type] = bytes
-    file: Path
-
-    def make(self) -> bytes:
-        """Raises InputError."""
-        return pl.DataFrame(schema=file_schema(self.file)).write_ipc(None).getvalue()
-
-
-@dataclass(frozen=True)
-class _HashJob(NumberedJob):
-    """The hash of the file."""
-
-    name: ClassVar[str] = "hash"
-    result_type: ClassVar[type] = str
-    file: Path
-
-    def make(self) -> str:
-        """SHA-256."""
-        return sha256_of(self.file)
-
-
-@dataclass(frozen=True)
-class _LookJob(NumberedJob):
-    """Look at all rows once, and write the ids of the images, ascending; ``watched`` are columns
-    whose distinct values are wanted.
-    """
-
-    name: ClassVar[str] = "look"
-    result_type: ClassVar[type] = _TableFacts
-    table: TableFiles
-    id: str
-    watched: Sequence[str]
-
-    def make(self) -> _TableFacts:
-        """Raises InputError."""
-        seen = {name: _Distinct() for name in dict.fromkeys([self.id, *self.watched])}
-        self.table.read(lambda rows: _look(seen, rows.select(*seen)))
-        distinct = seen[self.id].values().drop_nulls()
-        numbers = distinct.cast(pl.Int64, strict=False) if _are_numbers(distinct) else None
-        has_long = numbers is not None and numbers.null_count() > 0
-        images = distinct if numbers is None else numbers.unique()
-        images.sort().alias("image_id").to_frame().write_parquet(
-            _ids_file(self.folder), row_group_size=_SLICE
-        )
-        sync(_ids_file(self.folder))
-        nulls = {name: column.nulls for name, column in seen.items()}
-        tables = {name: seen[name].values().to_frame() for name in self.watched}
-        values = {name: table.write_ipc(None).getvalue() for name, table in tables.items()}
-        return _TableFacts(seen[self.id].rows, nulls, values, has_long, numbers is not None)
-
-
-class _Distinct:
-    """The distinct values of a column, by batches: Polars would hold several times as much."""
-
-    def __init__(self) -> None:
-        self.rows = self.nulls = 0
-        self._found: list[pl.Series] = []
-        self._most = _SLICE
-
-    def add(self, column: pl.Series) -> None:
-        """Take in a batch."""
-        self.rows += len(column)
-        self.nulls += column.null_count()
-        self._found.append(column.unique())
-        if sum(map(len, self._found)) > self._most:
-            self._most = 2 * len(self.values()) + _SLICE
-
-    def values(self) -> pl.Series:
-        """The distinct values, null among them, in any order."""
-        self._found = [pl.concat(self._found).unique()]
-        return self._found[0]
-
-
-def _look(seen: Mapping[str, _Distinct], rows: pl.LazyFrame) -> None:
-    batches = rows.collect_batches(
-        chunk_size=_SLICE // 16, maintain_order=False, engine="streaming"
-    )
+def _look(seen: Mapping[str, DistinctValues], rows: pl.LazyFrame) -> None:
+    batches = rows.collect_batches(chunk_size=SLICE // 16, maintain_order=False, engine="streaming")
     # an empty table has no batch
     for batch in chain([pl.DataFrame(schema=rows.collect_schema())], batches):
         for column in batch:
@@ -363,43 +256,24 @@ def _are_numbers(ids: pl.Series) -> bool:
     """Whether ids are integers, or text that is written in digits throughout."""
     if ids.dtype.is_integer():
         return True
-    slices = (some.to_series().to_list() for some in ids.to_frame().iter_slices(_SLICE))
+    slices = (some.to_series().to_list() for some in ids.to_frame().iter_slices(SLICE))
     return all(identifiers(some).dtype == pl.Int64 for some in slices)
 
 
-@dataclass(frozen=True)
-class _DivideJob(NumberedJob):
-    """Write all rows, those of each part into a folder; ``lows``: first ids of the parts but the
-    first.
+def _images(distinct: pl.Series, name: str, path: Path) -> pl.Series:
+    """Ids of the images, ascending: integers also where all are written in digits. Raises
+    InputError for integers of more than 64 bits.
     """
-
-    name: ClassVar[str] = "divide"
-    result_type: ClassVar[type] = bool
-    scanned: ScannedTable
-    lows: pl.Series
-
-    def make(self) -> bool:
-        """Raises InputError."""
-        folder = _part_folder(self.folder, 0).parent
-        # a job that was interrupted leaves rows
-        shutil.rmtree(folder, ignore_errors=True)
-        part = pl.col(_ID).map_batches(
-            lambda ids: self.lows.search_sorted(ids, side="right").cast(pl.UInt32),
-            return_dtype=pl.UInt32(),
-            is_elementwise=True,
+    slices = (some.to_series().to_list() for some in distinct.to_frame().iter_slices(SLICE))
+    if distinct.dtype.is_integer() or all(identifiers(s).dtype == pl.Int64 for s in slices):
+        distinct = distinct.cast(pl.Int64, strict=False).unique()
+    if distinct.null_count():
+        raise InputError(
+            f"column {name} holds numbers of more than 64 bits",
+            where=path,
+            remedy="write the ids with a letter in front, so that they are text",
         )
-        target = pl.PartitionBy(
-            folder, key=part.alias("part"), include_key=False, approximate_bytes_per_file=None
-        )
-
-        def write(rows: pl.LazyFrame) -> None:
-            options: dict[str, Any] = {"row_group_size": _GROUP, "engine": "streaming"}
-            with writing(folder, RESUME):
-                rows.sink_parquet(target, compression="lz4", mkdir=True, **options)
-
-        self.scanned.table.read(lambda rows: write(self.scanned.numbered(rows)))
-        sync_tree(folder)
-        return True
+    return distinct.sort().alias("image_id")
 
 
 def _ids_file(folder: Path) -> Path:
