@@ -27,8 +27,8 @@ from nooch.report.figures.levels import (
     LEVELS,
     draw_levels,
     draw_losses,
+    level_panel,
     level_points,
-    levels,
     loss_points,
     points_of_scores,
 )
@@ -343,9 +343,8 @@ def test_hostile_names_are_drawn_as_text():
 
 
 def test_the_same_figure_gives_the_same_bytes_in_every_format(suite):
-    losses = loss_points(
-        class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test")
-    ).filter(criterion="ce")
+    runs = [Predictions.of(*_arrays(suite), scale="logit")]
+    losses = class_losses(suite, runs, split="test").filter(criterion="ce")
     one, two = draw_losses(losses), draw_losses(losses)
     for ending in FORMATS:
         assert encoded(one, ending, dpi=50) == encoded(two, ending, dpi=50)
@@ -369,5 +368,5 @@ def test_the_style_of_others_is_left_alone(suite):
         assert dict(mpl.rcParams) == before
         assert figure.axes[0].xaxis.label.get_size() == 9
         other, (ax,) = canvas(1)
-        assert levels(points, "ce", ax).xaxis.label.get_size() == 31
+        assert level_panel(points, "ce", ax).xaxis.label.get_size() == 31
         assert encoded(other, "svg")

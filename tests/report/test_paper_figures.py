@@ -16,6 +16,7 @@ from scored import logits, small_data, small_suite
 import nooch
 from nooch.base.errors import FormatError, InputError, OutputError, UndefinedError
 from nooch.evaluation import CELLS, Predictions
+from nooch.report.figures.levels import draw_levels
 from nooch.report.figures.sweeps import load_sweep, save_sweep
 from nooch.report.images.paper_figures import (
     FIGURES,
@@ -83,7 +84,7 @@ def test_a_figure_has_data_a_drawing_and_words(name, sources):
     data = figure_data(name, sources)
     assert data.columns == COLUMNS[name].split()
     assert data.height
-    drawing = FIGURES[name].draw(data)
+    drawing = FIGURES[name].draw(sources)
     panels = [ax for ax in drawing.axes if ax.get_label() != "<colorbar>"]
     assert panels
     for ax in panels:
@@ -168,7 +169,7 @@ def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
     with_paper = figure_data("fig7", both)
     assert with_paper["metric"].unique().to_list() == ["ece_paper"]
     assert set(with_paper["source"]) == {"here", "paper"}
-    assert "the paper's ECE" in FIGURES["fig7"].draw(with_paper).get_suptitle()
+    assert "the paper's ECE" in draw_levels(with_paper).get_suptitle()
     # scores from before there was such a metric are not drawn as another one
     cells = both.results.cells.filter(pl.col("metric") != "ece_paper")
     object.__setattr__(both, "results", replace(both.results, cells=cells))
@@ -181,7 +182,7 @@ def test_sides_are_compared_with_their_own_side(sources):
         assert set(figure_data(name, sources)["subset"]) == set(CELLS)
         paper = figure_data(name, Sources(paper=True))
         assert set(paper["subset"]) == {"hard_positive", "hard_negative", "easy"}
-        assert "positives and negatives together" in FIGURES[name].draw(paper).get_suptitle()
+        assert "positives and negatives together" in draw_levels(paper).get_suptitle()
 
 
 def test_runs_next_to_the_paper(tmp_path):
@@ -200,13 +201,13 @@ def test_runs_next_to_the_paper(tmp_path):
     assert methods(data.filter(source="paper")) == methods(published)
     own = data.filter(source="here", criterion="ce")
     assert methods(own) == ["erm", "label-reweight", "gdro"]
-    drawing = FIGURES["fig4"].draw(data)
+    drawing = FIGURES["fig4"].draw(sources)
     assert drawing.legends[0].get_texts()[-1].get_text() == "paper"
     assert_within(drawing)
-    alone = FIGURES["fig5"].draw(figure_data("fig5", sources).filter(criterion="ce"))
+    alone = draw_levels(figure_data("fig5", sources).filter(criterion="ce"))
     assert "mean over 2 tasks (here), 12 tasks (paper)" in alone.get_suptitle()
     assert_within(alone)
-    assert_within(FIGURES["fig7"].draw(figure_data("fig7", sources)))
+    assert_within(FIGURES["fig7"].draw(sources))
     # Fig. 3 of runs: their ERM
     assert figure_data("fig3", sources)["runs"].unique().to_list() == [3]
     refused(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method")
@@ -311,7 +312,7 @@ def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     files = save_figures(["fig10"], sources, out, dpi=50, overwrite=True)
     assert [f.name for f in files] == [f"fig10.{e}" for e in ("svg", "pdf", "png", "csv")]
     assert file.read_bytes() == before
-    size = FIGURES["fig10"].draw(figure_data("fig10", sources)).get_size_inches() * 50
+    size = FIGURES["fig10"].draw(sources).get_size_inches() * 50
     with Image.open(files[2]) as image:
         assert image.size == tuple(np.rint(size).astype(int))
 
@@ -338,6 +339,6 @@ def test_any_level_can_be_drawn(value, other):
     ]
     points = pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
     points = points.with_columns(tasks=1, of_tasks=1, seeds=1)
-    (ax,) = FIGURES["fig5"].draw(points).axes
+    (ax,) = draw_levels(points).axes
     marks = [x for line in ax.lines if line.get_marker() != "None" for x in line.get_xdata()]
     assert sorted(marks) == sorted([value, other])

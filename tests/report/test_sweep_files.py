@@ -125,10 +125,10 @@ def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
 
 
 def test_a_sweep_that_cannot_be_drawn_leaves_nothing(sweep, tmp_path, monkeypatch):
-    def breaks(*_):
+    def breaks(*_, **_named):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("nooch.report.figures.sweeps.draw_shares", breaks)
+    monkeypatch.setattr("nooch.report.figures.sweeps.draw_sides", breaks)
     with pytest.raises(RuntimeError, match="no ink"):
         save_sweep(sweep, tmp_path / "s")
     assert not list(tmp_path.iterdir())

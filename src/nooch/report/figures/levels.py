@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
+from nooch.base.errors import UndefinedError, check_one_of
 from nooch.base.words import counted
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.averages import LARGER_IS_BETTER
@@ -18,6 +19,7 @@ from nooch.report.figures.style import (
     SIDE_COLORS,
     canvas,
     new_axes,
+    one_of,
     styled,
     worded,
 )
@@ -123,11 +125,36 @@ def points_of_scores(
     return named.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
 
 
-def levels(points: pl.DataFrame, criterion: str, ax: Axes | None = None) -> Axes:
-    """One panel of Figs. 4 to 7: a line for each method, marks for subsets, bars from low to
-    high.
+class HasCells(Protocol):
+    """Results of methods, as ``nooch.paper.read_results`` gives them."""
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """The cells of results tables."""
+
+
+def levels(
+    results: HasCells | Scores,
+    metric: str = "auc",
+    criterion: str | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each
+    method.
     """
-    ax = new_axes(ax)
+    check_one_of("metric", metric, LEVELS)
+    if isinstance(results, Scores):
+        points = points_of_scores(results, metric)
+    else:
+        points = level_points(results.cells, metric)
+    if not points.height:
+        raise UndefinedError(f"there is no value of {metric}", remedy="score with this metric")
+    return level_panel(points, one_of("criterion", criterion, points["criterion"]), new_axes(ax))
+
+
+def level_panel(points: pl.DataFrame, criterion: str, ax: Axes) -> Axes:
+    """The same of points: a line for each method, marks for subsets, bars from low to high."""
     methods = points["method"].unique(maintain_order=True).to_list()
     sources = points["source"].unique(maintain_order=True).to_list()
     part = points.filter(criterion=criterion)
@@ -169,7 +196,7 @@ def draw_levels(points: pl.DataFrame) -> Figure:
     figure, axes = canvas(len(criteria), 5.2 if alone else 3.9, height, share=True)
     for ax, criterion in zip(axes, criteria, strict=True):
         # one label for all: next to each other, two long ones overlap
-        label = levels(points, criterion, ax).get_xlabel()
+        label = level_panel(points, criterion, ax).get_xlabel()
         ax.set_xlabel("")
     figure.supxlabel(label, fontsize=9)
     figure.suptitle(_title(points), fontsize=9.5)
@@ -249,20 +276,31 @@ def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
 
 
 def losses(
-    points: pl.DataFrame, criterion: str, side: str = "positive", ax: Axes | None = None
+    class_losses: pl.DataFrame,
+    side: str = "positive",
+    criterion: str | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Axes:
-    """One panel of Fig. 3: on the dashed line hard images are no harder than all of their side.
+    """Mean loss on hard images of a side against that on all of it, a point for each task (Fig. 3):
+    on the dashed line hard images are no harder than all of their side.
 
     Args:
-        points: as ``loss_points`` gives them.
-        criterion: whose hard images.
+        class_losses: as ``nooch.evaluation.class_losses`` gives it.
         side: ``positive`` or ``negative``.
+        criterion: whose hard images; the only one by default.
         ax: where to draw; new axes by default.
+
+    Raises:
+        ParameterError: an unknown side or criterion, several criteria and none named.
     """
     from matplotlib.ticker import MaxNLocator
 
+    criterion = one_of("criterion", criterion, class_losses["criterion"])
+    check_one_of("side", side, SIDE_COLORS)
     ax = new_axes(ax)
-    part = points.filter(criterion=criterion, side=side).drop_nulls(["all", "hard"])
+    part = loss_points(class_losses).filter(criterion=criterion, side=side)
+    part = part.drop_nulls(["all", "hard"])
     top = max([1e-9, *part["all"], *part["hard"]]) * 1.05
     ax.plot([0, top], [0, top], color="0.6", linestyle="--", linewidth=1)
     style: Any = {"s": 22, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white", "zorder": 3}
@@ -277,10 +315,11 @@ def losses(
 
 
 @styled
-def draw_losses(points: pl.DataFrame) -> Figure:
+def draw_losses(class_losses: pl.DataFrame) -> Figure:
     """All panels of Fig. 3 side by side: positives and negatives of each criterion."""
-    panels = points.select("criterion", "side").unique(maintain_order=True).rows()
+    criteria = class_losses["criterion"].unique(maintain_order=True)
+    panels = [(criterion, side) for criterion in criteria for side in SIDE_COLORS]
     figure, axes = canvas(len(panels), 3.2, 3.3)
     for ax, (criterion, side) in zip(axes, panels, strict=True):
-        losses(points, criterion, side, ax)
+        losses(class_losses, side, criterion, ax=ax)
     return figure

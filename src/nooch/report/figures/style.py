@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from nooch.base.errors import check_one_of
+import polars as pl
+
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import printable
 
 if TYPE_CHECKING:
@@ -99,6 +101,14 @@ def new_axes(ax: Axes | None) -> Axes:
     from matplotlib import pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
+
+
+def one_of(kind: str, name: str | None, column: pl.Series) -> str:
+    """The name that was given, or the only one in the column."""
+    known = column.unique(maintain_order=True).to_list()
+    if name is None and len(known) > 1:
+        raise ParameterError(f"which {kind}?", allowed=", ".join(known), remedy=f"`{kind}` NAME")
+    return str(known[0]) if name is None else check_one_of(kind, name, known)
 
 
 def worded(*parts: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,20 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from nooch.base.errors import FormatError, InputError
+from nooch.base.errors import FormatError, InputError, UndefinedError, check_one_of
 from nooch.base.files import SWEEP_MARKER, atomic_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, load_header, read_table
-from nooch.report.figures.style import SIDE_COLORS, canvas, new_axes, styled, svg, worded
+from nooch.evaluation.losses import LossSweep
+from nooch.report.figures.style import (
+    SIDE_COLORS,
+    canvas,
+    new_axes,
+    one_of,
+    styled,
+    svg,
+    worded,
+)
 from nooch.suites import POOLED, Sweep
 
 if TYPE_CHECKING:
@@ -86,11 +94,12 @@ def _swept(table: pl.DataFrame) -> str:
     return "lift" if "lift" in table.columns else "tau"
 
 
-def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
-    """Fig. 10: number of tasks with at least 1, 2, ... cues by alpha, from ``cue_counts``."""
+def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
+    """Number of tasks with at least 1 to 5 context cues by alpha (Fig. 10)."""
     from matplotlib import colormaps
     from matplotlib.ticker import MaxNLocator
 
+    counts = cue_counts(_rows(sweep.cues, "alpha"))
     ax = new_axes(ax)
     colors = colormaps["cividis"](np.linspace(0, 0.85, _MOST_CUES))
     for k, (color, marker) in enumerate(zip(colors, "osD^v", strict=True), 1):
@@ -103,16 +112,21 @@ def cues(counts: pl.DataFrame, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def shares(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 12: P(hard | y) over alpha and beta, from ``share_points``.
-
-    A white line marks where both sides are equal.
-    """
+def shares(
+    sweep: Sweep,
+    side: str = "positive",
+    split: str | None = None,
+    *,
+    task: str = POOLED,
+    ax: Axes | None = None,
+) -> Axes:
+    """P(hard | y) over alpha and beta (Fig. 12); the white line: equal for both labels."""
+    table = _of_task(sweep.grid, task)
+    points = share_points(table, one_of("split", split, table["split"]), task)
+    part = points.filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
-    part = points.filter(side=side)
-    task, split = part.select("task", "split").row(0)
     heat(ax, part, "share", top=largest(points["share"]), label="share of images")
-    ax.set_title(f"P(hard | {side}), {worded(task)} ({split})")
+    ax.set_title(f"P(hard | {side}), {worded(task)} ({part['split'][0]})")
     wide = {name: matrix(points.filter(side=name), "share") for name in SIDE_COLORS}
     difference = wide["positive"] - wide["negative"]
     # a line needs both signs and more than one row and column; without a positive all is NaN
@@ -152,14 +166,21 @@ def largest(values: pl.Series) -> float:
     return float(top or 1.0)
 
 
-def by_tau(bands: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 11: hard images by tau over tasks, from ``tau_counts``."""
+def hard_by_tau(
+    sweep: Sweep, side: str = "positive", split: str | None = None, *, ax: Axes | None = None
+) -> Axes:
+    """Hard images by tau, median and quartiles over tasks (Fig. 11)."""
+    return _hard_by(_rows(sweep.tau, "tau"), side, split, ax=ax)
+
+
+def _hard_by(table: pl.DataFrame, side: str, split: str | None, *, ax: Axes | None) -> Axes:
+    """The same of a sweep over tau or over lift."""
+    split, name = one_of("split", split, table["split"]), _swept(table)
+    part = tau_counts(table, split).filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
-    part = bands.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
-    name = _swept(bands)
     criterion = {"tau": "gist", "lift": "context"}[name]
-    title = f"Hard {side}s by the {criterion} criterion ({part['split'][0]})"
+    title = f"Hard {side}s by the {criterion} criterion ({split})"
     ax.set(xlabel=name, ylabel="images", title=title, ylim=(0, None))
     ax.legend()
     return ax
@@ -175,26 +196,33 @@ def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
 
 
 @styled
-def draw_cues(counts: pl.DataFrame) -> Figure:
+def draw_cues(sweep: Sweep) -> Figure:
     """Fig. 10 alone."""
     figure, (ax,) = canvas(1, 4.8)
-    cues(counts, ax)
+    cues(sweep, ax=ax)
     return figure
 
 
 @styled
-def draw_sides(table: pl.DataFrame, draw: Any) -> Figure:
-    """A panel for positives next to one for negatives; ``draw`` takes table, side and axes."""
+def draw_sides(draw: Callable[..., Axes], swept: Any, **named: Any) -> Figure:
+    """Figs. 11 to 14: a panel for positives next to one for negatives, by a function above."""
     figure, axes = canvas(len(SIDE_COLORS), 4.6)
     for ax, side in zip(axes, SIDE_COLORS, strict=True):
-        draw(table, side, ax)
+        draw(swept, side, ax=ax, **named)
     return figure
 
 
-draw_shares = partial(draw_sides, draw=shares)
-"""Fig. 12: positives and negatives side by side, on one scale."""
-draw_tau = partial(draw_sides, draw=by_tau)
-"""Fig. 11: positives and negatives side by side."""
+def _rows(table: pl.DataFrame, what: str) -> pl.DataFrame:
+    if not table.height:
+        raise UndefinedError(f"{what} was not swept", remedy=f"sweep over {what}")
+    return table
+
+
+def _of_task(grid: pl.DataFrame, task: str) -> pl.DataFrame:
+    check_one_of(
+        "task", task, _rows(grid, "alpha and beta")["task"].unique().to_list(), owner="the sweep"
+    )
+    return grid
 
 
 _VERSION = 1
@@ -245,13 +273,13 @@ def save_sweep(
 def _pictures(sweep: Sweep) -> dict[str, bytes]:
     pictures = {}
     if sweep.cues.height:
-        pictures["cues_by_alpha"] = svg(draw_cues(cue_counts(sweep.cues)))
+        pictures["cues_by_alpha"] = svg(draw_cues(sweep))
     for split in sweep.grid["split"].unique(maintain_order=True):
-        points = share_points(sweep.grid, split)
-        pictures[f"hard_by_alpha_and_beta_{split}"] = svg(draw_shares(points))
+        name = f"hard_by_alpha_and_beta_{split}"
+        pictures[name] = svg(draw_sides(shares, sweep, split=split))
     for name, table in (("tau", sweep.tau), ("lift", sweep.lift)):
         for split in table["split"].unique(maintain_order=True):
-            pictures[f"hard_by_{name}_{split}"] = svg(draw_tau(tau_counts(table, split)))
+            pictures[f"hard_by_{name}_{split}"] = svg(draw_sides(_hard_by, table, split=split))
     return pictures
 
 
@@ -317,20 +345,28 @@ def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(sides)
 
 
-def grid_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 13: mean NLL of hard images over alpha and beta; white without any."""
+def losses_by_area(
+    sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None
+) -> Axes:
+    """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13); white without
+    any.
+    """
+    points = grid_points(_of_task(sweep.grid, task), task)
+    part = points.filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
-    part = points.filter(side=side)
     # the two sides differ by more than a shared scale could show
     heat(ax, part, "loss", top=largest(part["loss"]), label="mean NLL")
     ax.set_title(f"NLL of hard {side}s by CE ({part['split'][0]})")
     return ax
 
 
-def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = None) -> Axes:
-    """One panel of Fig. 14: mean NLL of hard images by tau, all pairs together and over tasks."""
+def losses_by_tau(sweep: LossSweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
+    """Mean NLL of the images that are hard by the gist criterion by tau (Fig. 14): of all pairs of
+    image and task together, and over tasks.
+    """
+    points = tau_points(_rows(sweep.tau, "tau"))
+    part = points.filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
-    part = points.filter(side=side)
     tau_band(ax, part, SIDE_COLORS[side])
     known = part.drop_nulls("loss")
     style: Any = {"color": "black", "linestyle": "--", "linewidth": 1.3}
@@ -339,9 +375,3 @@ def tau_losses(points: pl.DataFrame, side: str = "positive", ax: Axes | None = N
     ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
     ax.legend()
     return ax
-
-
-draw_grid_losses = partial(draw_sides, draw=grid_losses)
-"""Fig. 13: positives and negatives side by side, each on its own scale."""
-draw_tau_losses = partial(draw_sides, draw=tau_losses)
-"""Fig. 14: positives and negatives side by side."""

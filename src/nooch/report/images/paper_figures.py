@@ -16,9 +16,21 @@ from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.data import ALL, csv_bytes
 from nooch.data.table_files import write_files
-from nooch.report.figures import sweeps as loss_sweep_figures, sweeps as sweep_figures
 from nooch.report.figures.levels import draw_levels, draw_losses, loss_points
 from nooch.report.figures.style import FORMATS, encoded
+from nooch.report.figures.sweeps import (
+    cue_counts,
+    draw_cues,
+    draw_sides,
+    grid_points,
+    hard_by_tau,
+    losses_by_area,
+    losses_by_tau,
+    share_points,
+    shares,
+    tau_counts,
+    tau_points,
+)
 from nooch.report.images.galleries import PanelImages, SheetSource
 from nooch.report.images.sheets import SheetLayout, draw_sheet
 from nooch.report.images.sources import MissingSourceError, Sources
@@ -211,7 +223,7 @@ class Figure:
 
     shows: str
     data: Callable[[Sources], pl.DataFrame]
-    draw: Callable[[pl.DataFrame], Drawing]
+    draw: Callable[[Sources], Drawing]
 
 
 def _of_split(table: pl.DataFrame, of: Sources) -> str:
@@ -221,7 +233,7 @@ def _of_split(table: pl.DataFrame, of: Sources) -> str:
 
 
 def _levels(metric: str, shows: str) -> Figure:
-    return Figure(shows, lambda of: of.levels(metric), draw_levels)
+    return Figure(shows, lambda of: of.levels(metric), lambda of: draw_levels(of.levels(metric)))
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
@@ -229,7 +241,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "fig3": Figure(
             "mean loss on hard images against that on all of a side, a point for each task",
             lambda of: loss_points(of.class_losses),
-            draw_losses,
+            lambda of: draw_losses(of.class_losses),
         ),
         "fig4": _levels("auc", "AUC on hard and easy images"),
         "fig5": _levels("error", "error on hard and easy positives, hard and easy negatives"),
@@ -239,30 +251,28 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         ),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
-            lambda of: sweep_figures.cue_counts(of.area_sweep.cues),
-            sweep_figures.draw_cues,
+            lambda of: cue_counts(of.area_sweep.cues),
+            lambda of: draw_cues(of.area_sweep),
         ),
         "fig11": Figure(
             "hard images of a task by the gist criterion, by tau",
-            lambda of: sweep_figures.tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
-            sweep_figures.draw_tau,
+            lambda of: tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
+            lambda of: draw_sides(hard_by_tau, of.tau_sweep, split=_of_split(of.tau_sweep.tau, of)),
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
-            lambda of: sweep_figures.share_points(
-                of.area_sweep.grid, _of_split(of.area_sweep.grid, of)
-            ),
-            sweep_figures.draw_shares,
+            lambda of: share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of)),
+            lambda of: draw_sides(shares, of.area_sweep, split=_of_split(of.area_sweep.grid, of)),
         ),
         "fig13": Figure(
             "mean loss of hard images by CE, over alpha and beta",
-            lambda of: loss_sweep_figures.grid_points(of.area_losses.grid),
-            loss_sweep_figures.draw_grid_losses,
+            lambda of: grid_points(of.area_losses.grid),
+            lambda of: draw_sides(losses_by_area, of.area_losses),
         ),
         "fig14": Figure(
             "mean loss of hard images by the gist criterion, by tau",
-            lambda of: loss_sweep_figures.tau_points(of.tau_losses.tau),
-            loss_sweep_figures.draw_tau_losses,
+            lambda of: tau_points(of.tau_losses.tau),
+            lambda of: draw_sides(losses_by_tau, of.tau_losses),
         ),
     }
 )
@@ -358,7 +368,9 @@ def save_figures(
     files = files_of(tables)
     contents: list[bytes] = []
     for name, table in tables.items():
-        drawing = FIGURES[name].draw(table) if name in FIGURES else SHEETS[name].draw(sources, dpi)
+        drawing = (
+            FIGURES[name].draw(sources) if name in FIGURES else SHEETS[name].draw(sources, dpi)
+        )
         contents += [encoded(drawing, ending, dpi=dpi) for ending in endings[:-1]]
         contents.append(csv_bytes(table))
     write_files(dict(zip(files, contents, strict=True)))
