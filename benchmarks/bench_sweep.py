@@ -20,7 +20,7 @@ from measuring import Spread, machine, parser, ratios, write_json
 import nooch
 
 
-def agree(sweep: nooch.suites.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> bool:
+def agree(sweep: nooch.suites.sweep.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> bool:
     """Whether every set's counts are those of the grid."""
     rows = sweep.grid.filter(pl.col("alpha") == alpha, pl.col("beta") == beta)
     counts = {

@@ -22,7 +22,7 @@ import nooch
 from nooch import plot
 from nooch.base.errors import UndefinedError
 from nooch.evaluation import Predictions, class_losses
-from nooch.evaluation.losses import hard_sums, sweep_losses
+from nooch.evaluation.losses import sweep_losses
 from nooch.report.figures.levels import (
     LEVELS,
     draw_levels,
@@ -35,7 +35,7 @@ from nooch.report.figures.levels import (
 from nooch.report.figures.style import FORMATS, canvas, encoded, worded
 from nooch.report.figures.sweeps import cue_counts, share_points, tau_counts
 from nooch.report.results.run_results import read_results
-from nooch.suites import POOLED
+from nooch.suites.sweep import POOLED, hard_sums
 
 ALPHAS, BETAS, TAUS = [0.0, 0.02, 0.05], [0.05, 0.1, 0.16], [-0.5, 0.0, 0.25, 0.5]
 
@@ -155,17 +155,19 @@ _NUMBERS = st.sampled_from([0.0, 0.1, 0.25, 0.5, math.nan]) | st.floats(0, 1)
 
 @given(
     st.lists(st.tuples(_NUMBERS, st.booleans(), st.floats(0, 9))),
-    st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0])),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]), min_size=1),
 )
 def test_sums_over_thresholds_are_those_of_loops(rows, thresholds):
     support, labels, losses = (
         np.array([row[i] for row in rows], kind) for i, kind in enumerate((float, bool, float))
     )
-    found = hard_sums(support, labels, losses, np.array(thresholds, float))
+    thresholds = np.sort(np.array(thresholds, float))
+    found = hard_sums(support, np.stack([labels, ~labels]), thresholds, thresholds, losses)
     for t, one in zip(thresholds, found, strict=True):
-        low = [loss for s, y, loss in rows if y and s < t]
-        high = [loss for s, y, loss in rows if not y and s > t]
-        assert one.tolist() == pytest.approx([len(low), len(high), sum(low), sum(high)])
+        for side, present, sign in ((0, True, 1), (1, False, -1)):
+            of_side = [(s, loss) for s, y, loss in rows if y == present and not math.isnan(s)]
+            hard = [loss for s, loss in of_side if sign * s < sign * t]
+            assert one[side].tolist() == pytest.approx([len(hard), len(of_side), sum(hard)])
 
 
 def _mean_losses(data, runs, task, ids):

@@ -10,9 +10,8 @@ from refusals import fails
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE, Context, Gist
-from nooch.suites import POOLED
 from nooch.suites.find import find
-from nooch.suites.sweep import SweepOptions, sweep_thresholds
+from nooch.suites.sweep import POOLED, SweepOptions, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
 # which nothing lies
@@ -156,7 +155,6 @@ def test_unknown_areas_cannot_be_swept():
 
 
 def test_progress_and_many_thresholds():
-    """More than 127 betas no longer fit codes of eight bits."""
     data, seen = _with_gist(), []
     betas = np.linspace(0, 1, 301)
     sweep = sweep_thresholds(data, alpha=[0.0], beta=betas, progress=lambda *x: seen.append(x))

@@ -14,8 +14,9 @@ from nooch.base.errors import InputError, ParameterError
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.suites import CELLS, POOLED, Suite, as_suite
+from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.published import Published, SetAgreement, verify as verify_published
+from nooch.suites.sweep import POOLED
 
 Floats = NDArray[np.float64]
 _METRICS = ("jaccard", "precision", "recall", "kappa")

@@ -216,7 +216,7 @@ class FittedCE(SupportFitted):
     def _largest(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The support where these were the labels."""
         cues = self.cues(task)
-        largest = largest_area((self._areas(data, task, cue, labels) for cue in cues), len(data))
+        largest = largest_area((self.areas_of(data, task, cue, labels) for cue in cues), len(data))
         for cue in cues:
             if (unknown := data.unknown(cue)) is not None:
                 # an unknown area could be the largest
@@ -251,7 +251,7 @@ class FittedCE(SupportFitted):
         absent = is_hard(0.0, np.array([False, True]), beta) * np.uint64((1 << len(cues)) - 1)
         bits: NDArray[np.uint64] = np.where(labels, absent[1], absent[0])
         for position, cue in enumerate(cues):
-            rows, areas = self._areas(data, task, cue, labels)
+            rows, areas = self.areas_of(data, task, cue, labels)
             # below beta an area is as good as 0
             large = np.flatnonzero(~(areas < beta))
             rows, bit = rows[large], np.uint64(1 << position)
@@ -259,7 +259,7 @@ class FittedCE(SupportFitted):
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
 
-    def _areas(
+    def areas_of(
         self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""

@@ -19,13 +19,12 @@ from nooch.suites.suite_folder import (
     pack_suite,
     save_suite,
 )
-from nooch.suites.sweep_counts import POOLED, Sweep
 from nooch.suites.thresholds import SuiteThresholds, suite_thresholds
 
 __all__ = [
     "CELLS",
-    "EASY", "HARD", "NONE", "POOLED", "SHIPPED", "SUBSETS", "ChallengeSet", "Counts",
+    "EASY", "HARD", "NONE", "SHIPPED", "SUBSETS", "ChallengeSet", "Counts",
     "CriterionRecord", "DatasetRecord", "Mark", "SetRecord", "Skipped", "Suite", "SuiteThresholds",
-    "Sweep", "as_suite", "is_shipped", "load_suite", "mark_by_matching", "mark_by_phi",
+    "as_suite", "is_shipped", "load_suite", "mark_by_matching", "mark_by_phi",
     "mark_by_threshold", "pack_suite", "save_suite", "suite_thresholds",
 ]  # fmt: skip

@@ -1,11 +1,11 @@
 """Thresholds swept without refitting: cues by alpha, hard images over alpha and beta, tau or lift.
 
-The data of the paper's Figs. 10 to 12, and the thresholds of the most equal shares (3.2.1).
+The data of the paper's Figs. 10 to 14, and the thresholds of the most equal shares (3.2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +22,49 @@ from nooch.data import Dataset, as_dataset
 from nooch.suites.coverage import check_counted, check_fit
 from nooch.suites.find import training_part
 from nooch.suites.search import resolve_tasks, splits_to_search
-from nooch.suites.sweep_counts import POOLED, Sweep
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))
 TAUS = tuple(round(0.02 * i, 2) for i in range(51))
 
-Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-_SIDES = ("hard_positives", "hard_negatives", "positives", "negatives")
+POOLED = "all tasks"
+"""The task that stands for all pairs of image and task together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Results of sweeping thresholds.
+
+    Attributes:
+        cues: ``task, alpha, n_cues`` (Fig. 10).
+        grid: ``task, split, alpha, beta, hard_positives, hard_negatives, positives, negatives,
+            share_positive, share_negative`` (Fig. 12): share_positive is P(hard | y = 1),
+            share_negative P(hard | y = 0). Without a cue at an alpha there is no hard image. The
+            task ``all tasks`` pools all pairs of image and task.
+        tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty
+            where it was not swept.
+        equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest
+            |p - q| / (p + q), then the larger shares; without tasks where no point has images on
+            both sides.
+        lift: as ``tau`` for the context criterion; its hard positives are the same at each lift.
+
+    ``sweep_losses`` adds ``loss_positive, loss_negative`` to ``grid`` and ``tau``: the mean NLL
+    (natural logarithm) of hard images, null where there is none (Figs. 13 and 14).
+    """
+
+    cues: pl.DataFrame
+    grid: pl.DataFrame
+    tau: pl.DataFrame
+    equal: pl.DataFrame
+    lift: pl.DataFrame
+
+    def __repr__(self) -> str:
+        return (
+            f"Sweep({self.cues['task'].n_unique()} tasks, {self.grid.height} points,"
+            f" {self.tau.height} of tau, {self.lift.height} of lift)"
+        )
 
 
 @dataclass(frozen=True)
@@ -106,56 +140,83 @@ def sweep_thresholds(
     """
     data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
-    alphas, betas, taus, lifts = asked.grids(data)
+    asked.grids(data)
     names = resolve_tasks(data.classes, "all" if asked.tasks is None else asked.tasks)
-    parts = {split: data.select(split) for split in splits_to_search(data.splits, splits)}
+    return swept(data, asked, names, splits_to_search(data.splits, splits), progress)
+
+
+def swept(
+    data: Dataset,
+    asked: SweepOptions,
+    names: Sequence[str],
+    splits: Sequence[str],
+    progress: Progress,
+    losses_of: Callable[[Dataset, str], Floats] | None = None,
+) -> Sweep:
+    """Counts over thresholds, and mean losses of hard images; ``losses_of`` gives those of a part's
+    images for a task, (n_images,).
+    """
+    alphas, betas, taus, lifts = asked.grids(data)
     train = training_part(data, "the criteria")
-    strict = not asked.allow_unannotated
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})
-    grids = []
+    fits: dict[str, SupportFitted] = {}
     if len(alphas):
-        fitted = CE(float(alphas[0]), float(betas[0])).fit(train)
-        if strict:
-            check_fit({"ce": fitted}, {}, names)
-        n_cues = np.array([_cues(fitted, task, alphas)[1] for task in names], dtype=np.int64)
-        cues = pl.DataFrame(
-            {
-                "task": np.repeat(names, len(alphas)),
-                "alpha": np.tile(alphas, len(names)),
-                "n_cues": n_cues.reshape(-1),
-            }
-        )
-        points = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
-        for split, part in parts.items():
-            counts = _Areas(part, betas).count(fitted, names, alphas, split, progress)
-            if strict:
-                check_counted(names, split, counts[:, :, 2:].sum(axis=2).min(axis=1), len(part))
-            grids.append(_table(names, split, points, counts))
-    lines: dict[str, list[pl.DataFrame]] = {"tau": [], "lift": []}
-    fits: list[tuple[str, Floats, Any]] = [("tau", taus, Gist(str(asked.embedding)))]
-    fits.append(("lift", lifts, Context(folds=FOLDS if data.fitting_split in parts else 0)))
-    for name, values, criterion in fits:
-        if not len(values):
-            lines[name] = [_table([], "", {name: values}, np.empty((0, 0, 4), dtype=np.int64))]
+        fits["grid"] = ce = CE(float(alphas[0]), float(betas[0])).fit(train)
+        if not asked.allow_unannotated:
+            check_fit({"ce": ce}, {}, names)
+        n_cues = np.concatenate([cue_counts(ce, task, alphas) for task in names])
+        columns = np.repeat(names, len(alphas)), np.tile(alphas, len(names)), n_cues
+        cues = pl.DataFrame(dict(zip(cues.columns, columns, strict=True)))
+    if len(taus):
+        fits["tau"] = Gist(str(asked.embedding)).fit(train, names)
+    if len(lifts):
+        fits["lift"] = Context(folds=FOLDS if data.fitting_split in splits else 0).fit(train, names)
+    grids = {"grid": (alphas, betas), "tau": (taus,), "lift": (lifts,)}
+    points = {name: {name: of[0]} for name, of in grids.items()}
+    points["grid"] = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
+    n_sums = 2 if losses_of is None else 3
+    tables = {name: [_table({}, n_sums, "", of)] for name, of in points.items()}
+    for name, fitted in fits.items():
+        # without cues a task is counted all the same
+        tasks = [t for t in names if name == "grid" or fitted.undefined(t) is None]
+        for split in splits:
+            part, sums, known = data.select(split), {}, []
+            for task, of_task in zip(
+                tasks, _sums(fitted, part, tasks, grids[name], losses_of), strict=True
+            ):
+                sums[task] = of_task[0]
+                known.append(of_task[1])
+                progress(f"counting on {split}", len(known), len(tasks))
+            if not asked.allow_unannotated:
+                check_counted(tasks, split, np.array(known, np.int64), len(part))
+            tables[name].append(_table(sums, n_sums, split, points[name]))
+    grid, tau, lift = (pl.concat(of) for of in tables.values())
+    return Sweep(cues, grid, tau, _equal(grid), lift)
+
+
+def _sums(
+    fitted: SupportFitted,
+    part: Dataset,
+    tasks: Sequence[str],
+    grid: Sequence[Floats],
+    losses_of: Callable[[Dataset, str], Floats] | None,
+) -> Iterator[tuple[Floats, int]]:
+    """For each task ``hard_sums`` over a grid, and in how many images it was annotated."""
+    supports = fitted.each_support(part, tasks)
+    for task in tasks:
+        labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
+        sides = np.stack([labels, ~labels]) & (True if unknown is None else ~unknown)
+        losses = None if losses_of is None else losses_of(part, task)
+        if isinstance(fitted, FittedCE):
+            alphas, betas = grid
+            sums = area_sums(fitted, part, task, alphas, betas, sides, losses)
+            yield sums, int(sums[..., 1].sum(axis=1).min())
             continue
-        by_support = criterion.fit(train, names)
-        defined = [task for task in names if by_support.undefined(task) is None]
-        for split, part in parts.items():
-            if strict:
-                _check_labels(part, split, defined)
-            counts = _by_support(by_support, part, defined, values)
-            lines[name].append(_table(defined, split, {name: values}, counts))
-    none = alphas[:0]
-    empty = _table([], "", {"alpha": none, "beta": none}, np.empty((0, 0, 4), dtype=np.int64))
-    grid = pl.concat(grids or [empty])
-    return Sweep(cues, grid, pl.concat(lines["tau"]), _equal(grid), pl.concat(lines["lift"]))
-
-
-def _check_labels(part: Dataset, split: str, tasks: Sequence[str]) -> None:
-    """Raise InputError where most images of a split have no known label of a task."""
-    masks = [part.unknown_labels(task) for task in tasks]
-    known = [len(part) - (0 if mask is None else int(mask.sum())) for mask in masks]
-    check_counted(tasks, split, np.array(known, dtype=np.int64), len(part))
+        low = high = grid[0]
+        if isinstance(fitted, FittedContext):
+            usual = fitted.usual(task)
+            low, high = np.full(len(grid[0]), usual), usual + np.log(grid[0])
+        yield hard_sums(next(supports), sides, low, high, losses), int(sides.sum())
 
 
 def grid_of(name: str, values: Sequence[float]) -> Floats:
@@ -174,146 +235,102 @@ def grid_of(name: str, values: Sequence[float]) -> Floats:
     return grid
 
 
-def _cues(fitted: FittedCE, task: str, alphas: Floats) -> tuple[list[int], Counts]:
-    """Columns of the cues at the smallest alpha, strongest first; their number at each alpha."""
-    column = fitted.classes.index(task)
-    strengths = np.nan_to_num(fitted.A[column], nan=-np.inf)
-    strengths[column] = -np.inf
-    order = np.lexsort((np.arange(len(strengths)), -strengths))
-    order = order[strengths[order] > alphas[0]]
-    return order.tolist(), (strengths[order] > alphas[:, None]).sum(axis=1).astype(np.int64)
-
-
-class _Areas:
-    """Areas of a split as codes of their position among the betas.
-
-    An area between the (k-1)th and the kth beta has code 2k, one equal to the kth beta 2k + 1. So s
-    < beta k is code <= 2k, and s > beta k is code >= 2k + 2; the code of a maximum is the maximum
-    of codes. Images that are not counted have the type's largest number, which no code exceeds.
+def cue_counts(fitted: FittedCE, task: str, alphas: Floats) -> NDArray[np.int64]:
+    """How many of a task's cues, strongest first, it has at each alpha, int64 (n_alphas,);
+    ``fitted`` has the least alpha.
     """
-
-    def __init__(self, part: Dataset, betas: Floats) -> None:
-        require_areas(part)
-        self._part, self._n = part, len(betas)
-        kind = np.uint8 if 2 * len(betas) < 256 else np.uint16
-
-        def code(areas: Any) -> Any:
-            below, up_to = (np.searchsorted(betas, areas, side) for side in ("left", "right"))
-            return (below + up_to).astype(kind)
-
-        self._none = int(code(0.0))
-        areas_of = {name: part.rows_of(name) for name in part.classes}
-        self._codes = {name: (rows, code(areas)) for name, (rows, areas) in areas_of.items()}
-        self._kind, self._left_out = kind, int(np.iinfo(kind).max)
-
-    def count(
-        self, fitted: FittedCE, tasks: Sequence[str], alphas: Floats, split: str, progress: Progress
-    ) -> Counts:
-        """Counts of ``_SIDES``: int64 (n_tasks, n_alphas x n_betas, 4)."""
-        counts = np.zeros((len(tasks), len(alphas), self._n, 4), dtype=np.int64)
-        for number, task in enumerate(tasks):
-            columns, n_cues = _cues(fitted, task, alphas)
-            for k, counted in enumerate(
-                self._prefixes(task, [fitted.classes[c] for c in columns], set(n_cues.tolist()))
-            ):
-                # the image's support is known now for every alpha at which there are k cues
-                counts[number, n_cues == k] = counted
-            progress(f"counting on {split}", number + 1, len(tasks))
-        return counts.reshape(len(tasks), -1, 4)
-
-    def _prefixes(self, task: str, cues: Sequence[str], wanted: set[int]) -> list[Counts]:
-        """Counts by beta, int64 (n_betas, 4), for the first k cues, k = 0 and each wanted k."""
-        width = 2 * self._n + 1
-        labels, unknown = self._part.labels(task, unknown=False), self._part.unknown_labels(task)
-        support = np.full(len(labels), self._none, dtype=self._kind)
-        histogram = np.zeros((2, width), dtype=np.int64)
-        histogram[:, self._none] = (~labels).sum(), labels.sum()
-        self._leave_out(unknown, support, histogram, labels)
-        results = [self._counts(histogram)]
-        # without a cue there is no hard image
-        results[0][:, :2] = 0
-        for k, cue in enumerate(cues, 1):
-            rows, codes = self._codes[cue]
-            before = support[rows]
-            # only where the new cue is the largest does anything change
-            rises = codes > before
-            rows, before, after = rows[rises], before[rises], codes[rises]
-            side = labels[rows] * width
-            histogram += np.bincount(side + after, minlength=2 * width).reshape(2, width)
-            histogram -= np.bincount(side + before, minlength=2 * width).reshape(2, width)
-            support[rows] = after
-            self._leave_out(self._part.unknown(cue), support, histogram, labels)
-            results.append(self._counts(histogram) if k in wanted else results[0])
-        return results
-
-    def _leave_out(
-        self, unknown: NDArray[np.bool_] | None, support: Any, histogram: Counts, labels: Any
-    ) -> None:
-        """Take the images where something is unknown out of the histogram, once."""
-        if unknown is None:
-            return
-        rows = np.flatnonzero(unknown & (support != self._left_out))
-        cells = labels[rows].astype(np.int64), support[rows].astype(np.int64)
-        np.subtract.at(histogram, cells, 1)
-        support[rows] = self._left_out
-
-    def _counts(self, histogram: Counts) -> Counts:
-        below = histogram.cumsum(axis=1)
-        hard = below[1, 0 : 2 * self._n : 2], below[0, -1] - below[0, 1 : 2 * self._n : 2]
-        return np.stack([*hard, *(np.full(self._n, below[side, -1]) for side in (1, 0))], axis=1)
+    cues = fitted.cues(task)
+    if task in fitted.criterion.cues:
+        return np.full(len(alphas), len(cues))
+    strengths = np.array([fitted.strength(cue, task) for cue in cues])
+    return np.asarray((strengths > alphas[:, None]).sum(axis=1))
 
 
-def _by_support(
-    fitted: SupportFitted, part: Dataset, tasks: Sequence[str], values: Floats
-) -> Counts:
-    """Counts of ``_SIDES`` where support does not depend on the threshold: int64 (n, n_values, 4).
+def cue_supports(
+    fitted: FittedCE, part: Dataset, task: str, alphas: Floats
+) -> Iterator[tuple[Bools, Floats]]:
+    """The alphas with the same cues, bool (n_alphas,), and the support by these; not those without.
 
-    Values are taus or, of a context criterion, lifts.
+    ``fitted`` has the least alpha. The support, float64 (n_images,), is one array that changes: a
+    cue more can only make it larger.
     """
-    counts = np.zeros((len(tasks), len(values), 4), dtype=np.int64)
-    supports = fitted.each_support(part, tasks)
-    for number, (task, support) in enumerate(zip(tasks, supports, strict=True)):
-        labels = part.labels(task, unknown=False)
-        unknown = part.unknown_labels(task)
-        known = ~np.isnan(support) if unknown is None else ~np.isnan(support) & ~unknown
-        positive, negative = np.sort(support[labels & known]), np.sort(support[~labels & known])
-        low = high = values
-        if isinstance(fitted, FittedContext):
-            usual = fitted.usual(task)
-            low, high = np.full(len(values), usual), usual + np.log(values)
-        counts[number, :, 0] = np.searchsorted(positive, low, "left")
-        counts[number, :, 1] = len(negative) - np.searchsorted(negative, high, "right")
-        counts[number, :, 2:] = len(positive), len(negative)
-    return counts
+    require_areas(part)
+    n_cues, labels = cue_counts(fitted, task, alphas), part.labels(task, unknown=False)
+    support = np.zeros(len(part))
+    for k, cue in enumerate(fitted.cues(task), 1):
+        rows, areas = fitted.areas_of(part, task, cue, labels)
+        support[rows] = np.maximum(support[rows], areas)
+        if (unknown := part.unknown(cue)) is not None:
+            support[unknown] = np.nan
+        if (same := n_cues == k).any():
+            yield same, support
 
 
-def point_columns(
-    tasks: Sequence[str], split: str, thresholds: Mapping[str, Floats]
-) -> dict[str, pl.Series]:
-    """Columns ``task, split`` and thresholds, float64 (n_points,); a row per task and point."""
-    n_points = len(next(iter(thresholds.values())))
-    names = pl.Series("task", tasks, dtype=pl.String)
-    return {
-        "task": names.gather(np.repeat(np.arange(len(tasks)), n_points)),
-        "split": pl.repeat(split, len(tasks) * n_points, dtype=pl.String, eager=True),
-        **{name: pl.Series(np.tile(values, len(tasks))) for name, values in thresholds.items()},
-    }
+def area_sums(
+    fitted: FittedCE,
+    part: Dataset,
+    task: str,
+    alphas: Floats,
+    betas: Floats,
+    sides: Bools,
+    losses: Floats | None = None,
+) -> Floats:
+    """``hard_sums`` over alphas and betas, float64 (n_alphas * n_betas, 2, 2 or 3)."""
+    sums = np.zeros((len(alphas), len(betas), 2, 2 if losses is None else 3))
+    # without a cue nothing is hard
+    sums[..., 1] = sides.sum(axis=1)
+    for same, support in cue_supports(fitted, part, task, alphas):
+        sums[same] = hard_sums(support, sides, betas, betas, losses)
+    return sums.reshape(-1, *sums.shape[2:])
+
+
+def hard_sums(
+    support: Floats, sides: Bools, low: Floats, high: Floats, losses: Floats | None = None
+) -> Floats:
+    """For each threshold and side the number of hard images and of all and, if they are given, the
+    sum of losses of the hard ones: float64 (t, 2, 2 or 3).
+
+    ``support``: float64 (n,), NaN without a verdict; ``sides``: positives and negatives, bool (2,
+    n); hard positives lie strictly below ``low``, hard negatives strictly above ``high``, float64
+    (t,), ascending.
+    """
+    sums = np.empty((len(low), 2, 2 if losses is None else 3))
+    known = ~np.isnan(support)
+    for side, (sign, limits) in enumerate(((1, low), (-1, -high[::-1]))):
+        # most images are negative and below every threshold
+        rows = np.flatnonzero(sides[side] & (sign * support < limits[-1]))
+        place = np.searchsorted(limits, sign * support[rows], "right")
+        sums[:, side, 0] = np.bincount(place, minlength=len(low)).cumsum()[::sign]
+        sums[:, side, 1] = np.count_nonzero(sides[side] & known)
+        if losses is not None:
+            sums[:, side, 2] = np.bincount(place, losses[rows], len(low)).cumsum()[::sign]
+    return sums
 
 
 def _table(
-    tasks: Sequence[str], split: str, thresholds: dict[str, Floats], counts: Counts
+    sums: Mapping[str, Floats], n_sums: int, split: str, points: Mapping[str, Floats]
 ) -> pl.DataFrame:
-    """Counts (n_tasks, n_points, 4) as rows, those of all tasks together last."""
-    names = [*tasks, POOLED] if tasks else []
-    counts = np.concatenate([counts, counts.sum(axis=0, keepdims=True)]) if tasks else counts
-    frame = pl.DataFrame(
-        point_columns(names, split, thresholds)
-        | {side: pl.Series(counts[:, :, i].reshape(-1)) for i, side in enumerate(_SIDES)}
-    )
-    share = {f"share_{s}": pl.col(f"hard_{s}s") / pl.col(f"{s}s") for s in ("positive", "negative")}
-    return frame.with_columns(**share).with_columns(
-        pl.col("share_positive", "share_negative").fill_nan(None)
-    )
+    """Sums by task, each (n_points, 2, n_sums), as rows, those of all tasks together last."""
+    if sums:
+        sums = {**sums, POOLED: np.sum(list(sums.values()), axis=0)}
+    every = np.concatenate([np.empty((0, 2, n_sums)), *sums.values()])
+    n_points, sides = len(next(iter(points.values()))), list(enumerate(("positive", "negative")))
+    columns: dict[str, Any] = {
+        "task": pl.Series(np.repeat(list(sums), n_points), dtype=pl.String),
+        "split": pl.repeat(split, len(every), dtype=pl.String, eager=True),
+        **{name: np.tile(values, len(sums)) for name, values in points.items()},
+        **{f"hard_{side}s": every[:, i, 0].astype(np.int64) for i, side in sides},
+        **{f"{side}s": every[:, i, 1].astype(np.int64) for i, side in sides},
+        **{f"share_{side}": _mean(every[:, i, 0], every[:, i, 1]) for i, side in sides},
+    }
+    if n_sums > 2:
+        columns |= {f"loss_{side}": _mean(every[:, i, 2], every[:, i, 0]) for i, side in sides}
+    return pl.DataFrame(columns)
+
+
+def _mean(total: Floats, n: Floats) -> pl.Series:
+    """Null where ``n`` is 0."""
+    return pl.Series(np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)).fill_nan(None)
 
 
 def _equal(grid: pl.DataFrame) -> pl.DataFrame:

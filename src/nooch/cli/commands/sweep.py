@@ -46,9 +46,8 @@ def sweep_thresholds_command(
 
     from nooch.data import open_dataset
     from nooch.report.figures.sweeps import save_sweep
-    from nooch.suites import POOLED
     from nooch.suites.embed import embed
-    from nooch.suites.sweep import SweepOptions, grid_of, sweep_thresholds
+    from nooch.suites.sweep import POOLED, SweepOptions, grid_of, sweep_thresholds
 
     for name, values in grids.items():
         # before captions are embedded for nothing

@@ -14,7 +14,6 @@ from nooch.base.errors import FormatError, InputError, UndefinedError, check_one
 from nooch.base.files import SWEEP_MARKER, atomic_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, load_header, read_table
-from nooch.evaluation.losses import LossSweep
 from nooch.report.figures.style import (
     SIDE_COLORS,
     canvas,
@@ -24,7 +23,7 @@ from nooch.report.figures.style import (
     svg,
     worded,
 )
-from nooch.suites import POOLED, Sweep
+from nooch.suites.sweep import POOLED, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -317,7 +316,7 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
-    """The fields of Fig. 13, from ``LossSweep.grid``.
+    """The fields of Fig. 13, from ``sweep_losses``, ``Sweep.grid``.
 
     Returns ``task, split, side, alpha, beta, hard`` (images; of all tasks together pairs of image
     and task) ``, loss``: their mean NLL, null without any.
@@ -330,7 +329,7 @@ def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:
 
 
 def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
-    """The lines of Fig. 14, from ``LossSweep.tau``.
+    """The lines of Fig. 14, from ``sweep_losses``, ``Sweep.tau``.
 
     Returns ``task`` (all together), ``split, side, tau, hard, loss`` as in Fig. 13, and ``low,
     median, high``: quartiles of the mean losses of single tasks, of the ``tasks`` that have hard
@@ -346,7 +345,7 @@ def tau_points(tau: pl.DataFrame) -> pl.DataFrame:
 
 
 def losses_by_area(
-    sweep: LossSweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None
+    sweep: Sweep, side: str = "positive", *, task: str = POOLED, ax: Axes | None = None
 ) -> Axes:
     """Mean NLL of the images that are hard by CE over alpha and beta (Fig. 13); white without
     any.
@@ -360,7 +359,7 @@ def losses_by_area(
     return ax
 
 
-def losses_by_tau(sweep: LossSweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
+def losses_by_tau(sweep: Sweep, side: str = "positive", *, ax: Axes | None = None) -> Axes:
     """Mean NLL of the images that are hard by the gist criterion by tau (Fig. 14): of all pairs of
     image and task together, and over tasks.
     """

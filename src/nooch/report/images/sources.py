@@ -15,15 +15,15 @@ from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
-from nooch.evaluation.losses import LossSweep, sweep_losses
+from nooch.evaluation.losses import sweep_losses
 from nooch.report.figures.levels import LEVELS, PAPER_LEVELS, level_points, points_of_scores
 from nooch.report.images.choice import ImageLosses
 from nooch.report.results.cells import in_order
 from nooch.report.results.pairs import baseline_of, checked_pair, rival_of
 from nooch.report.results.run_results import Results, merge, paper_cells, read_results
 from nooch.report.results.task_selection import losses_by_class
-from nooch.suites import Suite, Sweep
-from nooch.suites.sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
+from nooch.suites import Suite
+from nooch.suites.sweep import ALPHAS, BETAS, TAUS, Sweep, sweep_thresholds
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
 T = TypeVar("T")
@@ -260,12 +260,12 @@ class Sources:
         return self._swept("tau")
 
     @cached_property
-    def area_losses(self) -> LossSweep:
+    def area_losses(self) -> Sweep:
         """Losses over alpha and beta."""
         return self._losses(alpha=self.alpha, beta=self.beta)
 
     @cached_property
-    def tau_losses(self) -> LossSweep:
+    def tau_losses(self) -> Sweep:
         """Losses over tau."""
         return self._losses(tau=self.tau, embedding=self._embedding)
 
@@ -288,7 +288,7 @@ class Sources:
             **self._shared,
         )
 
-    def _losses(self, **grids: Any) -> LossSweep:
+    def _losses(self, **grids: Any) -> Sweep:
         return sweep_losses(
             self._data,
             needed(self._predictions, "outputs of a model", "give `predictions` FILE"),

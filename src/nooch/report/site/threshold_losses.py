@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,9 @@ from numpy.typing import NDArray
 
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
-from nooch.evaluation.losses import hard_sums
 from nooch.report.images.choice import UNKNOWN, TaskView
-from nooch.suites import POOLED, Suite
-from nooch.suites.sweep import ALPHAS, BETAS, TAUS, sweep_thresholds
+from nooch.suites import Suite
+from nooch.suites.sweep import ALPHAS, BETAS, POOLED, TAUS, area_sums, hard_sums, sweep_thresholds
 
 Floats = NDArray[np.float64]
 
@@ -64,8 +62,8 @@ class ThresholdLosses:
         self._method, self._gist = method, gist
         self._part, self._ce = part, None if part is None or not part.has_areas else ce
         self._points: list[dict[str, Any]] = []
-        self._by_area = np.zeros((len(ALPHAS), len(BETAS), 4))
-        self._by_tau = np.zeros((len(TAUS), 4))
+        self._by_area = np.zeros((len(ALPHAS) * len(BETAS), 2, 3))
+        self._by_tau = np.zeros((len(TAUS), 2, 3))
 
     def add(self, view: TaskView) -> None:
         """Add the images of a task."""
@@ -77,22 +75,16 @@ class ThresholdLosses:
         for criterion, marks in view.marks.items():
             if criterion in of_method:
                 self._points += _points(view, criterion, marks, of_method[criterion])
+        alphas, betas, taus = np.array(ALPHAS), np.array(BETAS), np.array(TAUS)
         if self._ce is not None and self._part is not None and self._ce[0] in of_method:
-            self._add_areas(view, self._part, self._ce[1], of_method[self._ce[0]])
-        if self._gist is not None:
-            name = self._gist[0]
-            if name in of_method and name in view.support:
-                self._by_tau += _sums(view.support[name], view.labels, of_method[name], TAUS)
-
-    def _add_areas(self, view: TaskView, part: Dataset, fitted: FittedCE, losses: Floats) -> None:
-        known: dict[tuple[str, ...], Floats] = {(): np.zeros((len(BETAS), 4))}
-        for row, alpha in enumerate(ALPHAS):
-            other = FittedCE(replace(fitted.criterion, alpha=alpha), fitted.classes, fitted.state)
-            cues = other.cues(view.task)
-            if cues not in known:
-                support = other.support(part, view.task)
-                known[cues] = _sums(support, view.labels, losses, BETAS)
-            self._by_area[row] += known[cues]
+            losses, fitted = of_method[self._ce[0]], self._ce[1]
+            ce = replace(fitted.criterion, alpha=ALPHAS[0])
+            least = FittedCE(ce, fitted.classes, fitted.state)
+            sides = _sides(view, losses)
+            self._by_area += area_sums(least, self._part, view.task, alphas, betas, sides, losses)
+        if self._gist is not None and self._gist[0] in of_method and self._gist[0] in view.support:
+            losses, support = of_method[self._gist[0]], view.support[self._gist[0]]
+            self._by_tau += hard_sums(support, _sides(view, losses), taus, taus, losses)
 
     def content(self) -> dict[str, Any]:
         """``points`` of tasks: the mean loss on a side and on its hard images; ``by_alpha_beta``:
@@ -101,7 +93,8 @@ class ThresholdLosses:
         """
         found: dict[str, Any] = {"points": self._points}
         if self._ce is not None:
-            found["by_alpha_beta"] = {"alpha": ALPHAS, "beta": BETAS, **_means(self._by_area)}
+            by_area = self._by_area.reshape(len(ALPHAS), len(BETAS), 2, 3)
+            found["by_alpha_beta"] = {"alpha": ALPHAS, "beta": BETAS, **_means(by_area)}
         if self._gist is not None:
             found["by_tau"] = {"tau": TAUS, **_means(self._by_tau)}
         return found
@@ -123,15 +116,12 @@ def _points(
     return points
 
 
-def _sums(
-    support: Floats, labels: NDArray[np.int8], losses: Floats, thresholds: Sequence[float]
-) -> Floats:
-    """Counts and sums of known losses, float64 (n_thresholds, 4)."""
-    known = (labels >= 0) & ~np.isnan(losses)
-    return hard_sums(support[known], labels[known] == 1, losses[known], np.array(thresholds))
+def _sides(view: TaskView, losses: Floats) -> NDArray[np.bool_]:
+    """Positives and negatives with a loss, bool (2, n_images)."""
+    return np.stack([view.labels == 1, view.labels == 0]) & ~np.isnan(losses)
 
 
 def _means(total: Floats) -> dict[str, list[Any]]:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(total[..., :2] > 0, total[..., 2:] / total[..., :2], np.nan)
+    hard, lost = total[..., 0], total[..., 2]
+    means = np.divide(lost, hard, out=np.full(hard.shape, np.nan), where=hard > 0)
     return {side: means[..., place].tolist() for place, side in enumerate(("positive", "negative"))}
