@@ -101,7 +101,7 @@ def test_a_find_in_parts(tmp_path, monkeypatch):
 
     def finished():
         patterns = (
-            "summing-*/shard-*.msgpack finding-*/shard-*.images.arrow finding-*/marked-*.json"
+            "summing-*/shard-*.msgpack finding-*/shard-*.images.arrow finding-*/marked-*.msgpack"
         )
         return stamps(tmp_path / "killed", *(f".suite.{pattern}" for pattern in patterns.split()))
 

@@ -300,9 +300,9 @@ def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
         if len(marked) == 2:
             marked.append("stop")
             raise KeyboardInterrupt
-        before = len(list(files.folder.glob("marked-*.json")))
+        before = len(list(files.steps.folder.glob("marked-*.msgpack")))
         outcome = mark(files, task)
-        if len(list(files.folder.glob("marked-*.json"))) > before:
+        if len(list(files.steps.folder.glob("marked-*.msgpack"))) > before:
             marked.append(task)
         return outcome
 

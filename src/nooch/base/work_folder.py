@@ -148,17 +148,20 @@ class Steps:
         """Whether a step is done: files are written whole."""
         return (self.folder / name).is_file()
 
+    def read(self, name: str, kind: Any = None) -> Any:
+        """The result of a step that is done."""
+        file = self.folder / name
+        return _FORMATS[file.suffix][0](file, kind)
+
     def get(self, name: str, make: Callable[[], Any], kind: Any = None) -> Any:
         """The result of a step, which is done first if it was not before."""
-        file = self.folder / name
-        read, _ = _FORMATS[file.suffix]
         if self.has(name):
             # what a crash of the disk damaged is made again
             with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError, EOFError):
-                return read(file, kind)
+                return self.read(name, kind)
         made = make()
         self.put(name, made)
-        return made if read is _read_value else read(file, kind)
+        return made if name.endswith(".msgpack") else self.read(name, kind)
 
     def put(self, name: str, made: Any) -> None:
         """Keep the result of a step, in place of an earlier one."""
@@ -219,11 +222,11 @@ def _write_frames(file: Path, frames: Iterable[pl.DataFrame]) -> None:
 
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with contextlib.ExitStack() as stack:
-        writer = None
+        sink, writer = stack.enter_context(pa.OSFile(str(file), "wb")), None
         for frame in frames:
             table = frame.rechunk().to_arrow()
             if writer is None:
-                writer = stack.enter_context(pa.ipc.new_file(file, table.schema, options=options))
+                writer = stack.enter_context(pa.ipc.new_file(sink, table.schema, options=options))
             # an empty table has no batch: a row of nulls, cut off, has the same categories
             whole = table if table.num_rows else frame.clear(1).to_arrow()
             writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))

@@ -240,7 +240,7 @@ class _EmbeddingFiles:
         """Put the parts in their place and list them, if they fit the images and each other."""
         widths = set()
         for file, rows in self.rows.items():
-            shape = read_array(self.kept.folder / file.name, mapped=True).shape
+            shape = self.kept.read(file.name).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
                 raise InputError(

@@ -19,19 +19,14 @@ from typing import Any, Self
 
 import msgspec
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import (
-    RESUME,
     SUITE_MARKER,
     Place,
     check_output,
-    replace_file,
-    replacing,
-    writing,
 )
 from nooch.base.version import __version__
 from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
@@ -68,7 +63,6 @@ from nooch.suites.search import (
 from nooch.suites.suite import DatasetRecord, SetRecord, Suite, SuiteHeader
 from nooch.suites.suite_folder import load_suite, save_suite
 
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 _TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 
 
@@ -77,33 +71,34 @@ class MeasureFiles:
     """The intermediate files of a search; it travels to workers with each job.
 
     Attributes:
-        folder: where files lie.
+        steps: kept in these files.
         n_parts: of the dataset.
         search: what is searched for.
     """
 
-    folder: Path
+    steps: Steps
     n_parts: int
     search: Search
 
     def has_part(self, number: int) -> bool:
         """Whether a part is measured."""
-        return self._part_file(number, "images").is_file()
+        return self.steps.has(_name(number, "images"))
 
     def write_part(self, number: int, images: pl.DataFrame, measures: Iterable[Measures]) -> None:
         """Store the measures of a part: a record batch per task, in their order."""
-        _write(self._part_file(number, "measures"), (self._frame(one) for one in measures))
+        self.steps.put(_name(number, "measures"), (self._frame(one) for one in measures))
         # written last: its existence means that the part is done
         codes = {name: code for code, name in enumerate(self.search.splits)}
         split = pl.col("split").replace_strict(codes, return_dtype=pl.UInt8)
-        _write(self._part_file(number, "images"), [images.select("image_id", split)])
+        self.steps.put(_name(number, "images"), [images.select("image_id", split)])
 
     def mark(self, task: str) -> Marked:
         """Mark all images for one task, write its sets, a record batch each; return the records."""
-        path = self._marked_file(task)
-        record = path.with_suffix(".json")
-        if record.is_file():
-            return msgspec.json.decode(record.read_bytes(), type=Marked)
+        name = self._marked(task).replace(".arrow", ".msgpack")
+        marked: Marked = self.steps.get(name, lambda: self._mark(task), Marked)
+        return marked
+
+    def _mark(self, task: str) -> Marked:
         measures = self._measures(task)
         numbers = {
             split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True)
@@ -117,13 +112,12 @@ class MeasureFiles:
                 if isinstance(outcome, ChallengeSet):
                     yield outcome.rows
 
-        _write(path, sets())
-        replace_file(record, msgspec.json.encode(marked))
+        self.steps.put(self._marked(task), sets())
         return marked
 
     def read(self, record: SetRecord, number: int) -> ChallengeSet:
         """The set of a record that ``mark`` has written: the ``number``-th of its task."""
-        rows = _batch(self._marked_file(record.task), number)
+        rows = self.steps.read(self._marked(record.task))[number]
         ids = self._ids[record.split]
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
         return record.of_table(rows.with_columns(own.alias("image_id")))
@@ -158,7 +152,7 @@ class MeasureFiles:
         """Measures of the images of every split, all parts together."""
         splits, number = self.search.splits, list(self.search.tasks).index(task)
         table = pl.concat(
-            _batch(self._part_file(part, "measures"), number) for part in range(self.n_parts)
+            self.steps.read(_name(part, "measures"))[number] for part in range(self.n_parts)
         )
         if table.is_empty():
             return dict.fromkeys(splits, Measures())
@@ -168,7 +162,9 @@ class MeasureFiles:
     @cached_property
     def _images(self) -> pl.DataFrame:
         """Id, and position of the split, of every image that is searched."""
-        return pl.concat(_batch(self._part_file(part, "images"), 0) for part in range(self.n_parts))
+        of_parts = (self.steps.read(_name(part, "images")) for part in range(self.n_parts))
+        images: pl.DataFrame = pl.concat(batches[0] for batches in of_parts)
+        return images
 
     @cached_property
     def _ids(self) -> dict[str, pl.Series]:
@@ -176,11 +172,12 @@ class MeasureFiles:
         images, splits = self._images, self.search.splits
         return {name: images.filter(split=code)["image_id"] for code, name in enumerate(splits)}
 
-    def _part_file(self, part: int, what: str) -> Path:
-        return self.folder / f"shard-{part:07d}.{what}.arrow"
+    def _marked(self, task: str) -> str:
+        return f"marked-{list(self.search.tasks).index(task)}.arrow"
 
-    def _marked_file(self, task: str) -> Path:
-        return self.folder / f"marked-{list(self.search.tasks).index(task)}.arrow"
+
+def _name(part: int, what: str) -> str:
+    return f"shard-{part:07d}.{what}.arrow"
 
 
 def _measures_of(frame: pl.DataFrame) -> Measures:
@@ -193,27 +190,6 @@ def _measures_of(frame: pl.DataFrame) -> Measures:
     unknown = frame["label"].is_null()
     labels = frame["label"].fill_null(value=False).to_numpy()
     return Measures(labels, unknown.to_numpy() if unknown.any() else None, **values)
-
-
-def _write(path: Path, frames: Iterable[pl.DataFrame]) -> None:
-    """Frames as record batches, under a temporary name first; without a frame there is no file."""
-    with writing(path, RESUME), contextlib.ExitStack() as stack:
-        writer = None
-        for frame in frames:
-            table = frame.rechunk().to_arrow()
-            if writer is None:
-                partial = stack.enter_context(replacing(path))
-                writer = stack.enter_context(pa.ipc.new_file(partial, table.schema, options=_LZ4))
-            # an empty table has no batch: a row of nulls, cut off, has the same categories
-            whole = table if table.num_rows else frame.clear(1).to_arrow()
-            writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
-
-
-def _batch(path: Path, number: int) -> pl.DataFrame:
-    with pa.memory_map(str(path)) as source:
-        frame = pl.from_arrow(pa.ipc.open_file(source).get_batch(number))
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - for the type checker
-    return frame
 
 
 def intermediate_folder(target: Path, what: str, header: Header | None, content: Any) -> Path:
@@ -489,7 +465,7 @@ def _in_files(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
     assert work.target is not None  # noqa: S101 - without one, all is in memory
     data = work.data
     folder = intermediate_folder(work.target, "finding", data.header, search.content())
-    files = MeasureFiles(folder, data.n_parts, search)
+    files = MeasureFiles(Steps(folder), data.n_parts, search)
     with held(folder, _DOING):
         measure = partial(_measure_part, data, files)
         list(work.tracked(measure, range(data.n_parts), "measuring parts"))
