@@ -106,14 +106,10 @@ def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
     claims = scores["fpr", "hard"]
     assert (claims["low"], claims["high"]) == (error["low"], error["high"])
     assert "a: 50.0 % of the answers are unknown and count as wrong" in shown["notes"]
-    assert "| – [.0" in run_cli(f"{command} --format markdown").ok().out
+    run_cli(f"{command} --out {tmp_path}/scores.md").ok()
+    assert "| – [.0" in (tmp_path / "scores.md").read_text()
     points = run_cli(f"{command} --unknown skip --format json").ok().json["scores"]
     assert all(row["interval"] != "unknown" for row in points)
-    for form, before in (("markdown", ""), ("latex", "% ")):
-        assert run_cli(f"{command} --format {form}").ok().out.startswith(before + start)
-    csv = run_cli(f"{command} --format csv").ok()
-    assert csv.out.startswith("run,")
-    assert start in csv.err
 
 
 def test_few_unknown_answers_stand_next_to_the_rate(run_cli, tmp_path):

@@ -147,17 +147,18 @@ def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
 @pytest.mark.parametrize(
     ("format", "words"),
     [
-        ("text", "Differences from a on ce challenge sets (test)"),
-        ("markdown", "| task | run | hard pos |"),
-        ("latex", r"\begin{tabular}{llrrrrrrrrr}"),
+        ("md", "| task | run | hard pos |"),
+        ("tex", r"\begin{tabular}{llrrrrrrrrr}"),
         ("csv", "run,method,seed,criterion"),
     ],
 )
 def test_formats(here, run_cli, format, words):
-    done = run_cli(f"evaluate suite a.parquet b.parquet --format {format}").ok()
-    assert words in done.out
+    out = here / f"scores.{format}"
+    done = run_cli(f"evaluate suite a.parquet b.parquet --out {out}").ok()
+    assert "Differences from a on ce challenge sets (test)" in done.out
+    assert words in out.read_text()
     if format == "csv":
-        table = pl.read_csv(done.out.encode(), infer_schema_length=None)
+        table = pl.read_csv(out, infer_schema_length=None)
         scores = nooch.evaluate(nooch.load_suite("suite"), ["a.parquet", "b.parquet"])
         assert table.height == scores.table.height
 
@@ -218,18 +219,18 @@ def test_the_dataset_is_found_or_given(here, run_cli):
 def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli, long):
     frames = [long.with_columns(run=pl.lit(name)) for name in (NASTY, "other")]
     pl.concat(frames).write_parquet(here / "n.parquet")
-    for kind in ("text", "markdown", "latex"):
+    for kind in ("md", "tex"):
+        out = here / f"n.{kind}"
         done = run_cli(
             "evaluate suite n.parquet --average '[red]:hard_positive=1' --fail-if 'auc@hard<2'"
-            f" --format {kind}"
+            f" --out {out}"
         )
         assert done.code == 1, done.err
-        for text in (done.out, done.err):
+        for text in (done.out, done.err, out.read_text()):
             assert "\x1b" not in text
             assert "\x00" not in text
-        if kind == "text":
-            assert r"Differences from [bold]x[/bold]|*<b>&\x1b[31m\n\x00 on ce" in done.out
-            assert "AUC avg:[red]" in done.out
+        assert r"Differences from [bold]x[/bold]|*<b>&\x1b[31m\n\x00 on ce" in done.out
+        assert "AUC avg:[red]" in done.out
     again = run_cli("evaluate suite n.parquet --format json")
     assert {row["run"] for row in again.json["scores"]} == {NASTY, "other"}
 

@@ -83,7 +83,7 @@ def complete(shell, typed, cwd):
         ("bash", "ev", "evaluate"),
         ("zsh", "import co", "coco-stuff"),
         ("fish", "find data --crit", "--criterion"),
-        ("bash", "evaluate nooch-coco p.csv --format ma", "markdown"),
+        ("bash", "evaluate nooch-coco p.csv --format js", "json"),
         ("zsh", "evaluate nooch-coco p.csv --criterion g", "gist"),
         ("fish", "explain nooch-coco --task bo", "bowl"),
         ("bash", "show nooch-coco --tasks car,bo", "car,boat"),

@@ -75,8 +75,8 @@ show suite --format json
 explain suite --task {car} --image {image} --predictions p.csv
 evaluate suite p.csv
 evaluate suite p.csv --format json
-evaluate suite p.csv --format csv
-evaluate suite p.csv --format markdown
+evaluate suite p.csv --out scores.md
+evaluate suite p.csv --out scores.tex
 evaluate suite p.csv --by weather --out scores.csv
 evaluate suite p.csv --fail-if auc@hard<2 -> 1
 select-tasks suite p.csv --n 1 --min-hard 1 --out chosen

@@ -177,18 +177,18 @@ def _draw(screen: Console, table: DisplayTable) -> None:
     from rich import box
     from rich.table import Table
 
-    columns, left = table.columns, table.left
-    rows = [list(map(cell_text, row)) for row in table.rows]
-    screen.print(printable(table.title, "\n"), style="bold", markup=False)
+    columns, left = list(map(printable, table.columns)), table.left
+    rows = [[printable(cell_text(cell)) for cell in row] for row in table.rows]
+    screen.print(printable(table.title), style="bold", markup=False)
     for widths in _blocks(columns, rows, left, screen.width):
         drawn = Table(
             header_style="bold", pad_edge=False, box=box.SIMPLE_HEAD, show_header=any(columns)
         )
         for column, width in widths.items():
             side: JustifyMethod = "left" if column < left else "right"
-            drawn.add_column(_shown(columns[column]), justify=side, overflow="fold", width=width)
+            drawn.add_column(escape(columns[column]), justify=side, overflow="fold", width=width)
         for row in rows:
-            drawn.add_row(*(_shown(row[column]) for column in widths))
+            drawn.add_row(*(escape(row[column]) for column in widths))
         screen.print(drawn)
 
 

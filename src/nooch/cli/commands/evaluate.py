@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nooch.evaluation import ConditionVerdict, Scores
-
-
-class ScoreFormat(StrEnum):
-    """How scores are printed."""
-
-    text = "text"
-    json = "json"
-    markdown = "markdown"
-    latex = "latex"
-    csv = "csv"
 
 
 @with_reading
@@ -62,7 +51,7 @@ def evaluate_command(
     ),
     threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
-    format: ScoreFormat = Option(ScoreFormat.text, help="How scores are printed."),
+    format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
@@ -107,7 +96,7 @@ def evaluate_command(
     if out is not None:
         save_scores(scores, out, metrics=wanted, overwrite=overwrite)
     _print(scores, wanted, format)
-    if out is not None and format is ScoreFormat.text:
+    if out is not None and format is shared.Format.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
     if any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
@@ -125,34 +114,23 @@ def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) ->
     check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
 
 
-def _print(scores: Scores, metrics: Sequence[str], format: ScoreFormat) -> None:
-    from nooch.data import csv_bytes
-    from nooch.report import as_json, latex, markdown, tables_of
+def _print(scores: Scores, metrics: Sequence[str], format: shared.Format) -> None:
+    from nooch.report import as_json, tables_of
 
-    # the first line of what is read: documents and tables for machines have fields or comments
-    start = {ScoreFormat.text: "", ScoreFormat.markdown: "", ScoreFormat.latex: "% "}
-    if format in start:
-        for line in scores.headlines:
-            print_text(f"{start[format]}{line}\n")
-    elif format is ScoreFormat.csv:
-        note(*scores.headlines)
-    note(*scores.notes)
     verdicts = scores.verdicts
     failed = [verdict for verdict in verdicts if verdict.fired]
-    if format is ScoreFormat.json:
+    if format is shared.Format.json:
+        note(*scores.notes)
         listed = [
             {"condition": v.condition.text, **_place(v), "value": v.value, "reason": v.reason}
             for v in failed
         ]
         print_json({**as_json(scores), "conditions": len(verdicts), "failed": listed})
         return
-    if format is ScoreFormat.csv:
-        print_text(csv_bytes(scores.table).decode())
-    elif format is ScoreFormat.text:
-        print_shown(tables_of(scores, metrics))
-    else:
-        write = markdown if format is ScoreFormat.markdown else latex
-        print_text(write(tables_of(scores, metrics)))
+    for line in scores.headlines:
+        print_text(f"{line}\n")
+    note(*scores.notes)
+    print_shown(tables_of(scores, metrics))
     for verdict in failed:
         where = ", ".join(_place(verdict).values())
         note(f"failed: {verdict.condition.text}: {where}: {verdict.reason}")

@@ -10,14 +10,12 @@ from typer import Argument, Option
 
 from nooch.base.errors import check_one_of
 from nooch.cli import options as shared
-from nooch.cli.commands.evaluate import ScoreFormat
 from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nooch.report.results.paper_sheet import ResultOptions
-    from nooch.report.tables.method_tables import ResultSheet
 
 
 _PAPER = "paper"
@@ -75,7 +73,7 @@ def results_command(
         [], help="File: .md, .tex, .csv, .parquet or .json; repeat for several."
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: ScoreFormat = Option(ScoreFormat.text, help="How tables are printed."),
+    format: shared.Format = shared.FormatOption,
 ) -> None:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
     from nooch.report.results.paper_sheet import SheetOptions, paper_sheet
@@ -91,8 +89,12 @@ def results_command(
     with progress() as update:
         sheet = paper_sheet(sources, names, chosen, shown, progress=update)
     written = save_results(sheet, out, overwrite=overwrite)
-    _print(sheet, format)
-    if written and format is ScoreFormat.text:
+    if format is shared.Format.json:
+        print_json(sheet.json)
+        return
+    print_shown(sheet.shown())
+    note(*sheet.notes)
+    if written:
         hint(", ".join(map(str, written)))
 
 
@@ -153,22 +155,3 @@ def _options(
     trained = {str(path): load_suite(path) for path in suites}
     chosen = shared.split_names(tasks) or None, shared.split_names(methods) or None
     return ResultOptions(trained, rule, split, roles, strict, *chosen)
-
-
-def _print(sheet: ResultSheet, format: ScoreFormat) -> None:
-    from nooch.data import csv_bytes
-    from nooch.report.tables.method_tables import result_latex, result_markdown
-
-    if format is ScoreFormat.json:
-        print_json(sheet.json)
-        return
-    texts: dict[ScoreFormat, Callable[[], str]] = {
-        ScoreFormat.markdown: lambda: result_markdown(sheet),
-        ScoreFormat.latex: lambda: result_latex(sheet),
-        ScoreFormat.csv: lambda: csv_bytes(sheet.cells).decode(),
-    }
-    if format in texts:
-        print_text(texts[format]())
-    else:
-        print_shown(sheet.shown())
-    note(*sheet.notes)

@@ -17,7 +17,7 @@ from nooch.evaluation.averages import LARGER_IS_BETTER, named_tasks
 from nooch.report.results.cells import with_averages
 from nooch.report.results.paper_numbers import PAPER_NAMES
 from nooch.report.results.run_results import Results
-from nooch.report.tables.score_tables import mean_sd, printable_table
+from nooch.report.tables.score_tables import mean_sd
 
 HOLDS, FAILS, OPEN = VERDICTS = ("holds", "does not hold", "inconclusive")
 """``inconclusive``: numbers are missing, or what they differ by is within their deviations."""
@@ -428,11 +428,10 @@ def finding_tables(
         verdicts.append([statement.sentence, verdict, of_paper[statement.name]])
         checks += [[statement.name, c.what, c.verdict, c.numbers] for c in finding.checks]
     columns = ["statement", "verdict", "on the paper's tables"]
-    tables = [
+    return [
         DisplayTable(f"Statements: {about}", columns, verdicts, 3),
         DisplayTable(f"Checks: {about}", ["statement", "check", "verdict", "numbers"], checks, 4),
     ]
-    return [printable_table(table) for table in tables]
 
 
 _SIDES = ("hard_positive", "hard_negative")

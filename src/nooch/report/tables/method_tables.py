@@ -12,7 +12,6 @@ import msgspec
 import polars as pl
 
 from nooch.base.display import DisplayTable
-from nooch.base.words import printable
 from nooch.data.table_files import TABLE_FILES, result_contents, result_files, write_files
 from nooch.evaluation import AVERAGE
 from nooch.report.tables.score_tables import SetsShown, average_label, latex, markdown, mean_sd
@@ -104,7 +103,7 @@ def _count(n: pl.Series) -> str:
 
 
 def _plain(text: str) -> str:
-    return printable("".join(c for c in text if c not in _MARKS))
+    return "".join(c for c in text if c not in _MARKS)
 
 
 def _cell(row: dict[str, Any], mark: Mark) -> str:

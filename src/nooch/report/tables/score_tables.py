@@ -75,14 +75,7 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
         tables += _table(title, part, ["task", "run"], wanted, differences=True)
-    return [printable_table(table) for table in tables]
-
-
-def printable_table(table: DisplayTable) -> DisplayTable:
-    """The table with each of its texts on one line."""
-    columns = list(map(printable, table.columns))
-    rows = [list(map(printable, row)) for row in table.rows]
-    return DisplayTable(printable(table.title), columns, rows, table.left)
+    return tables
 
 
 def _table(
@@ -182,7 +175,7 @@ _MARKDOWN = re.compile(r"[\\`*\[\]<>&|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def _markdown(table: DisplayTable) -> str:
     def escaped(name: str) -> str:
-        return _MARKDOWN.sub(r"\\\g<0>", name)
+        return _MARKDOWN.sub(r"\\\g<0>", printable(name))
 
     def line(cells: Sequence[str], names: int) -> str:
         # numbers with their intervals need nothing
@@ -208,7 +201,7 @@ def latex(tables: Sequence[DisplayTable]) -> str:
 
 def _latex(table: DisplayTable) -> str:
     def escaped(text: str) -> str:
-        return "".join(_TEX.get(c, c) for c in text)
+        return "".join(_TEX.get(c, c) for c in printable(text))
 
     def line(cells: Sequence[str]) -> str:
         text = " & ".join(escaped(cell) for cell in cells) + r" \\"
@@ -251,7 +244,7 @@ class SetsShown:
         compared = any(name.startswith("paper_") for name in self.rows.columns)
         lines: list[list[str]] = []
         for row in self.rows.iter_rows(named=True):
-            task = printable(row["task"])
+            task = row["task"]
             tied = {c: " (tied)" if row.get(f"tied_{c}") else "" for c in self.columns}
             own = [_number(row[c], self.decimals) + tied[c] for c in self.columns]
             lines.append([task, *(["here"] if compared else []), *own])
@@ -261,7 +254,7 @@ class SetsShown:
                 gaps = (_number(row[f"difference_{c}"], self.decimals, "+") for c in self.columns)
                 lines += [[task, "paper", *theirs], [task, "difference", *gaps]]
         head = ["task", *(["of"] if compared else []), *self.columns.values()]
-        return DisplayTable(printable(self.title), head, lines, 1 + compared)
+        return DisplayTable(self.title, head, lines, 1 + compared)
 
 
 def _number(value: float | None, decimals: int, sign: str = "") -> str:
