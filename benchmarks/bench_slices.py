@@ -27,7 +27,6 @@ from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
 from nooch.analysis.slice_conditions import SliceConditions
-from nooch.analysis.slice_tests import SliceOptions
 from nooch.analysis.slices import find_slices
 from nooch.data import Dataset
 from nooch.evaluation.metrics.proportions import wilson
@@ -98,8 +97,8 @@ def counted(kind: str, datasets: int, images: int, seed: int) -> dict[str, Any]:
     for number in range(datasets):
         random = np.random.default_rng([seed, number])
         data, wrong, answers = made(kind, images, random)
-        how = SliceOptions(group="scene" if kind == "grouped null" else None)
-        table = find_slices(data, answers, options=how).table.filter("confirmed")
+        group = "scene" if kind == "grouped null" else None
+        table = find_slices(data, answers, group=group).table.filter("confirmed")
         of_nooch = [*zip(table["side"], table["conditions"].list.join(" and "), strict=True)]
         for at, confirmed in enumerate((of_nooch, fisher(data, wrong))):
             planted = [one for one in confirmed if one == ("positive", f"with {name}")]

@@ -16,7 +16,6 @@ from .analysis.collect_next import CollectOptions as CollectOptions, collect_nex
 from .analysis.findings import cue_findings as cue_findings
 from .analysis.intervene import InterveneOptions as InterveneOptions, intervene as intervene
 from .analysis.repair import RepairOptions as RepairOptions, repair as repair
-from .analysis.slice_tests import SliceOptions as SliceOptions
 from .analysis.slices import find_slices as find_slices
 from .analysis.validity import validity as validity
 from .analysis.verify import verify as verify

@@ -23,7 +23,6 @@ from nooch.analysis.findings import (
     known_at,
     labeled_images,
 )
-from nooch.analysis.slice_tests import SliceOptions
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
@@ -111,7 +110,7 @@ class CheckOptions(PredictionFormat):
         with_baselines: score a constant, the prior and the context alone as well.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
-        group: see ``SliceOptions``.
+        group: see ``find_slices``.
         seed: of resamples.
         fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
     """
@@ -273,9 +272,8 @@ def check(
         errors = _errors(runs, data.select(split), split, asked)
         slices = None
         if chosen.slices:
-            how = SliceOptions(group=chosen.group)
             slices = find_slices(
-                data, runs, split=split, tasks=asked, options=how, progress=progress
+                data, runs, split=split, tasks=asked, group=chosen.group, progress=progress
             )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         checked = Checked(suite, scores, findings, confusions, slices, errors, notes, Path(out))

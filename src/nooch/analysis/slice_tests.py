@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.analysis.slice_conditions import Booleans, Floats, SliceCondition, pair_counts
-from nooch.base.errors import ParameterError, check_one_of
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import RateGap, p_of_groups, rate_gap
 
-AGAINST = ("whole", "parent")
+LEAST_DROP = 0.1
+"""How much larger a slice's error rate is at least; of pairs, on the half that is searched."""
+MOST = 10
+"""Pairs that each half finds, and unconfirmed slices listed, of each run, task and side."""
 _ERROR = 0.05
 """Chance that any slice is confirmed where none errs more often."""
 _OF_PAIRS = 0.1
@@ -25,39 +27,6 @@ _FEWER = 0.6
 """Of the error of a condition and its opposite, the share of the one with fewer images."""
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
-
-
-@dataclass(frozen=True)
-class SliceOptions:
-    """How slices are searched.
-
-    Attributes:
-        min_support: images of a slice at least.
-        min_drop: how much larger its error rate is, of pairs on the half that is searched, at
-            least.
-        against: ``whole``: than that of all other images; ``parent``: for two conditions, than
-            that of the images with only one of them.
-        most: pairs that each half finds, and unconfirmed slices that are listed, for each run, task
-            and side, at most.
-        group: attribute column; images with the same value, such as photographs of one scene, are
-            in the same half, and have one vote in tests.
-    """
-
-    min_support: int = 10
-    min_drop: float = 0.1
-    against: str = "whole"
-    most: int = 10
-    group: str | None = None
-
-    def __post_init__(self) -> None:
-        check_one_of("comparison", self.against, AGAINST)
-        if self.min_support < 2 or self.most < 1:
-            raise ParameterError(
-                f"min_support is {self.min_support} and most {self.most}",
-                allowed="at least 2, and at least 1",
-            )
-        if not 0 <= self.min_drop < 1:
-            raise ParameterError(f"min_drop is {self.min_drop}", allowed="0 to below 1")
 
 
 @dataclass
@@ -151,26 +120,23 @@ class SliceSide:
     sizes: NDArray[np.intp] | None
     groups: NDArray[np.integer[Any]] | None
 
-    def tested(
-        self, options: SliceOptions, families: Sequence[SliceFamily]
-    ) -> Iterator[FoundSlice]:
+    def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
         """Slices of one and two conditions, each family's most significant first, without those
-        of nearly the same images as an earlier one. All are counted as tests.
+        of nearly the same images as an earlier one. All are counted as tests. ``least``: images of
+        a slice.
         """
         errors = [pair_counts(self.conditions, half & self.wrong) for half in self.halves]
         families[0].tested += self._partitions()
-        found = [self._found(families[0], (one,)) for one in self._far(errors, options)]
+        found = [self._found(families[0], (one,)) for one in self._far(errors)]
         kept: list[FoundSlice] = []
         for one in sorted(found, key=_order):
-            # what cannot be confirmed is listed as far as asked for
-            if (len(kept) < options.most or one.p <= _ERROR) and _unlike(one, kept):
+            if (len(kept) < MOST or one.p <= _ERROR) and _unlike(one, kept):
                 kept.append(one)
         found = []
         for half, family in enumerate(families[1:]):
-            pairs = [*self._pairs(half, errors[half], options)]
+            pairs = [*self._pairs(half, errors[half], least)]
             family.tested += len(pairs)
-            test = self.halves[1 - half]
-            found += [self._found(family, pair, parent, test) for pair, parent in pairs]
+            found += [self._found(family, pair, self.halves[1 - half]) for pair in pairs]
         for one in sorted(found, key=_order):
             if _unlike(one, kept):
                 kept.append(one)
@@ -189,13 +155,12 @@ class SliceSide:
         self,
         family: SliceFamily,
         conditions: tuple[SliceCondition, ...],
-        parent: SliceCondition | None = None,
         test: Booleans | None = None,
     ) -> FoundSlice:
-        """The slice, compared with the rest (or the rest of a parent) of the images that test."""
+        """The slice, compared with the rest of the images that test."""
         inside = np.logical_and.reduce([self.images, *(one.holds for one in conditions)])
-        other = self.images & ~inside & (True if parent is None else parent.holds)
-        used = (inside | other) & (True if test is None else test)
+        other = self.images & ~inside
+        used = self.images & (True if test is None else test)
         strata, of = self.strata(conditions), (self.wrong[used], inside[used])
         strata = None if strata is None else strata[used]
         gap = rate_gap(*of, strata)
@@ -206,36 +171,34 @@ class SliceSide:
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
         return FoundSlice(family, conditions, inside, other, gap, p, weight)
 
-    def _far(self, errors: Sequence[Floats], options: SliceOptions) -> Iterator[SliceCondition]:
+    def _far(self, errors: Sequence[Floats]) -> Iterator[SliceCondition]:
         """Conditions whose error rate is far enough above that of the other images."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
         rest = (self.wrong.sum() - hits) / (self.images.sum() - support)
-        for at in np.flatnonzero(hits / support - rest >= options.min_drop).tolist():
+        for at in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
             yield self.conditions[at]
 
     def _pairs(
-        self, half: int, errors: Floats, options: SliceOptions
-    ) -> Iterator[tuple[tuple[SliceCondition, SliceCondition], SliceCondition | None]]:
-        """Pairs for testing that a half finds, with the parent that they are compared with."""
+        self, half: int, errors: Floats, least: int
+    ) -> Iterator[tuple[SliceCondition, SliceCondition]]:
+        """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
         here, bad = (self.halves[half] & of for of in (self.images, self.wrong))
         first, second = np.triu_indices(len(conditions), 1)
         names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
-        allowed = (names[first] != names[second]) & (n[first, second] >= options.min_support / 2)
-        allowed &= (self.n[0] + self.n[1])[first, second] >= options.min_support
+        allowed = (names[first] != names[second]) & (n[first, second] >= least / 2)
+        allowed &= (self.n[0] + self.n[1])[first, second] >= least
         first, second = first[allowed], second[allowed]
         support, hits = n[first, second], errors[first, second]
         rest = (bad.sum() - hits) / np.maximum(here.sum() - support, 1)
         rates = hits / np.maximum(support, 1)
         alone = np.diag(errors) / np.maximum(np.diag(n), 1)
         parents = np.maximum(alone[first], alone[second])
-        by_parent = options.against == "parent"
-        against = parents if by_parent else rest
-        good = np.flatnonzero(rates - against >= options.min_drop)
+        good = np.flatnonzero(rates - rest >= LEAST_DROP)
         low = wilson(rates[good], support[good].astype(np.int64))[0]
         # a second condition has to add something beyond chance
         adds = low > parents[good]
-        good, lower = good[adds], (low - against[good])[adds]
+        good, lower = good[adds], (low - rest[good])[adds]
         chosen: list[Booleans] = []
         for at in good[np.argsort(-lower, kind="stable")]:
             one, two = conditions[first[at]], conditions[second[at]]
@@ -243,9 +206,8 @@ class SliceSide:
             if any(_alike(inside, other) for other in chosen):
                 continue
             chosen.append(inside)
-            parent = one if alone[first[at]] >= alone[second[at]] else two
-            yield (one, two), parent if by_parent else None
-            if len(chosen) == options.most:
+            yield one, two
+            if len(chosen) == MOST:
                 return
 
 

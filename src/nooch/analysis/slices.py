@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,10 @@ from nooch.analysis.findings import (
     with_runs,
 )
 from nooch.analysis.slice_conditions import Booleans, SliceCondition, SliceConditions
-from nooch.analysis.slice_tests import (
-    FoundSlice,
-    SliceFamily,
-    SliceOptions,
-    SliceSide,
-    slice_families,
-)
-from nooch.base.calls import Progress, no_progress, options_from, tracked
+from nooch.analysis.slice_tests import MOST, FoundSlice, SliceFamily, SliceSide, slice_families
+from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, check_one_of
+from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import Place
 from nooch.base.words import plural, readable
 from nooch.criteria.context_fit import no_context
@@ -136,9 +130,9 @@ def find_slices(
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
-    options: SliceOptions | None = None,
+    min_support: int = 10,
+    group: str | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Slices:
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
 
@@ -157,16 +151,18 @@ def find_slices(
         split: ``test`` by default, else ``valid``, else ``all``.
         tasks: classes; by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
-        options: how to search; single fields can be given by name (``min_support=20``).
+        min_support: images of a slice at least.
+        group: attribute column; images with the same value, such as photographs of one scene, are
+            in the same half, and have one vote in tests.
         progress: called with what is being done, and how many of how many are done.
-        named: see ``options``.
 
     Raises:
         InputError: see ``nooch.evaluate``.
-        ParameterError: an unknown task, split or option.
+        ParameterError: an unknown task, split or group.
     """
     data = as_dataset(data)
-    settings = options_from(SliceOptions, options, named)
+    if min_support < 2:
+        raise ParameterError(f"min_support is {min_support}", allowed="at least 2")
     split = checked_split(data, split)
     for task in tasks or ():
         check_one_of("class", task, data.classes, owner="the dataset")
@@ -176,65 +172,68 @@ def find_slices(
         raise InputError("there are no predictions for these tasks", where="predictions")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
-    shared = SliceConditions(part, _half(part, settings), data, alone)
+    shared = SliceConditions(part, _half(part, group), data, alone)
     families = slice_families()
     for task in tracked(wanted, len(wanted), "searching slices, tasks", progress):
         known, everything = labeled_images(part, task, split, runs)
         conditions = shared
         if known is not part:
-            conditions = SliceConditions(known, _half(known, settings), data, alone)
+            conditions = SliceConditions(known, _half(known, group), data, alone)
         if len(known):
-            _of_task(everything, runs, conditions, settings, families)
+            _of_task(everything, runs, conditions, min_support, group, families)
     rows = [{"split": split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
     rank: dict[str, Any] = {"descending": [True, True], "nulls_last": True, "maintain_order": True}
     table = table.sort("confirmed", "low", **rank)
     place = pl.int_range(pl.len()).over("run", "task", "side", "confirmed")
-    table = table.filter(pl.col("confirmed") | (place < settings.most))
+    table = table.filter(pl.col("confirmed") | (place < MOST))
     tested = {family.name: family.tested for family in families}
-    how = {"split": split, "options": asdict(settings), "columns_alone": alone, "tested": tested}
-    return Slices(table, how)
+    options = {"min_support": min_support, "group": group}
+    return Slices(
+        table, {"split": split, "options": options, "columns_alone": alone, "tested": tested}
+    )
 
 
-def _groups(part: Dataset, options: SliceOptions) -> pl.Series:
+def _groups(part: Dataset, group: str | None) -> pl.Series:
     """The group of each image, text (n_images,); an image without a value is one of its own."""
     alone = part.images["image_id"].cast(pl.String)
-    if options.group is None:
+    if group is None:
         return alone
-    check_one_of("attribute", options.group, part.attributes, owner="the dataset")
-    values = part.images[options.group].cast(pl.String)
+    check_one_of("attribute", group, part.attributes, owner="the dataset")
+    values = part.images[group].cast(pl.String)
     return ("group " + values).zip_with(values.is_not_null(), "image " + alone)
 
 
-def _half(part: Dataset, options: SliceOptions) -> Booleans:
+def _half(part: Dataset, group: str | None) -> Booleans:
     """One of the halves, bool (n_images,): a group's, whatever other images there are."""
-    return np.asarray(fold_numbers(_groups(part, options), 2) == 0)
+    return np.asarray(fold_numbers(_groups(part, group), 2) == 0)
 
 
 def _of_task(
     everything: ChallengeSet,
     runs: Sequence[Predictions],
     conditions: SliceConditions,
-    options: SliceOptions,
+    least: int,
+    group: str | None,
     families: Sequence[SliceFamily],
 ) -> None:
     """The tests of a task, added to the families."""
     task, labels, groups = everything.task, everything.labels, None
     sizes = size_strata(conditions.data, everything)
-    if options.group is not None:
-        groups = _groups(conditions.data, options).rank("dense").to_numpy()
+    if group is not None:
+        groups = _groups(conditions.data, group).rank("dense").to_numpy()
     wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        kept = _distinct(conditions.of_task(task, size=missed), of_side, options.min_support)
+        kept = _distinct(conditions.of_task(task, size=missed), of_side, least)
         n = conditions.counts(kept, of_side) if kept else []
         for run, wrong in wrong_of.items() if kept else ():
             one = SliceSide(
                 task, kept, of_side, wrong & of_side, conditions.halves, n,
                 sizes if missed else None, groups,
             )  # fmt: skip
-            for found in one.tested(options, families):
+            for found in one.tested(least, families):
                 label = f"present({identifier(task)})"
                 phi = [label if missed else f"NOT {label}", *(c.phi for c in found.conditions)]
                 row = {"run": run, "task": task, "side": side, "phi": " AND ".join(phi)}

@@ -136,15 +136,6 @@ def slices_command(
     tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to search; test by default."),
     min_support: int = typer.Option(10, "--min-support", min=2, help="Images of a slice at least."),
-    min_drop: float = typer.Option(
-        0.1, "--min-drop", min=0, max=0.99, help="How much larger its error rate is at least."
-    ),
-    against: str = typer.Option(
-        "whole", help="Compare with the whole, or (of two conditions) with the parent."
-    ),
-    most: int = typer.Option(
-        10, min=1, help="Unconfirmed slices of a run, task and side listed at most."
-    ),
     group: str = _GroupOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -152,7 +143,6 @@ def slices_command(
 ) -> None:
     """Search slices of images on which a model errs. One error of 5 % over all."""
     from nooch.analysis.findings import checked_split
-    from nooch.analysis.slice_tests import SliceOptions
     from nooch.analysis.slices import find_slices
     from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
@@ -173,7 +163,8 @@ def slices_command(
             runs,
             split=checked_split(data, split) if found is None else found.splits_to_score(split)[0],
             tasks=shared.split_names(tasks) or (None if found is None else found.tasks),
-            options=SliceOptions(min_support, min_drop, against, most, group),
+            min_support=min_support,
+            group=group,
             progress=update,
         )
     if out is not None:
