@@ -138,12 +138,6 @@ def test_every_form_gives_the_same_bytes(here, run_cli, tmp_path):
     assert not differ
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_number_of_threads_changes_nothing(here, run_cli, threads):
-    words = "evaluate suite a.parquet b.parquet --bootstrap 150 --format json"
-    assert run_cli(f"{words} --threads {threads}").out == run_cli(words).out
-
-
 @pytest.mark.parametrize(
     ("format", "words"),
     [
@@ -275,8 +269,10 @@ def test_metrics_and_thresholds_of_answers(here, run_cli):
         assert text in done.out
     assert "answers of a are positive above probabilities chosen on valid: car " in done.err
     chosen = run_cli(f"{words} --threshold valid --format json").json
-    (here / "t.json").write_text(json.dumps(chosen["settings"]["thresholds"]["a"]))
-    given = run_cli(f"{words} --threshold t.json --format json").json
+    of_tasks = chosen["settings"]["thresholds"]["a"]
+    table = pl.DataFrame({"task": [*of_tasks], "threshold": [*of_tasks.values()]})
+    table.write_csv(here / "t.csv")
+    given = run_cli(f"{words} --threshold t.csv --format json").json
     assert given["scores"] == chosen["scores"]
     assert given["settings"] == chosen["settings"]
     plain = run_cli(f"{words} --format json").json
@@ -310,7 +306,6 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--bootstrap -1", "--bootstrap"),
         ("--bootstrap many", "--bootstrap"),
         ("--seed -1", "--seed"),
-        ("--threads 0", "--threads"),
         ("--format xml", "--format"),
         ("--split tset", "did you mean test"),
         ("--split train", "'train' is no split of the suite"),
@@ -458,7 +453,7 @@ run()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_interrupt_leaves_no_file(here, number, code):
-    words = "evaluate suite a.parquet b.parquet --bootstrap 100 --threads 1 --out out.parquet"
+    words = "evaluate suite a.parquet b.parquet --bootstrap 100 --out out.parquet"
     process = subprocess.Popen(
         [sys.executable, "-c", _SLOW, *words.split()],
         stdout=subprocess.PIPE,

@@ -1,5 +1,6 @@
 """Scores of whole suites against loops over subsets, tasks and resamples."""
 
+import sys
 import tracemalloc
 from dataclasses import replace
 from functools import cache
@@ -30,6 +31,7 @@ from nooch.evaluation.metrics import ALL_METRICS, METRICS, auc
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites.find import find
 
+EVALUATE = sys.modules[evaluate.__module__]
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}
 AREAS = st.sampled_from([0.0, 0.05, 0.1, 0.2])
@@ -460,7 +462,7 @@ def test_several_splits_and_criteria_by_name():
     assert keys == [("gist", "Z", split, "nll") for split in ("test", "valid")]
 
 
-def test_threads_and_order_of_rows_do_not_matter():
+def test_threads_and_order_of_rows_do_not_matter(monkeypatch):
     suite, data = _suite()
     (run,) = _runs(data)
     mixed = np.random.default_rng(3).permutation(len(data))
@@ -468,10 +470,10 @@ def test_threads_and_order_of_rows_do_not_matter():
         "a", run.image_ids[mixed], ("Z", "Y"), run.values[::-1, mixed].copy(), "logit"
     )
     options = EvaluateOptions(ignore_unknown=True, bootstrap=150)
-    tables = [
-        evaluate(suite, r, options=options, threads=threads).table
-        for r, threads in ((run, 1), (run, 3), (other, 2))
-    ]
+    tables = []
+    for r, threads in ((run, 1), (run, 3), (other, 2)):
+        monkeypatch.setattr(EVALUATE, "usable_cpus", lambda n=threads: n)
+        tables.append(evaluate(suite, r, options=options).table)
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])
 
@@ -564,7 +566,8 @@ def test_tasks_that_the_suite_does_not_have_are_left_out():
     assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)
 
 
-def test_memory_does_not_grow_with_the_replicates_of_all_tasks():
+def test_memory_does_not_grow_with_the_replicates_of_all_tasks(monkeypatch):
+    monkeypatch.setattr(EVALUATE, "usable_cpus", lambda: 1)
     tasks = [f"t{number}" for number in range(16)]
     random = np.random.default_rng(0)
     images = [{name: 0.2 for name in [*tasks, "A"] if random.random() < 0.5} for _ in range(40)]
@@ -576,7 +579,7 @@ def test_memory_does_not_grow_with_the_replicates_of_all_tasks():
 
     def peak(n):
         tracemalloc.start()
-        evaluate(suite, run, tasks=tasks[:n], bootstrap=2000, threads=1)
+        evaluate(suite, run, tasks=tasks[:n], bootstrap=2000)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

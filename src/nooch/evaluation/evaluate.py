@@ -141,7 +141,6 @@ class EvaluateOptions(PredictionFormat):
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
-        threads: tasks scored at once; by default the number of CPUs for a bootstrap, 1 without.
     """
 
     split: str | Sequence[str] | None = None
@@ -160,7 +159,6 @@ class EvaluateOptions(PredictionFormat):
     overlay: OverlaySource = ()
     strict: bool = False
     min_hard: int = 0
-    threads: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -335,7 +333,7 @@ class _SplitScores:
     def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
         asked, resamples = self.options, self.options.bootstrap
-        threads = asked.threads or (usable_cpus() if resamples else 1)
+        threads = usable_cpus() if resamples else 1
         draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
         aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
         with ThreadPoolExecutor(threads) as pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
@@ -14,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from nooch.base.calls import Progress, no_progress, options_from
-from nooch.base.errors import InputError, MissingExtraError, ParameterError, reason_of, some_of
+from nooch.base.errors import InputError, ParameterError, reason_of, some_of
 from nooch.base.limits import BROKEN_JSON
 from nooch.data import Dataset, class_name, id_column, read_arrays
 from nooch.data.arrays import float_array
@@ -33,7 +32,7 @@ from nooch.evaluation.prediction_tables import (
 from nooch.evaluation.predictions import KnownImages, Predictions, positions
 from nooch.suites import Suite
 
-ARRAY_ENDINGS = (".npz", ".npy", ".pt", ".pth", ".safetensors")
+ARRAY_ENDINGS = (".npz", ".npy")
 _SCALE_OF = {"logits": "logit", "probabilities": "probability"}
 _ARRAYS = (
     "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,);"
@@ -45,7 +44,7 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
     """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not
     have.
     """
-    arrays = _tensors(path) if path.suffix[1] in "ps" else dict(read_arrays(path, _ARRAYS))
+    arrays = dict(read_arrays(path, _ARRAYS))
     listed, named = how.listed(), how.named()
     given = arrays if listed is None else {**arrays, "image_ids": listed}
     given = given if named is None else {**given, "tasks": [*named.values()]}
@@ -71,30 +70,6 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
         replace(Predictions.of(of_run, ids, tasks, scale=scale, run=run), read=read)
         for of_run, run in zip(by_run, runs, strict=True)
     ]
-
-
-def _tensors(path: Path) -> dict[str, Any]:
-    """Tensors of PyTorch or safetensors by name, ``""`` for one without."""
-    content = checked_read(path, path.read_bytes)
-    try:
-        import torch
-        from safetensors.torch import load
-    except ImportError as error:
-        raise MissingExtraError("torch", "train", f"reading {path.suffix}") from error
-    try:
-        if path.suffix.lower() == ".safetensors":
-            return dict(load(content))
-        loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        tensors = loaded if isinstance(loaded, dict) else {"": loaded}
-        if all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
-            return {str(name): tensor for name, tensor in tensors.items()}
-        problem = "holds more than tensors"
-    except Exception as error:
-        # errors of many kinds, for contents that are not tensors
-        raise InputError(
-            f"cannot be read as tensors: {type(error).__name__}", where=path, allowed=_ARRAYS
-        ) from error
-    raise InputError(problem, where=path, allowed="tensors alone, by name")
 
 
 _ALLOWED = "COCO results: a list of image_id, category_id, score (0 to 1), and others such as bbox"

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.base.yaml_files import read_yaml
 from nooch.criteria.contract import read_task_numbers
 from nooch.data import class_name
 from nooch.evaluation.metrics import stable_order
@@ -35,10 +34,10 @@ def answer_thresholds(
 ) -> tuple[RunThresholds, list[str]]:
     """The threshold of each run and task, and notes that state them.
 
-    ``threshold``: a number; task -> number, or a file of this (``.json``, ``.yaml``, or a table
-    with the columns ``task`` and ``threshold``); or ``valid``: for each run and task the threshold
-    of the largest balanced accuracy on the validation split; or ``worst-side``: of the smallest
-    error there on the worst of hard and easy positives and negatives.
+    ``threshold``: a number; task -> number, or a table of ``task`` and ``threshold``; or ``valid``:
+    for each run and task the threshold of the largest balanced accuracy on the validation split; or
+    ``worst-side``: of the smallest error there on the worst of hard and easy positives and
+    negatives.
     """
     if threshold in RULES:
         chosen = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
@@ -138,9 +137,6 @@ def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> 
     given: Mapping[str, Any]
     if isinstance(threshold, Mapping):
         given = threshold
-    elif where.lower().endswith((".json", ".yaml", ".yml")):
-        # JSON is YAML
-        given = read_yaml(Path(where))
     else:
         numbers = read_task_numbers(where, ["threshold"])
         given = {task: number for task, (number,) in numbers.items()}

@@ -49,7 +49,6 @@ def evaluate_command(
     min_hard: int = Option(
         0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
     ),
-    threads: int = Option(None, min=1, help="Tasks at once; with --bootstrap, all CPUs."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
@@ -86,7 +85,6 @@ def evaluate_command(
         overlay=overlay,
         strict=strict,
         min_hard=min_hard,
-        threads=threads,
         ignore_unknown=reading.ignore_unknown,
     )
     known = scored.found_in if data is None else data
