@@ -44,7 +44,7 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
     """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not
     have.
     """
-    arrays = dict(read_arrays(path, _ARRAYS))
+    arrays: dict[str, Any] = dict(read_arrays(path, _ARRAYS))
     listed, named = how.listed(), how.named()
     given = arrays if listed is None else {**arrays, "image_ids": listed}
     given = given if named is None else {**given, "tasks": [*named.values()]}
