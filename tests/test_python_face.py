@@ -14,7 +14,6 @@ from nooch.data import save_dataset
 DATA, SUITE = small_data(), small_suite()
 FRAME = logits(SUITE)
 CUES = {"car": ("road",)}
-TEST = SUITE.set("ce", "car", "test")
 
 WRONG_TYPES = {
     "find": lambda value: nooch.find(value, nooch.CE()),
@@ -34,7 +33,6 @@ WRONG_TYPES = {
     "losses": lambda value: nooch.paper.sweep_losses(value, FRAME),
     "truth": lambda value: nooch.scenes.find_score(value, pl.DataFrame()),
     "images": lambda value: nooch.io.find_images(value, ["car"]),
-    "show": lambda value: TEST.show(data=value),
 }
 VALUES = [3, [1], {"a": 1}, np.zeros(3), object(), nooch.CE]
 
@@ -96,7 +94,6 @@ WRONG_VALUES = {
     ),
     "checked": lambda root: nooch.check(DATA, FRAME, root / "checked"),
     "export": lambda root: nooch.export(SUITE, "xml", root / "exported"),
-    "images of no folder": lambda _: TEST.show(),
     "encoder": lambda _: nooch.embed(DATA, None),
 }
 

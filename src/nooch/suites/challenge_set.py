@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageOps
 
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import ParameterError
-from nooch.base.files import Place
-from nooch.base.words import counted, printable
-from nooch.data import Dataset, as_dataset
-from nooch.data.readers.image_files import ImageIndex, thumbnail
+from nooch.base.words import counted
 from nooch.suites.hard_easy import HARD, NONE, UNKNOWN, Mark, Side
-
-if TYPE_CHECKING:
-    from PIL import Image
-
-
-_SIDE, _PER_ROW, _LINE, _GAP = 160, 6, 16, 8
-
-
-def thumbnail_sheet(groups: Mapping[str, Sequence[tuple[Path, str]]]) -> Image.Image:
-    """Thumbnails on white, six in a row, each group below its title."""
-    tall = _SIDE + _LINE + _GAP
-    heights = [_LINE - (-len(images) // _PER_ROW) * tall for images in groups.values()]
-    sheet = Image.new("RGB", (_GAP + _PER_ROW * (_SIDE + _GAP), _GAP + sum(heights)), "white")
-    pen, top = ImageDraw.Draw(sheet), _GAP
-    for (title, images), height in zip(groups.items(), heights, strict=True):
-        pen.text((_GAP, top), _drawable(title), "black")
-        for number, (path, words) in enumerate(images):
-            left = _GAP + number % _PER_ROW * (_SIDE + _GAP)
-            place = top + _LINE + number // _PER_ROW * tall
-            # small images are enlarged
-            picture = ImageOps.contain(thumbnail(path, _SIDE), (_SIDE, _SIDE))
-            sheet.paste(picture, (left, place))
-            pen.text((left, place + _SIDE), _drawable(words), "black")
-        top += height
-    return sheet
-
-
-def _drawable(text: str) -> str:
-    return printable(text).encode("ascii", "replace").decode()
-
 
 SUBSETS = ("hard_positive", "hard_negative", "easy")
 ROWS: dict[str, Any] = {
@@ -115,7 +78,6 @@ class ChallengeSet(TabularResult):
         excluded: positives, negatives, and images of unknown label, without a verdict.
         by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for
             criteria without cues.
-        dataset: gives the dataset that the set was found in, or None where that is not known.
         between: ``image_id, label, support`` of excluded images that are neither hard nor easy,
             ascending; or None.
     """
@@ -131,7 +93,6 @@ class ChallengeSet(TabularResult):
     negative: Side = UNKNOWN
     excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
-    dataset: Callable[[], Dataset | None] | None = None
     between: pl.DataFrame | None = None
 
     @classmethod
@@ -263,53 +224,3 @@ class ChallengeSet(TabularResult):
         masks |= {"easy_positive": easy & self.labels, "easy_negative": easy & ~self.labels}
         mask = masks[subset] if subset in masks else self.subset == SUBSETS.index(subset)
         return self.image_ids.filter(mask).to_list()
-
-    def hardest(self, side: str, n: int) -> NDArray[np.intp]:
-        """Rows of ``n`` images of ``hard_positive`` or ``hard_negative``: those of least or most
-        support, ties and sets without support by id.
-        """
-        rows = np.flatnonzero(self.subset == SUBSETS.index(side))
-        if self.support is None:
-            return rows[:n]
-        order = self.support[rows] * (1 if side == "hard_positive" else -1)
-        return rows[np.argsort(order, kind="stable")][:n]
-
-    def show(
-        self,
-        n: int = 12,
-        *,
-        data: Dataset | Place | str | None = None,
-        images: str | Path | None = None,
-    ) -> Image.Image:
-        """Thumbnails of the hardest images, half of them positives, as a picture of Pillow, which
-        notebooks show and ``.save("sheet.png")`` writes.
-
-        Args:
-            n: images at most.
-            data: the dataset or its folder, where it is not the one that the suite records.
-            images: folder of images, where it is not the one that the dataset records.
-
-        Raises:
-            ParameterError: no dataset, or one without an image of the set.
-            InputError: no folder of images, or images that are missing or cannot be read.
-        """
-        recorded = None if self.dataset is None else self.dataset()
-        known = recorded if data is None else as_dataset(data)
-        if known is None:
-            raise ParameterError(
-                "the dataset that the suite was found in is not known",
-                remedy='give it, or its folder: challenge_set.show(data="my-dataset")',
-            )
-        index, names, groups = ImageIndex.of(known, images, "`images`"), known.images, {}
-        for side, most in (("hard_positive", n - n // 2), ("hard_negative", n // 2)):
-            rows = self.hardest(side, most)
-            ids = self.image_ids.gather(rows).to_list()
-            files = [names["file_name"][known.row(image_id)] for image_id in ids]
-            words = [f"image {image_id}" for image_id in ids]
-            if self.support is not None:
-                values = [f", support {value:.3g}" for value in self.support[rows]]
-                words = [*map(str.__add__, words, values)]
-            shown = f"{len(ids)} of {len(self.ids(side)):,} {side.replace('_', ' ')}s"
-            title = f"{self.task}, {self.criterion}, {self.split}: {shown}"
-            groups[title] = [*zip(index.all_of(ids, files, "`images`"), words, strict=True)]
-        return thumbnail_sheet(groups)

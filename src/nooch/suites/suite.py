@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -152,17 +151,6 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     image_names: str = ""
 
 
-def dataset_of(source: Dataset | str | None, fingerprint: str) -> Dataset | None:
-    """The dataset itself or that of a folder; None if it is not there or has changed."""
-    if isinstance(source, str):
-        try:
-            source = open_dataset(source)
-            _ = source.images
-        except NoochError:
-            return None
-    return source if source is not None and source.fingerprint == fingerprint else None
-
-
 class Suite(Displayed):
     """Several challenge sets and how they were made.
 
@@ -261,8 +249,7 @@ class Suite(Displayed):
             ParameterError: no such set; for a skipped task, the message gives the reason.
         """
         self.record(criterion, task, split)
-        found_in = partial(dataset_of, self.dataset, self.header.dataset.fingerprint)
-        return replace(self._source(criterion, task, split), dataset=found_in)
+        return self._source(criterion, task, split)
 
     def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
         """Ids of the images of several sets, by default of all, ascending, each once."""
@@ -278,7 +265,15 @@ class Suite(Displayed):
 
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
-        return dataset_of(self.dataset, self.header.dataset.fingerprint)
+        found = self.dataset
+        if isinstance(found, str):
+            try:
+                found = open_dataset(found)
+                _ = found.images
+            except NoochError:
+                return None
+        same = found is not None and found.fingerprint == self.header.dataset.fingerprint
+        return found if same else None
 
     @property
     def name_rule(self) -> str:
