@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 import pytest
+from msgspec import Meta
 from refusals import fails
 
-from nooch.base.calls import options_from
+from nooch.base.calls import Count, Options, Share, options_from
 from nooch.base.errors import ParameterError, WrongTypeError
 
 
 @dataclass(frozen=True)
-class DrawOptions:
+class DrawOptions(Options):
     draws: int = 1000
     seed: int = 0
     share: float = 0.5
@@ -77,7 +79,7 @@ WRONG = [
     ({"names": {"a": 1}}, "is of type dict"),
     ({"name": 3}, "write name='all'"),
     ({"numbers": [1]}, "allowed: Sequence[Sequence[float]]"),
-    ({"frame": [1]}, "allowed: pl.DataFrame | None"),
+    ({"frame": [1]}, "allowed: DataFrame | None"),
     ({"roles": ["a"]}, "allowed: Mapping[str, str] | None"),
     ({"strict": "yes"}, "allowed: bool"),
 ]
@@ -95,7 +97,9 @@ class SeededOptions(DrawOptions):
 
 
 # annotations of types, not of text
-PLAIN = make_dataclass("PLAIN", [("draws", int, 1), ("names", Sequence[str] | None, None)])
+PLAIN = make_dataclass(
+    "PLAIN", [("draws", int, 1), ("names", Sequence[str] | None, None)], bases=(Options,)
+)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +116,47 @@ def test_the_type_of_any_field_is_worded(kind, named, allowed):
 
 def test_options_of_another_class_are_refused():
     fails(lambda: options_from(DrawOptions, {"draws": 3}, {}), "`options`", kind=WrongTypeError)
+
+
+@dataclass(frozen=True)
+class RangedOptions(Options):
+    count: Count = 1
+    share: Share | None = None
+    zoom: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    rate: Annotated[float, Meta(gt=0)] = 1.0
+    side: Annotated[str, ("left", "right")] | None = None
+    parts: Sequence[Annotated[str, {"top": 1, "bottom": 2}]] = ()
+    order: Annotated[str, ("by seed",)] | Count = "by seed"
+
+
+ALLOWED = [
+    {"count": np.int64(3), "share": 1, "zoom": 0},
+    {"side": "left", "parts": ("bottom", "top")},
+    {"side": None, "order": 3},
+]
+
+
+@pytest.mark.parametrize("named", ALLOWED)
+def test_values_in_range_are_taken(named):
+    made = RangedOptions(**named)
+    assert all(getattr(made, name) is value for name, value in named.items())
+
+
+OUTSIDE = [
+    ({"count": 0}, "`count`: is 0", "allowed: at least 1"),
+    ({"share": 1.5}, "`share`: is 1.5", "allowed: at least 0 and at most 1"),
+    ({"share": float("nan")}, "`share`: is nan"),
+    ({"zoom": 1.0}, "allowed: at least 0 and below 1"),
+    ({"rate": 0}, "allowed: above 0"),
+    ({"rate": float("inf")}, "`rate`: is inf", "allowed: above 0"),
+    ({"side": "lift"}, "'lift' is no value of `side`", "did you mean left?"),
+    ({"parts": ["top", "bottle"]}, "'bottle' is no value of `parts`", "allowed: bottom, top"),
+    ({"order": "random"}, "'random' is no value of `order`"),
+    ({"order": 0}, "`order`: is 0"),
+]
+
+
+@pytest.mark.parametrize(("named", "message"), [(named, texts) for named, *texts in OUTSIDE])
+def test_values_out_of_range_are_refused(named, message):
+    fails(lambda: RangedOptions(**named), *message, kind=ParameterError)
+    fails(lambda: options_from(RangedOptions, None, named), *message, kind=ParameterError)

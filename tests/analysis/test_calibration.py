@@ -249,8 +249,8 @@ def test_what_cannot_be_calibrated_is_refused():
     predicted, true = world(n=30)
     elsewhere = dataset_of([{"cow": 0.2}], CLASSES, ids=["a"])
     for change, part in (
-        ({"folds": 1}, "`folds` is 1"),
-        ({"precision": 90}, "precision is 90"),
+        ({"folds": 1}, "`folds`: is 1"),
+        ({"precision": 90}, "`precision`: is 90"),
         ({"match": {"cwo": "cow"}}, "of the true dataset"),
         ({"match": {"cow": "cwo"}}, "of the predicted dataset"),
         ({"match": {"cow": "grass", "grass": "grass"}}, "matched with several"),

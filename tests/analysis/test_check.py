@@ -88,7 +88,7 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     assert refused.code == 2
     assert "20 and more" in refused.err
     run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
-        "alpha is 5", "did you mean 0.05?"
+        "--alpha: is 5", "did you mean 0.05?"
     )
 
 

@@ -174,9 +174,9 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
     out = tmp_path / "out"
     fails(lambda: run(world, BY_CONTEXT, out, annotations=[maps]), "no image has a mask")
     for options, words in (
-        ({"edit": "hide"}, "'hide' is no edit"),
+        ({"edit": "hide"}, "'hide' is no value of `edit`"),
         ({"annotations": []}, "needs the suite's dataset, and masks"),
-        ({"bootstrap": -1}, "-1 resamples"),
+        ({"bootstrap": -1}, "`bootstrap`: is -1"),
         ({"split": "train"}, "train"),
         ({"threshold": 2.0}, "the threshold is 2"),
     ):
@@ -205,7 +205,7 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     run_cli(_said_next(done)).ok()
     shown = run_cli(f"{command} --edit hide-object --out out --overwrite --format json").ok().json
     assert shown["changes"][0]["run"] == "model, hide-object"
-    run_cli(f"{command} --edit hide --out other").refused("'hide' is no edit", "hide-cue")
+    run_cli(f"{command} --edit hide --out other").refused("value of --edit", "hide-cue")
     run_cli(f"{command} --out data --overwrite").refused("holds no changes.parquet")
 
 

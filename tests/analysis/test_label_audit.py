@@ -191,7 +191,7 @@ class TestFolder:
             ({"predictions": "label"}, "the sources of evidence are label"),
             ({"predictions": "twice"}, "twice"),
             ({"tasks": ["road"]}, "'road' is no task of the suite"),
-            ({"most": 0}, "most is 0"),
+            ({"most": 0}, "`most`: is 0"),
             ({"split": "valid"}, "'valid' is no split"),
         ],
     )

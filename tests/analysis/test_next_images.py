@@ -159,7 +159,7 @@ def test_command(run_cli, tmp_path, name):
 
 
 REFUSED = {
-    "budget": ({"budget": 0}, "1 image and more"),
+    "budget": ({"budget": 0}, "at least 1"),
     "similarity": ({"similarity": 1.5}, "above 0"),
     "one kind": ({"features": np.zeros((300, 2))}, "or neither"),
     "task": ({"tasks": ["bus"]}, "bus"),

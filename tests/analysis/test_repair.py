@@ -212,7 +212,7 @@ def test_the_command(folder, run_cli, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--methods gdro", "'gdro' is no method of a repair"),
+        ("--methods gdro", "'gdro' is no value of --methods"),
         ("--tasks tie", "tie"),
         ("--criterion gist", "gist"),
         ("--predictions two.csv", "several runs: a, b"),
@@ -239,7 +239,7 @@ def test_python_refusals(tmp_path):
     broken[3, 2] = np.inf
     fails(repaired(broken), "not finite", kind=InputError)
     fails(repaired(FEATURES[1:]), "features have shape", kind=InputError)
-    fails(repaired(bootstrap=0), "0 resamples", kind=ParameterError)
+    fails(repaired(bootstrap=0), "`bootstrap`: is 0", kind=ParameterError)
     # nothing is hard where every cue is everywhere
     none = nooch.find(DATA, nooch.Attribute("image_id < 0"), tasks=["car"])
     fails(repaired(suite=none, **QUICK), "on valid", kind=UndefinedError)

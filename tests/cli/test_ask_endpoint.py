@@ -303,7 +303,7 @@ def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_p
     [
         ("--endpoint ftp://host", ("--endpoint: is no address of a server", "--api-key-env")),
         ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
-        ("--rate-limit 0", ("--rate-limit: is 0", "more than 0")),
+        ("--rate-limit 0", ("--rate-limit: is 0", "above 0")),
         ("--timeout -1", ("--timeout: is -1",)),
         ("--engine local", ("--engine has no effect with --endpoint",)),
     ],

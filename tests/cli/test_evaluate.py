@@ -322,7 +322,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         ("--average x:hard=1", "'hard' is no cell"),
         ("--baseline b", "'b' is no run of the predictions"),
         ("--by plaec", "did you mean place"),
-        ("--scale logits", "'logits' is no scale"),
+        ("--scale logits", "'logits' is no value of --scale"),
         ("--out out.txt", "'.txt' is no ending of a scores file"),
         ("--out suite", "is a folder"),
         ("--out a.parquet", "exists already"),

@@ -162,7 +162,7 @@ def test_other_arguments_of_a_plan(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n1,train\n")
     words = "a group needs a split by percentages"
     _no_parameter(lambda: SplitPlan(str(path), group="place"), words)
-    _no_parameter(lambda: SplitPlan("70/10/20", seed=-1), "seed -1 is negative", "0 and more")
+    _no_parameter(lambda: SplitPlan("70/10/20", seed=-1), "`seed`: is -1", "at least 0")
     assert SplitPlan("70.0/10/20").shares == (70.0, 10.0, 20.0)
     assert SplitPlan(str(path)).shares is None
 

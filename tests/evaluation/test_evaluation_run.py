@@ -499,7 +499,7 @@ def test_shares_of_a_split_and_uniform():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"bootstrap": -1}, ["-1", "0 to 100,000"]),
+        ({"bootstrap": -1}, ["-1", "at most 100,000"]),
         ({"metrics": ["acc"]}, ["acc", "auc"]),
         ({"criteria": ["CE"]}, ["CE", "ce"]),
         ({"tasks": ["car"]}, ["car"]),

@@ -144,8 +144,8 @@ def test_a_method_is_equal_to_itself(world):
     ("options", "words"),
     [
         ({"baselines": ["vrex"]}, "'vrex' is no method"),
-        ({"bootstrap": 0}, "0 resamples"),
-        ({"metrics": ["f2"]}, "'f2' is no metric"),
+        ({"bootstrap": 0}, "`bootstrap`: is 0"),
+        ({"metrics": ["f2"]}, "'f2' is no value of `metrics`"),
         ({"methods": ["erm"]}, "one method alone"),
         ({"draws": 3}, "'draws' is no option of PairedOptions"),
     ],

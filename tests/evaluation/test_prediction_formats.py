@@ -285,7 +285,7 @@ def test_what_is_no_results(tmp_path, content):
 
 
 def test_formats_that_are_refused(tmp_path):
-    fails(lambda: PredictionFormat(decimal=";"), "decimal sign", kind=ValueError)
+    fails(lambda: PredictionFormat(decimal=";"), "value of `decimal`", kind=ValueError)
     fails(lambda: load_predictions(LONG, SUITE, percentage=True), "did you mean", kind=ValueError)
     (tmp_path / "c.json").write_text('{"images": []}')
     file = _detections(tmp_path, [(1, 1, 0.5)])

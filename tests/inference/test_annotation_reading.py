@@ -277,9 +277,9 @@ def test_an_embedding_takes_the_place_of_captions(photos, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 0}, "batch of 0"),
+        ({"batch": 0}, "`batch`: is 0"),
         ({"min_area": 20}, "did you mean 0.2?"),
-        ({"min_confidence": 2.0}, "min_confidence 2.0"),
+        ({"min_confidence": 2.0}, "`min_confidence`: is 2.0"),
         ({"tasks": ["cow"]}, "`tasks` are classes of `labels`"),
         ({"bf16": True}, "a custom model takes no `bf16`"),
         ({"segmenter": "own_annotators:Nobody"}, "cannot be imported"),

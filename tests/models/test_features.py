@@ -174,7 +174,7 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(features, "forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    refused(lambda: FeatureOptions(batch=0), "batch of 0")
+    refused(lambda: FeatureOptions(batch=0), "`batch`: is 0")
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
     parts = "pixels of 32 x 32", "40 x 40"
     refused(lambda: extract_features(data, other, out, pixels=pixels), *parts)

@@ -169,4 +169,4 @@ STRENGTHS = [("context_strength", 1.01), ("context_strength", float("nan"))]
 
 @pytest.mark.parametrize(("name", "value"), [("images", 0), ("size", 31), ("seed", -1), *STRENGTHS])
 def test_plans_are_checked(name, value):
-    refused(lambda: ScenesPlan(**{name: value}), f"{name} is {value}")
+    refused(lambda: ScenesPlan(**{name: value}), f"`{name}`: is {value}")

@@ -151,7 +151,7 @@ def test_a_template_of_ones_own():
     ("options", "part"),
     [
         ({"per_set": 0}, "is 0"),
-        ({"balance": "even"}, "'even' is no balance"),
+        ({"balance": "even"}, "'even' is no value of `balance`"),
         ({"template": "Is it there?"}, "no template"),
         ({"template": "{task} {0}"}, "no template"),
         ({"template": "{task"}, "expected '}'"),

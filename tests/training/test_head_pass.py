@@ -298,11 +298,11 @@ def test_what_is_refused():
         ({"gdro": 5}, "gdro"),
     ):
         refused(lambda grid=grid: grid_of_methods(grid), *parts)
-    refused(lambda: Descent(lr=0), "lr 0")
-    refused(lambda: Descent(momentum=1), "momentum 1")
+    refused(lambda: Descent(lr=0), "`lr`: is 0")
+    refused(lambda: Descent(momentum=1), "`momentum`: is 1")
     for jobs in (jobs_of(["erm", "mixup"]), []):
         refused(lambda jobs=jobs: HeadPass(SMALL, jobs, FAST), "Job.shares")
-    refused(lambda: ProbeSettings(batch=0), "batch is 0")
+    refused(lambda: ProbeSettings(batch=0), "`batch`: is 0")
 
 
 def test_coefficients_are_powers():

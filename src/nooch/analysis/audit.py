@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from nooch.base.calls import Progress, no_progress, options_from, tracked
+from nooch.base.calls import Count, Progress, no_progress, options_from, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError
 from nooch.base.files import Place, atomic_folder, check_output
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted
@@ -145,13 +145,8 @@ class AuditOptions(PredictionFormat):
     criterion: Sequence[str] | None = None
     captions: Sequence[str | Path] = ()
     synonyms: str | Path = COCO
-    most: int = 200
+    most: Count = 200
     images: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.most < 1:
-            raise ParameterError(f"most is {self.most}", allowed="1 and more")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
 import polars as pl
 from blake3 import blake3
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from, tracked
+from nooch.base.calls import Options, Progress, Share, no_progress, options_from, tracked
 from nooch.base.errors import (
     FormatError,
     InputError,
     ParameterError,
-    check_fraction,
     check_one_of,
     some_of,
 )
@@ -98,7 +98,7 @@ _FEWEST = 10
 
 
 @dataclass(frozen=True)
-class CalibrateOptions:
+class CalibrateOptions(Options):
     """How predicted areas are calibrated.
 
     Attributes:
@@ -113,17 +113,12 @@ class CalibrateOptions:
     """
 
     criterion: CE = field(default_factory=CE)
-    precision: float = 0.9
+    precision: Share = 0.9
     tasks: Sequence[str] | None = None
     match: Mapping[str, str] = field(default_factory=dict)
-    folds: int = 5
+    folds: Annotated[int, Meta(ge=2)] = 5
     seed: int = 0
     group: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fraction("precision", self.precision, "calibrate")
-        if self.folds < 2:
-            raise ParameterError(f"`folds` is {self.folds}", allowed="2 and more")
 
 
 def calibrate(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -24,9 +24,9 @@ from nooch.analysis.findings import (
     labeled_images,
 )
 from nooch.analysis.slices import Slices, find_slices
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Progress, Share, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
-from nooch.base.errors import InputError, check_fraction, check_one_of, some_of
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place, atomic_folder, is_address
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
@@ -118,9 +118,9 @@ class CheckOptions(PredictionFormat):
     tasks: Sequence[str] | None = None
     split: str | None = None
     criterion: Sequence[str] | None = None
-    decision: str | None = None
-    alpha: float = 0.05
-    beta: float = 0.1
+    decision: Annotated[str, _DECISIONS] | None = None
+    alpha: Share = 0.05
+    beta: Share = 0.1
     min_hard: int = SMALLEST
     bootstrap: int | None = None
     stability: int = 200
@@ -130,12 +130,6 @@ class CheckOptions(PredictionFormat):
     group: str | None = None
     seed: int = 0
     fail_if: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if self.decision is not None:
-            check_one_of("decision", self.decision, _DECISIONS)
-        check_fraction("alpha", self.alpha, "check")
-        check_fraction("beta", self.beta, "check")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

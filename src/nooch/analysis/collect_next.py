@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.calls import options_from
+from nooch.base.calls import Count, Options, options_from
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place
@@ -28,7 +29,7 @@ _SIDES = CELLS[:2]
 
 
 @dataclass(frozen=True)
-class CollectOptions:
+class CollectOptions(Options):
     """Which images of a pool are chosen.
 
     Attributes:
@@ -38,16 +39,10 @@ class CollectOptions:
         similarity: cosine of features above which two images are near-duplicates.
     """
 
-    budget: int = 500
+    budget: Count = 500
     tasks: Sequence[str] = ()
     criterion: str | None = None
-    similarity: float = 0.95
-
-    def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ParameterError(f"`budget` is {self.budget}", allowed="1 image and more")
-        if not 0 < self.similarity <= 1:
-            raise ParameterError(f"`similarity` is {self.similarity:g}", allowed="above 0, up to 1")
+    similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Count, Options, Progress, no_progress, options_from
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.files import Place, atomic_folder, check_output
 from nooch.base.words import counted
 from nooch.data import Dataset
@@ -25,7 +25,7 @@ from nooch.evaluation import Predictions, Scores, evaluate
 from nooch.evaluation.context_rates import Estimate, context_rates
 from nooch.evaluation.metrics.pointwise import probabilities
 from nooch.evaluation.predictions import positions
-from nooch.evaluation.scores import check_scoring
+from nooch.evaluation.scores import Resamples
 from nooch.evaluation.thresholds import RULES, AnswerThreshold, answer_thresholds
 from nooch.inference.predict import (
     find_images,
@@ -226,7 +226,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class InterveneOptions:
+class InterveneOptions(Options):
     """What is edited, and how it is predicted.
 
     Attributes:
@@ -242,19 +242,15 @@ class InterveneOptions:
         seed: of the places of control patches, the backgrounds and the resamples.
     """
 
-    edit: str = "hide-cue"
+    edit: Annotated[str, EDITS] = "hide-cue"
     annotations: Sequence[str | Path] = ()
     split: str | None = None
     images: str | Path | None = None
     threshold: AnswerThreshold = 0.5
     range: tuple[float, float] | None = None
-    batch: int = 32
-    bootstrap: int = 1000
+    batch: Count = 32
+    bootstrap: Resamples = 1000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_one_of("edit", self.edit, EDITS)
-        check_scoring((), self.bootstrap, least=0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

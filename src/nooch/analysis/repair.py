@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.base.files import Place, atomic_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
@@ -27,7 +28,7 @@ from nooch.evaluation import (
     load_predictions,
 )
 from nooch.evaluation.metrics.proportions import SIGNIFICANT
-from nooch.evaluation.scores import check_scoring
+from nooch.evaluation.scores import Resamples
 from nooch.evaluation.thresholds import AnswerThreshold
 from nooch.inference.predict import save_predictions
 from nooch.models.caches.features import given_features
@@ -207,16 +208,10 @@ class RepairOptions(PredictionFormat):
 
     tasks: Sequence[str] | None = None
     criterion: str | None = None
-    methods: Sequence[str] = tuple(CANDIDATES)
+    methods: Sequence[Annotated[str, CANDIDATES]] = tuple(CANDIDATES)
     threshold: AnswerThreshold = "worst-side"
-    bootstrap: int = 1000
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_scoring(_METRICS, self.bootstrap, least=1)
-        for method in self.methods:
-            check_one_of("method", method, CANDIDATES, owner="a repair")
 
 
 def repair(

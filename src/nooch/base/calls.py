@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import math
 import numbers
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from inspect import formatannotation
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
 
 from nooch.base.errors import ParameterError, check_one_of, reason_of, wrong_type
 
@@ -41,36 +45,90 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
     """``options``, or the defaults of ``kind``, with the fields that were given by name
     replaced.
     """
-    allowed = {field.name: _written(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for name in named:
-        check_one_of("option", name, allowed, owner=kind.__name__)
+        check_one_of("option", name, _hints(kind), owner=kind.__name__)
     if not isinstance(options, kind | NoneType):
         raise wrong_type("options", options, kind.__name__, f"options=nooch.{kind.__name__}()")
-    hints = get_type_hints(kind)
-    for name, value in named.items():
-        if not _fits(value, hints[name]):
-            likely = [value] if _fits([value], hints[name]) else getattr(kind, name, None)
-            raise wrong_type(name, value, allowed[name], f"{name}={likely!r}")
     return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
 
 
-def _written(annotation: Any) -> str:
-    """An annotation as code has it; one that is not deferred without the names of modules."""
-    if isinstance(annotation, str):
-        return annotation
-    return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", formatannotation(annotation))
+Count = Annotated[int, Meta(ge=1)]
+"""How many, of what there must be one at least."""
+Seed = Annotated[int, Meta(ge=0, lt=2**63)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+_BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "gt": (operator.gt, "above"),
+    "ge": (operator.ge, "at least"),
+    "lt": (operator.lt, "below"),
+    "le": (operator.le, "at most"),
+}
+
+
+class Options:
+    """Base of settings, which are checked against their annotations: ``Annotated[int, Meta(ge=1)]``
+    is a finite number in a range, ``Annotated[str, names]`` one of some names.
+
+    Raises WrongTypeError or ParameterError for the first field that does not fit.
+    """
+
+    def __post_init__(self) -> None:
+        for name, hint in _hints(type(self)).items():
+            value = getattr(self, name)
+            if not _fits(value, hint):
+                likely = [value] if _fits([value], hint) else getattr(type(self), name, None)
+                raise wrong_type(name, value, _written(type(self), name), f"{name}={likely!r}")
+            for one, limit in _limits(value, hint):
+                if isinstance(limit, Meta):
+                    _check_range(name, one, limit)
+                else:
+                    check_one_of(f"value of `{name}`", one, limit)
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _check_range(name: str, value: float, limit: Meta) -> None:
+    bounds = [
+        (*_BOUNDS[of], getattr(limit, of)) for of in _BOUNDS if getattr(limit, of) is not None
+    ]
+    if not (math.isfinite(value) and all(fits(value, bound) for fits, _, bound in bounds)):
+        allowed = " and ".join(f"{words} {bound:,}" for _, words, bound in bounds)
+        remedy = f"did you mean {value / 100:g}?" if limit.le == 1 and 2 <= value <= 100 else None
+        raise ParameterError(f"is {value}", where=f"`{name}`", allowed=allowed, remedy=remedy)
+
+
+def _limits(value: Any, hint: Any) -> Iterator[tuple[Any, Any]]:
+    """Values, or parts of them, with what their annotations allow."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        yield from ((value, limit) for limit in inner[1:])
+    elif origin in (Union, UnionType):
+        yield from (pair for one in inner if _fits(value, one) for pair in _limits(value, one))
+    elif origin in (Sequence, tuple):
+        yield from (pair for one in value for pair in _limits(one, inner[0]))
+
+
+def _written(kind: type, name: str) -> str:
+    """The type of a field as code has it, without the names of modules."""
+    plain = formatannotation(get_type_hints(kind)[name])
+    return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", plain)
 
 
 def _fits(value: object, hint: Any) -> bool:
     """Whether a value has the type of an annotation, as far as that is easy to say."""
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _fits(value, inner[0])
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in inner)
     if hint in (int, float):
         number = numbers.Integral if hint is int else numbers.Real
         return isinstance(value, number) and not isinstance(value, bool)
-    if origin is Sequence:
-        if not isinstance(value, Collection) or isinstance(value, str | Mapping):
+    if origin in (Sequence, tuple):
+        kind = Collection if origin is Sequence else tuple
+        if not isinstance(value, kind) or isinstance(value, str | Mapping):
             return False
         return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nooch.base.calls import Options, Seed
 from nooch.base.errors import ParameterError
 
 LOSS_SPLIT = "test"
@@ -28,7 +29,7 @@ def _exists(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class SplitPlan:
+class SplitPlan(Options):
     """How images are divided into train, valid and test.
 
     Attributes:
@@ -44,13 +45,12 @@ class SplitPlan:
     """
 
     source: str
-    seed: int = 0
+    seed: Seed = 0
     group: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ParameterError(f"seed {self.seed} is negative", allowed="0 and more")
+        super().__post_init__()
         if self.shares is None and not _exists(self.source):
             raise ParameterError(
                 f"split {self.source!r} is neither a file nor percentages",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.averages import AVERAGE, WORST_HARD, Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.metrics import METRICS, Graded
 from nooch.evaluation.predictions import Aligned, Predictions
-from nooch.evaluation.scores import Scores, check_scoring, differences_table, scores_table
+from nooch.evaluation.scores import Metric, Resamples, Scores, differences_table, scores_table
 from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
 from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
@@ -25,7 +26,7 @@ _WORST = ("error", "nll")
 
 
 @dataclass(frozen=True)
-class PairedOptions:
+class PairedOptions(Options):
     """What ``paired`` compares, and how.
 
     Attributes:
@@ -36,14 +37,11 @@ class PairedOptions:
         strict: as for ``nooch.evaluate``.
     """
 
-    metrics: Sequence[str] = METRICS
+    metrics: Sequence[Metric] = METRICS
     split: str = "test"
-    bootstrap: int = 1000
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000
     seed: int = 0
     strict: bool = False
-
-    def __post_init__(self) -> None:
-        check_scoring(self.metrics, self.bootstrap, least=1)
 
 
 def paired(

@@ -28,8 +28,9 @@ from nooch.evaluation.prediction_files import PredictionSource, load_predictions
 from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Aligned, KnownImages, Predictions, task_notes
 from nooch.evaluation.scores import (
+    Metric,
+    Resamples,
     Scores,
-    check_scoring,
     differences_table,
     scores_table,
     with_bounds,
@@ -146,10 +147,10 @@ class EvaluateOptions(PredictionFormat):
     split: str | Sequence[str] | None = None
     criteria: Sequence[str] | None = None
     tasks: Sequence[str] | None = None
-    metrics: Sequence[str] = METRICS
+    metrics: Sequence[Metric] = METRICS
     threshold: AnswerThreshold = 0.5
     fail_if: Sequence[str] = ()
-    bootstrap: int = 0
+    bootstrap: Resamples = 0
     seed: int = 0
     baseline: str | None = None
     differences: bool = True
@@ -159,10 +160,6 @@ class EvaluateOptions(PredictionFormat):
     overlay: OverlaySource = ()
     strict: bool = False
     min_hard: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_scoring(self.metrics, self.bootstrap, least=0)
 
 
 def evaluate(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import polars as pl
 
-from nooch.base.errors import check_one_of
+from nooch.base.calls import Options
 from nooch.base.text_encoding import text_lines
 from nooch.data import class_name, id_column
 from nooch.data.readers.coco.structure import Category, categories_of, decode
@@ -25,7 +25,7 @@ UNKNOWN = ("wrong", "skip")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionFormat:
+class PredictionFormat(Options):
     """What files of predictions leave open.
 
     Attributes:
@@ -43,24 +43,19 @@ class PredictionFormat:
         unknown: ``wrong`` or ``skip``, what an answer counts as that is neither yes nor no.
     """
 
-    scale: str | None = None
-    decimal: str = "."
+    scale: Annotated[str, SCALES] | None = None
+    decimal: Annotated[str, (".", ",")] = "."
     percent: bool = False
     classes: str | Path | Sequence[str] | None = None
     ids: object = None
     ignore_unknown: bool = False
     questions: str | Path | None = None
-    rule: str | None = None
+    rule: Annotated[str, RULES] | None = None
     language: str = "en"
-    unknown: str = "wrong"
+    unknown: Annotated[str, UNKNOWN] = "wrong"
 
     def __post_init__(self) -> None:
-        if self.scale is not None:
-            check_one_of("scale", self.scale, SCALES)
-        check_one_of("decimal sign", self.decimal, (".", ","))
-        check_one_of("way to count unknown answers", self.unknown, UNKNOWN)
-        if self.rule is not None:
-            check_one_of("rule", self.rule, RULES)
+        super().__post_init__()
         if self.language != "en":
             answer_words(self.language)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import ParameterError, check_one_of
@@ -141,13 +142,8 @@ class Scores(TabularResult):
         )
 
 
-def check_scoring(metrics: Sequence[str], bootstrap: int, *, least: int) -> None:
-    """Raise ParameterError for an unknown metric, or a number of resamples out of range."""
-    if not least <= bootstrap <= MOST_RESAMPLES:
-        allowed = f"{least} to {MOST_RESAMPLES:,}"
-        raise ParameterError(f"{bootstrap} resamples", where="bootstrap", allowed=allowed)
-    for metric in metrics:
-        check_one_of("metric", metric, ALL_METRICS)
+Metric = Annotated[str, ALL_METRICS]
+Resamples = Annotated[int, Meta(ge=0, le=MOST_RESAMPLES)]
 
 
 def scores_table(

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.sparse import csr_array
 
-from nooch.base.calls import Map, StepProgress, is_named
+from nooch.base.calls import Count, Map, Options, Share, StepProgress, is_named
 from nooch.base.disk import make_folder, sync_files
 from nooch.base.errors import (
     InputError,
     NoochError,
     OutputError,
     ParameterError,
-    check_fraction,
     some_of,
 )
 from nooch.base.files import DATASET_MARKER, Place, is_address
@@ -287,7 +286,7 @@ _MAP_CLASSES = "classes.txt"
 
 
 @dataclass(frozen=True)
-class AnnotationReading:
+class AnnotationReading(Options):
     """Images and a model that annotates them, for ``nooch.import_dataset``.
 
     Areas are shares of the pixels of the model's output. An image's id is its name without ending
@@ -320,26 +319,22 @@ class AnnotationReading:
     doing: ClassVar[str] = "annotating images"
     images: str | Path
     segmenter: str
-    labels: Dataset | Place | str | None = None
+    labels: Dataset | Path | Place | str | None = None
     tasks: Sequence[str] | None = None
     merge: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    min_area: float = 0.01
-    min_confidence: float | None = None
+    min_area: Share = 0.01
+    min_confidence: Share | None = None
     embedder: str | None = None
     maps: str | Path | None = None
     skip_broken: bool = False
     device: str = "auto"
     size: int | None = None
-    batch: int = 8
+    batch: Count = 8
     bf16: bool = False
     range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
-        check_fraction("min_area", self.min_area, "`min_area`")
-        if not 0 <= (self.min_confidence or 0) <= 1:
-            raise ParameterError(f"min_confidence {self.min_confidence}", allowed="0 to 1")
+        super().__post_init__()
         if self.tasks is not None and self.labels is None:
             raise ParameterError("`tasks` are classes of `labels`", remedy="give `labels`, too")
 

@@ -16,11 +16,13 @@ from http.client import responses
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
+from nooch.base.calls import Count, Options
 from nooch.base.download.http import Client, MirrorError, Patience, RetryError
 from nooch.base.errors import InputError, NoochError, ParameterError, some_of
 from nooch.base.words import printable
@@ -46,7 +48,7 @@ _SPACES = " \t\r\n▁Ġ"
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Options):
     """A server that speaks OpenAI's protocol, and how it is asked.
 
     Attributes:
@@ -65,17 +67,14 @@ class Endpoint:
 
     url: str
     api_key_env: str = "OPENAI_API_KEY"
-    concurrency: int = 8
-    rate_limit: float | None = None
-    timeout: float = 60.0
-    max_side: int | None = None
+    concurrency: Count = 8
+    rate_limit: Annotated[float, Meta(gt=0)] | None = None
+    timeout: Annotated[float, Meta(gt=0)] = 60.0
+    max_side: Count | None = None
     allow_unanswered: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "rate_limit", "timeout", "max_side"):
-            number = getattr(self, name)
-            if number is not None and not 0 < number < math.inf:
-                raise ParameterError(f"is {number}", where=f"`{name}`", allowed="more than 0")
+        super().__post_init__()
         # a password or a query may be a secret, and the address is recorded
         if re.fullmatch(r"https?://[^/@?#\s]+(/[^?#\s]*)?", self.url) is None:
             raise ParameterError(

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import polars as pl
 
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.calls import Count
+from nooch.base.errors import ParameterError
 from nooch.base.files import Place
 from nooch.data import Dataset, ImageId, as_dataset
 from nooch.data.readers.image_files import files_of
@@ -79,21 +81,17 @@ class AskOptions(QuestionOptions):
     questions: str | Path | None = None
     prompts: Sequence[str] = ()
     describe: bool = False
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     images: str | Path | None = None
     range: tuple[float, float] | None = None
     device: str = "auto"
-    precision: str = "auto"
-    batch: int = 8
-    threads: int | None = None
+    precision: Annotated[str, ("auto", "float32", "bf16")] = "auto"
+    batch: Count = 8
+    threads: Count | None = None
     overwrite: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_one_of("precision", self.precision, ("auto", "float32", "bf16"))
-        for name, value in (("batch", self.batch), ("max_tokens", self.most_tokens)):
-            if value < 1:
-                raise ParameterError(f"is {value}", where=f"`{name}`", allowed="1 and more")
         for prompt in () if self.describe else self.prompts:
             check_template(prompt, "`prompts`")
         given = {n for n in _OF_DRAWN if (getattr(self, n) or 0) != (getattr(AskOptions, n) or 0)}

@@ -6,12 +6,13 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.calls import Options
+from nooch.base.errors import InputError, ParameterError
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import memory_limits
 from nooch.models.linear_head import initial_heads
@@ -146,9 +147,12 @@ Backbones = Callable[[int], Backbone]
 
 _USUAL_MOMENTUM = 0.1
 
+Trained = Annotated[str, ("all", "head", "affine")]
+BatchNorm = Annotated[str, ("train", "frozen")]
+
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class NetworkOptions(Options):
     """How a network is built on a backbone, and computes.
 
     Attributes:
@@ -162,16 +166,12 @@ class NetworkOptions:
             scaled to 0 up to 1.
     """
 
-    train: str = "all"
-    batchnorm: str = "train"
+    train: Trained = "all"
+    batchnorm: BatchNorm = "train"
     bf16: bool = False
     channels_last: bool = False
     compile: bool = False
     normalize: bool = True
-
-    def __post_init__(self) -> None:
-        check_one_of("train", self.train, ("all", "head", "affine"), owner="training")
-        check_one_of("batchnorm", self.batchnorm, ("train", "frozen"), owner="training")
 
 
 @dataclass(frozen=True, eq=False)

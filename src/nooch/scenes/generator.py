@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Annotated, Any, BinaryIO, Self
 
 import msgspec
 import numpy as np
@@ -17,10 +17,10 @@ import PIL
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from msgspec import Meta
 from PIL import Image, features
 
-from nooch.base.calls import Map, Progress, no_progress
-from nooch.base.errors import ParameterError
+from nooch.base.calls import Map, Options, Progress, Seed, Share, no_progress
 from nooch.base.files import atomic_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header
@@ -41,7 +41,7 @@ _CC0 = "https://creativecommons.org/publicdomain/zero/1.0/"
 
 
 @dataclass(frozen=True)
-class ScenesPlan:
+class ScenesPlan(Options):
     """What to draw, checked before anything is drawn.
 
     Attributes:
@@ -55,23 +55,11 @@ class ScenesPlan:
         ParameterError: a number out of range.
     """
 
-    images: int = 6000
-    size: int = 128
-    seed: int = 0
-    context_strength: float = 0.9
+    images: Annotated[int, Meta(ge=1, le=1_000_000)] = 6000
+    size: Annotated[int, Meta(ge=32, le=1024)] = 128
+    seed: Seed = 0
+    context_strength: Share = 0.9
     world: World = field(default_factory=load_world)
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("images", 1, 10_000_000),
-            ("size", 32, 1024),
-            ("seed", 0, 2**63 - 1),
-            ("context_strength", 0, 1),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                allowed = f"{low} to {high}"
-                raise ParameterError(f"{name} is {value}", where="scenes", allowed=allowed)
 
     def settings(self) -> dict[str, Any]:
         """Everything that the bytes of the collection depend on, besides the world."""

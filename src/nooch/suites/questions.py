@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
+from typing import Annotated
 from zlib import crc32
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Count, Options
 from nooch.base.errors import (
     FormatError,
     InputError,
     ParameterError,
     UndefinedError,
-    check_one_of,
     some_of,
 )
 from nooch.base.words import is_plural, readable, with_article
@@ -141,7 +142,7 @@ BALANCES = ("none", "yes-no")
 
 
 @dataclass(frozen=True)
-class QuestionOptions:
+class QuestionOptions(Options):
     """Which questions are asked, and their wording.
 
     Attributes:
@@ -151,18 +152,14 @@ class QuestionOptions:
         seed: of the draw; a task's draw depends on no other task.
     """
 
-    per_set: int | None = 50
-    balance: str = "none"
+    per_set: Count | None = 50
+    balance: Annotated[str, BALANCES] = "none"
     template: str = TEMPLATE
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_one_of("balance", self.balance, BALANCES)
+        super().__post_init__()
         check_template(self.template)
-        if self.per_set is not None and self.per_set < 1:
-            raise ParameterError(
-                f"is {self.per_set}", where="`per_set`", allowed="1 and more, or all"
-            )
 
 
 def draw_questions(

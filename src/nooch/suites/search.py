@@ -16,6 +16,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place, place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
@@ -31,7 +32,7 @@ _FROM = "from:"
 
 
 @dataclass(frozen=True)
-class FindOptions:
+class FindOptions(Options):
     """What ``nooch.find`` looks for, and where.
 
     Attributes:

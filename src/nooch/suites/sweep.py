@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import ParameterError, check_fraction, check_one_of
 from nooch.base.files import Place
 from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
@@ -68,7 +68,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class SweepOptions:
+class SweepOptions(Options):
     """Thresholds to sweep, and for which tasks.
 
     Attributes:

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.base.errors import ParameterError
+from nooch.base.calls import Options
 from nooch.models.linear_head import initial_heads
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ Gradient = Callable[["Tensor", slice], "tuple[Tensor, Tensor]"]
 
 
 @dataclass(frozen=True)
-class Descent:
+class Descent(Options):
     """Stochastic gradient descent with momentum and weight decay, as in ``torch.optim.SGD``.
 
     Attributes:
@@ -46,17 +47,9 @@ class Descent:
         weight_decay: 0 and more.
     """
 
-    lr: float = 1e-4
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-
-    def __post_init__(self) -> None:
-        if not (self.lr > 0 and 0 <= self.momentum < 1 and self.weight_decay >= 0):
-            raise ParameterError(
-                f"lr {self.lr}, momentum {self.momentum}, weight decay {self.weight_decay}",
-                where="descent",
-                allowed="lr above 0, momentum 0 to below 1, weight decay 0 and more",
-            )
+    lr: Annotated[float, Meta(gt=0)] = 1e-4
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Meta(ge=0)] = 1e-4
 
 
 @dataclass

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.calls import Count, Options
 from nooch.training.block_sgd import Descent
 from nooch.training.methods import METHODS, Method
-from nooch.training.network_settings import TuneSettings, stop_rule
+from nooch.training.network_settings import STOP_ON, TuneSettings, stop_rule
+from nooch.training.objectives import VARIANTS
 from nooch.training.samplers import RandomStreams
 from nooch.training.standardization import CONDITIONS
 
@@ -18,7 +19,7 @@ CODE_FORMAT = 1
 
 
 @dataclass(frozen=True)
-class ProbeSettings:
+class ProbeSettings(Options):
     """How heads on frozen features are trained.
 
     Attributes:
@@ -35,20 +36,16 @@ class ProbeSettings:
     """
 
     descent: Descent = Descent(lr=0.1)  # noqa: RUF009 - frozen
-    condition: str = "standardize"
-    batch: int = 32
-    epochs: int = 100
-    patience: int = 3
-    stop_on: str | None = None
-    variant: str = "paper"
-    block: int = 16
+    condition: Annotated[str, CONDITIONS] = "standardize"
+    batch: Count = 32
+    epochs: Count = 100
+    patience: Count = 3
+    stop_on: Annotated[str, STOP_ON] | None = None
+    variant: Annotated[str, VARIANTS] = "paper"
+    block: Count = 16
 
     def __post_init__(self) -> None:
-        for name in ("batch", "epochs", "patience", "block"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ParameterError(f"{name} is {value}", where="training", allowed="1 and more")
-        check_one_of("condition", self.condition, CONDITIONS, owner="training")
+        super().__post_init__()
         object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from nooch.base.errors import ParameterError, check_one_of
-from nooch.models.networks import NetworkOptions
+from msgspec import Meta
+
+from nooch.base.calls import Count, Options, Share
+from nooch.models.networks import BatchNorm, NetworkOptions, Trained
 from nooch.training.block_sgd import Descent
 from nooch.training.objectives import VARIANTS
 
@@ -25,7 +27,7 @@ STOP_ON = ("objective", "batches", "nll")
 
 
 @dataclass(frozen=True)
-class TuneSettings:
+class TuneSettings(Options):
     """How a network is trained; the defaults are the paper's (section C.2).
 
     Attributes:
@@ -60,46 +62,42 @@ class TuneSettings:
             ``variant="paper"``, the latter under ``variant="released"``.
     """
 
-    optimiser: str = "sgd"
-    lr: float = 1e-4
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    batch: int = 32
-    epochs: int = 100
-    patience: int = 3
-    stop_on: str | None = None
-    variant: str = "paper"
-    schedule: str = "constant"
-    decay: float = 0.1
-    decay_epochs: int = 10
-    augment: tuple[str, ...] = ()
-    rotation: float = 10.0
-    shift: float = 0.1
-    zoom: float = 0.1
-    crop: float = 0.5
-    train: str = "all"
-    batchnorm: str = "train"
-    auxiliary: float = 0.0
-    precision: str = "fp32"
+    optimiser: Annotated[str, OPTIMISERS] = "sgd"
+    lr: Annotated[float, Meta(gt=0)] = 1e-4
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    weight_decay: Annotated[float, Meta(ge=0)] = 1e-4
+    batch: Count = 32
+    epochs: Count = 100
+    patience: Count = 3
+    stop_on: Annotated[str, STOP_ON] | None = None
+    variant: Annotated[str, VARIANTS] = "paper"
+    schedule: Annotated[str, SCHEDULES] = "constant"
+    decay: Share = 0.1
+    decay_epochs: Count = 10
+    augment: Sequence[Annotated[str, AUGMENTATIONS]] = ()
+    rotation: Annotated[float, Meta(ge=0, le=180)] = 10.0
+    shift: Share = 0.1
+    zoom: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    crop: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    train: Trained = "all"
+    batchnorm: BatchNorm = "train"
+    auxiliary: Annotated[float, Meta(ge=0)] = 0.0
+    precision: Annotated[str, ("fp32", "bf16")] = "fp32"
     channels_last: bool = False
     compile: bool = False
-    clip: float | None = None
+    clip: Annotated[float, Meta(gt=0)] | None = None
     normalize: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "augment", _kinds(self.augment))
+        super().__post_init__()
+        # their order has no effect: one way to write it
+        augment = tuple(name for name in AUGMENTATIONS if name in self.augment)
+        object.__setattr__(self, "augment", augment)
         object.__setattr__(self, "stop_on", stop_rule(self.stop_on, self.variant))
-        for name, options in _NAMES.items():
-            check_one_of(name, getattr(self, name), options, owner="training")
-        for name, (usable, allowed) in _RANGES.items():
-            value = getattr(self, name)
-            if not usable(value):
-                raise ParameterError(f"{name} is {value!r}", where="training", allowed=allowed)
-        _ = self.descent, self.network
 
     @property
     def descent(self) -> Descent:
-        """Learning rate, momentum and weight decay, checked."""
+        """Learning rate, momentum and weight decay."""
         return Descent(self.lr, self.momentum, self.weight_decay)
 
     @property
@@ -121,17 +119,7 @@ class TuneSettings:
 
 def stop_rule(stop_on: str | None, variant: str) -> str:
     """The rule that is asked for; by default ``batches`` for ``released``, else ``objective``."""
-    if stop_on is None:
-        return "batches" if variant == "released" else "objective"
-    return check_one_of("stop_on", stop_on, STOP_ON, owner="training")
-
-
-def _kinds(kinds: Iterable[str]) -> tuple[str, ...]:
-    named = tuple(kinds.split(",")) if isinstance(kinds, str) else tuple(kinds)
-    for name in named:
-        check_one_of("augmentation", name, AUGMENTATIONS)
-    # their order has no effect: one way to write it
-    return tuple(name for name in AUGMENTATIONS if name in named)
+    return stop_on or ("batches" if variant == "released" else "objective")
 
 
 def _step(settings: TuneSettings, epoch: int) -> float:
@@ -167,32 +155,3 @@ def _adam(parameters: Iterable[Parameter], settings: TuneSettings, *, fused: boo
 
 OPTIMISERS: dict[str, Callable[..., Optimizer]] = {"sgd": _sgd, "adam": _adam}
 """Name -> (parameters, settings, fused=) -> optimiser."""
-
-_NAMES: dict[str, tuple[str, ...]] = {
-    "optimiser": tuple(OPTIMISERS),
-    "variant": VARIANTS,
-    "schedule": tuple(SCHEDULES),
-    "precision": ("fp32", "bf16"),
-}
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _between(low: float, high: float) -> Callable[[float], bool]:
-    return lambda value: low <= value <= high
-
-
-_COUNT = (_whole, "a whole number, 1 and more")
-_RANGES: dict[str, tuple[Callable[..., bool], str]] = {
-    **dict.fromkeys(("batch", "epochs", "patience", "decay_epochs"), _COUNT),
-    "decay": (_between(0, 1), "0 to 1"),
-    "rotation": (_between(0, 180), "0 to 180 degrees"),
-    "shift": (_between(0, 1), "0 to 1"),
-    "zoom": (lambda value: 0 <= value < 1, "0 to below 1"),
-    "crop": (lambda value: 0 < value <= 1, "above 0 up to 1"),
-    "auxiliary": (lambda value: 0 <= value < math.inf, "0 and more"),
-    "clip": (lambda value: value is None or 0 < value < math.inf, "above 0, or nothing"),
-    "normalize": (lambda value: isinstance(value, bool | None), "true, false, or nothing"),
-}

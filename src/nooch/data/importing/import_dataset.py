@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.calls import Map, Progress, no_progress, options_from
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.calls import Count, Map, Options, Progress, no_progress, options_from
+from nooch.base.errors import InputError
 from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, link, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.version import __version__
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DatasetImportOptions:
+class DatasetImportOptions(Options):
     """Options of an import.
 
     Attributes:
@@ -44,7 +44,7 @@ class DatasetImportOptions:
         overwrite: replace a dataset folder that exists.
     """
 
-    part_size: int | None = None
+    part_size: Count | None = None
     images: str | Path | None = None
     split: SplitPlan | None = None
     notes: Sequence[str] = ()
@@ -83,8 +83,6 @@ def import_dataset(
     """
     options = options_from(DatasetImportOptions, options, named)
     target = check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
-    if options.part_size is not None and options.part_size < 1:
-        raise ParameterError(f"a part of {options.part_size} images", allowed="1 and more")
     reading.check(options.split)
     content = _dependencies(reading, options)
     folder = work_folder(target, "importing", content)

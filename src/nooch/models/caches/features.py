@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import StepProgress, no_progress
+from nooch.base.calls import Count, Options, StepProgress, no_progress
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
@@ -93,7 +93,7 @@ def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class FeatureOptions:
+class FeatureOptions(Options):
     """How features are computed.
 
     Attributes:
@@ -108,13 +108,9 @@ class FeatureOptions:
     """
 
     codec: str | Decoding = "auto"
-    batch: int = BATCH
+    batch: Count = BATCH
     half: bool = False
     readers: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ParameterError(f"batch of {self.batch}", allowed="1 image and more")
 
 
 @dataclass(frozen=True)

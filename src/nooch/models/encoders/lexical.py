@@ -17,8 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.extmath import randomized_svd
 
-from nooch.base.calls import StepProgress
-from nooch.base.errors import ParameterError
+from nooch.base.calls import Count, Options, StepProgress
 from nooch.models.encoders.sentence_batches import distinct
 
 # from this many sentences, a term of a single one is noise, and most of the vocabulary
@@ -26,7 +25,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True)
-class LexicalEncoder:
+class LexicalEncoder(Options):
     """TF-IDF of words and pairs of words, and truncated SVD, fitted on the given sentences.
 
     Vectors of two calls can therefore not be compared with each other: give all sentences at once.
@@ -36,12 +35,8 @@ class LexicalEncoder:
         seed: of the randomized SVD.
     """
 
-    dimensions: int = 256
+    dimensions: Count = 256
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.dimensions < 1:
-            raise ParameterError(f"dimensions is {self.dimensions}", allowed="1 and more")
 
     @property
     def identity(self) -> str:

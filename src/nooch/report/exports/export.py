@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from nooch.base.calls import options_from
+from nooch.base.calls import Options, options_from
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import Place
 from nooch.data import Dataset, as_dataset
@@ -22,7 +22,7 @@ _SHARED = {"content", "out", "overwrite"}
 
 
 @dataclass(frozen=True)
-class ExportSelection:
+class ExportSelection(Options):
     """Which sets are exported, and under which licenses.
 
     Attributes:

@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 from PIL import Image
 
+from nooch.base.calls import Count, Options
 from nooch.base.errors import ParameterError
 from nooch.base.words import printable
 from nooch.data.readers.image_files import thumbnail
@@ -52,7 +54,7 @@ class SheetPanel:
 
 
 @dataclass(frozen=True)
-class SheetLayout:
+class SheetLayout(Options):
     """How a sheet is laid out.
 
     Attributes:
@@ -61,17 +63,9 @@ class SheetLayout:
         cell: longest side of an image in inches.
     """
 
-    columns: int
-    per_row: int
-    cell: float = 1.5
-
-    def __post_init__(self) -> None:
-        if self.columns < 1 or self.per_row < 1 or not 0.16 <= self.cell <= 10.24:
-            raise ParameterError(
-                "an image sheet of nothing",
-                where="image sheet",
-                allowed="1 panel and 1 image in a row at least, images of 0.16 to 10.24 inches",
-            )
+    columns: Count
+    per_row: Count
+    cell: Annotated[float, Meta(ge=0.16, le=10.24)] = 1.5
 
     @property
     def width(self) -> float:

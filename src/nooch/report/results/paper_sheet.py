@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import SUITE_MARKER
 from nooch.report.results.pairs import paired_results
@@ -25,7 +25,7 @@ PAPER = "paper"
 
 
 @dataclass(frozen=True)
-class ResultOptions:
+class ResultOptions(Options):
     """Which results are read from folders.
 
     Attributes:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.files import atomic_folder, check_output, replace_file
 from nooch.base.words import counted
@@ -34,7 +34,7 @@ ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
 
 
 @dataclass(frozen=True)
-class ClassNetworkOptions:
+class ClassNetworkOptions(Options):
     """How a network of many classes is trained.
 
     Attributes:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
+from nooch.base.calls import Count, Options, Seed
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.yaml_files import read_yaml
 from nooch.training.block_sgd import Descent
@@ -20,7 +21,7 @@ from nooch.training.network_settings import TuneSettings
 
 
 @dataclass(frozen=True)
-class BenchConfig:
+class BenchConfig(Options):
     """A grid of jobs: tasks x settings of methods x seeds.
 
     Attributes:
@@ -40,15 +41,22 @@ class BenchConfig:
     """
 
     tasks: tuple[str, ...] | None = None
-    methods: Mapping[str, Any] | None = None
-    seeds: tuple[int, ...] = (0, 1, 2)
-    orders: str | int = "by seed"
+    methods: Mapping[str, Any] | Sequence[str] | None = None
+    seeds: tuple[Seed, ...] = (0, 1, 2)
+    orders: Annotated[str, ("by seed",)] | Seed = "by seed"
     environment: str | None = None
     within: str | None = None
-    heads: int = 1024
-    networks: int = 1
+    heads: Count = 1024
+    networks: Count = 1
     keep_weights: bool = False
     settings: Settings = field(default_factory=ProbeSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            problem = f"are {list(self.seeds)}"
+            raise ParameterError(problem, where="`seeds`", allowed="different numbers")
+        grid_of_methods(self.methods)
 
     def jobs(self, tasks: tuple[str, ...]) -> list[Job]:
         """All jobs of these tasks."""
@@ -74,8 +82,7 @@ MODES: dict[str, tuple[tuple[type, ...], Callable[[Mapping[str, Any]], Settings]
 }
 """Mode (frozen features, whole networks) -> classes that name its settings, their factory."""
 
-_NAMES = tuple[str, ...]
-_WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+_NAMES = {tuple[str, ...], Sequence[str]}
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
@@ -90,6 +97,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
     Raises:
         InputError: the file cannot be read, or is no YAML mapping.
         ParameterError: an unknown name, or a value that is not allowed.
+        WrongTypeError: a value of another type.
     """
     if source is not None and not isinstance(source, Mapping):
         source = read_yaml(Path(source))
@@ -104,9 +112,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "prob
         check_one_of("name", str(name), allowed, owner=f"the configuration ({mode})")
     settings = make(_read({name: content[name] for name in content if name in kinds}, kinds))
     given = _read({name: content[name] for name in content if name in own}, own)
-    config = BenchConfig(**given, settings=settings)
-    grid_of_methods(config.methods)
-    return _checked(config)
+    return BenchConfig(**given, settings=settings)
 
 
 def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSettings:
@@ -123,38 +129,20 @@ def read_settings(content: Mapping[str, Any], base: TuneSettings) -> TuneSetting
 def _read(content: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Values as the fields of these types have them; methods are checked by their own table."""
     return {
-        name: value if name == "methods" else _value(name, value, kinds[name])
+        name: value if name == "methods" else _value(value, kinds[name])
         for name, value in content.items()
     }
 
 
-def _value(name: str, value: Any, kind: Any) -> Any:
+def _value(value: Any, kind: Any) -> Any:
     alternatives = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    if _NAMES in alternatives and isinstance(value, str):
+    if _NAMES & set(alternatives) and isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
-    elif _NAMES in alternatives and isinstance(value, list | tuple):
+    elif _NAMES & set(alternatives) and isinstance(value, list | tuple):
         value = list(map(str, value))
     try:
         # YAML reads 1e-4 as text
         return msgspec.convert(value, kind, strict=float not in alternatives)
-    except msgspec.ValidationError as error:
-        raise _refused(name, value, _WORDS.get(alternatives[0], "a list")) from error
-
-
-def _checked(config: BenchConfig) -> BenchConfig:
-    """Numbers as they must be."""
-    seeds = config.seeds
-    fit = all(0 <= seed < 2**63 for seed in seeds)
-    if not seeds or len(set(seeds)) != len(seeds) or not fit:
-        raise _refused("seeds", list(seeds), "different whole numbers, 0 and more, of 63 bits")
-    if config.orders != "by seed" and (isinstance(config.orders, str) or config.orders < 0):
-        raise _refused("orders", config.orders, "by seed, or a whole number, 0 and more")
-    for name in ("heads", "networks"):
-        if getattr(config, name) < 1:
-            raise _refused(name, getattr(config, name), "a whole number, 1 and more")
-    return config
-
-
-def _refused(name: str, value: Any, allowed: str) -> ParameterError:
-    verb = "are" if name == "seeds" else "is"
-    return ParameterError(f"{name} {verb} {value!r}", where="configuration", allowed=allowed)
+    except msgspec.ValidationError:
+        # worded by the settings' own check
+        return value
