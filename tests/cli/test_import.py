@@ -195,7 +195,7 @@ BROKEN = {
     "two kinds of stuff": ("coco --stuff stuff.json --stuff-maps maps", "exclude each other"),
     "an unsafe file name": (
         "coco --things bad/unsafe.json",
-        "lead out of the image folder: ../1.jpg",
+        "column file_name holds ../1.jpg",
     ),
     "no maps": ("label-maps yolo --classes names.txt", "holds no label maps"),
     "an unknown value": ("label-maps maps --classes bad/one.txt", "which is no class"),

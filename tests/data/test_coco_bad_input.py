@@ -102,7 +102,7 @@ BROKEN = {
     "an image of negative height": (_imaged(1, 4, -4), "images without extent: ids 1"),
     "an image without a size": (_document(images=[{"id": 1}]), "images without extent: ids 1"),
     "an absolute file name": (_imaged(1, file_name="/etc/passwd"),
-        "file names lead out of the image folder: /etc/passwd", "relative paths"),
+        "column file_name holds /etc/passwd", "relative paths"),
     "a file name with a step upwards": (_imaged(1, file_name="a/../../b.jpg"), "a/../../b.jpg"),
     "a file name with backslashes": (_imaged(1, file_name="..\\b.jpg"), "..\\b.jpg"),
     "a file name on a drive": (_imaged(1, file_name="C:b.jpg"), "C:b.jpg"),

@@ -406,7 +406,7 @@ FOLDS_OF_ROWS = {"split": "w", "split_values": {str(i): "x" for i in range(9)}}
         (TABLE + "3,cat,1,1\n", {}, LABELED, "more than once: 3"),
         (TABLE + "10,cat,1,\n", {}, LABELED, "1 rows have no w"),
         (TABLE + "10,cat,1,1.5\n", {}, LABELED, "holds fractions"),
-        (TABLE.replace(",w", ",width"), {}, AREA, "images without extent: 0"),
+        (TABLE.replace(",w", ",width"), {}, AREA, "column width holds 0 in images 0"),
     ],
 )
 def test_what_is_refused_is_refused_in_parts_too(tmp_path, text, columns, layout, words):

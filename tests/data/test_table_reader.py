@@ -198,9 +198,9 @@ WIDE = {
     "a size in words": ("id,y,width,height\n1,1,wide,4\n", {},
         "table.csv: ", "sizes of images are of the wrong kind", "wide"),
     "no extent": ("id,y,width,height\n1,1,0,4\n", {},
-        "table.csv: ", "images without extent: 1", "1 pixel and more"),
+        "table.csv: ", "column width holds 0 in images 1", "1 pixel and more"),
     "a path upwards": ("id,y,p\n1,1,a/../../b\n", {"file_name": "p"},
-        "file names lead out of the image folder: a/../../b"),
+        "column file_name holds a/../../b"),
 }  # fmt: skip
 
 

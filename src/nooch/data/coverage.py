@@ -21,9 +21,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, Place
-from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND, KINDS, dataset_error
+from nooch.data.table_schema import COLUMN_OF_KIND, KINDS, dataset_error
 
 KNOWN, UNKNOWN = 1, -1
 """Values of exceptions."""
@@ -97,20 +97,6 @@ def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
     if column not in images.columns or images[column].all():
         return None
     return ~images[column].to_numpy()
-
-
-def check_annotated(images: pl.DataFrame) -> None:
-    """Raise InputError where a reserved column does not say yes or no for every image."""
-    for name in ANNOTATED:
-        if name not in images.columns:
-            continue
-        kind, nulls = images[name].dtype, images[name].null_count()
-        if kind != pl.Boolean or nulls:
-            raise InputError(
-                f"column {name} of the images holds {kind} with {nulls} nulls",
-                allowed="true where the image was annotated for this kind, else false",
-                remedy="fill the column, or rename it if it means something else",
-            )
 
 
 def check_kinds(kinds: Mapping[str, str], classes: Sequence[str]) -> dict[str, str]:

@@ -20,7 +20,6 @@ from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.data.coverage import (
     Gaps,
-    check_annotated,
     check_kinds,
     exceptions_of,
     exceptions_table,
@@ -243,7 +242,6 @@ class Dataset(Displayed, DatasetTables):
         """
         images = complete_columns(images)
         check_images(images)
-        check_annotated(images)
         check_classes(classes)
         if areas.shape != (images.height, len(classes)):
             raise InputError(

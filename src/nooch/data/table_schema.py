@@ -79,7 +79,10 @@ _SIZE = Column(
 IMAGES: Schema = {
     "image_id": _ID,
     "file_name": Column(
-        (pl.String,), "relative paths without '..', null where unknown", True, wrong=unsafe_names
+        (pl.String,),
+        "relative paths, none that lead out of the image folder; null where unknown",
+        True,
+        wrong=unsafe_names,
     ),
     "width": _SIZE,
     "height": _SIZE,
@@ -112,17 +115,20 @@ EXCEPTIONS: Schema = {
 }
 
 
-def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: str) -> pl.DataFrame:
-    """The table, if every column of the schema is present and valid.
-
-    ``schema``: what it must hold; other columns are not checked.
-    """
+def check_columns(
+    table: pl.DataFrame,
+    schema: Schema,
+    where: object,
+    remedy: str | None = None,
+    kind: type[InputError] = FormatError,
+) -> pl.DataFrame:
+    """The table, if every column of the schema is present and valid; others are not checked."""
     for name, column in schema.items():
         if name not in table.columns:
             if column.optional:
                 continue
             columns = f"columns {', '.join(schema)}"
-            raise FormatError(f"has no column {name}", where=where, allowed=columns, remedy=remedy)
+            raise kind(f"has no column {name}", where=where, allowed=columns, remedy=remedy)
         values = table[name]
         if values.dtype not in column.types:
             problem = f"is {type_name(values.dtype)}"
@@ -134,11 +140,11 @@ def check_columns(table: pl.DataFrame, schema: Schema, where: object, remedy: st
             problem = f"holds {some_of(sorted(others), 3)}"
         elif column.wrong is not None and (mask := column.wrong(values)).any():
             problem = f"holds {some_of(values.filter(mask).head(3))}"
+            if "image_id" in table.columns:
+                problem += f" in images {some_of(table['image_id'].filter(mask), 3)}"
         else:
             continue
-        raise FormatError(
-            f"column {name} {problem}", where=where, allowed=column.allowed, remedy=remedy
-        )
+        raise kind(f"column {name} {problem}", where=where, allowed=column.allowed, remedy=remedy)
     return table
 
 
@@ -189,39 +195,28 @@ def identifiers(texts: Sequence[str]) -> pl.Series:
 
 
 def check_images(images: pl.DataFrame) -> None:
-    """Raise InputError for bad or repeated ids, bad sizes, unknown splits, unsafe file names."""
-    ids = images["image_id"]
-    if ids.null_count():
-        raise InputError(f"{ids.null_count()} images have no id")
+    """Raise InputError for columns that hold what ``IMAGES`` does not allow, repeated ids, and a
+    split next to ``ALL``.
+    """
+    check_columns(images, IMAGES, None, kind=InputError)
+    check_unique(images["image_id"], None)
+    if len(names := images["split"].unique().sort()) > 1 and ALL in names:
+        problem = f"split names {some_of(names)}"
+        raise InputError(problem, allowed=f"{', '.join(SPLITS)}, or {ALL} for every image")
+
+
+def check_unique(ids: pl.Series, where: object) -> None:
+    """Raise InputError for ids that occur more than once."""
     if ids.n_unique() != len(ids):
-        twice = ids.filter(ids.is_duplicated()).unique().sort()
-        raise InputError(
-            f"image ids occur more than once: {some_of(twice)}", allowed="each image once"
-        )
-    flat = images.filter((pl.col("width") < 1) | (pl.col("height") < 1))
-    if flat.height:
-        raise InputError(
-            f"images without extent: {some_of(flat['image_id'])}",
-            allowed="width and height of 1 pixel and more",
-        )
-    names = set(images["split"].unique().to_list())
-    if not (names <= set(SPLITS) or names <= {ALL}):
-        raise InputError(
-            f"split names {some_of(sorted(map(str, names)))}",
-            allowed=f"{', '.join(SPLITS)}, or {ALL} for every image",
-        )
-    check_file_names(images["file_name"])
+        twice = some_of(ids.filter(ids.is_duplicated()).unique().sort())
+        problem = f"image ids occur more than once: {twice}"
+        raise InputError(problem, where=where, allowed="each image once")
 
 
 def check_file_names(names: pl.Series, where: object = None) -> None:
     """Raise InputError for names that lead out of the folder of images."""
-    unsafe = names.filter(unsafe_names(names))
-    if len(unsafe):
-        raise InputError(
-            f"file names lead out of the image folder: {some_of(unsafe)}",
-            where=where,
-            allowed="relative paths without '..'",
-        )
+    table = names.alias("file_name").to_frame()
+    check_columns(table, {"file_name": IMAGES["file_name"]}, where, kind=InputError)
 
 
 def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:

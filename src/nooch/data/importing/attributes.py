@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
-from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS
+from nooch.data.readers.table_layouts import Columns
+from nooch.data.table_schema import check_unique
 
 
 def attribute_table(
@@ -32,36 +33,17 @@ def attribute_table(
         InputError: ids that are missing or occur twice, a name that nooch uses itself, or no column
             at all.
     """
-    for name in (id, *(columns or ())):
-        check_one_of("column", name, table.columns, owner=str(where or "the table"))
-    names = (
-        [c for c in table.columns if c != id] if columns is None else list(dict.fromkeys(columns))
-    )
-    if clash := [name for name in names if name in (*CORE_COLUMNS, *ANNOTATED)]:
-        raise InputError(
-            f"columns {', '.join(clash)} have a name that nooch uses itself",
-            where=where,
-            remedy="rename them",
-        )
+    roles = Columns(id, attributes=columns)
+    roles.check(table.schema, where or "the table")
+    names = roles.attribute_names(table.columns, (), where)
     if not names:
-        raise InputError(
-            "the table has no column but the ids",
-            where=where,
-            allowed="a column for each attribute",
-        )
-    ids = table[id]
-    if ids.null_count():
-        raise InputError(
-            f"{ids.null_count()} rows have no {id}", where=where, allowed="an image id in every row"
-        )
-    if ids.n_unique() != len(ids):
-        twice = ids.filter(ids.is_duplicated()).unique().sort()
-        raise InputError(
-            f"{id} occurs more than once: {some_of(twice)}",
-            where=where,
-            allowed="one row for each image",
-        )
-    return table.select(ids.alias("image_id"), *names)
+        allowed = "a column for each attribute"
+        raise InputError("the table has no column but the ids", where=where, allowed=allowed)
+    if nulls := table[id].null_count():
+        allowed = "an image id in every row"
+        raise InputError(f"{nulls} rows have no {id}", where=where, allowed=allowed)
+    check_unique(table[id], where)
+    return table.select(pl.col(id).alias("image_id"), *names)
 
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -83,12 +65,9 @@ def with_attributes(
         InputError: an attribute that the dataset has, or ids of another kind.
     """
     names = table.columns[1:]
-    if clash := [name for name in names if name in data.attributes]:
-        raise InputError(
-            f"the dataset has columns {', '.join(clash)} already",
-            where=where,
-            remedy="rename them in the table",
-        )
+    if clash := [name for name in names if name in data.images.columns]:
+        problem = f"the dataset has columns {', '.join(clash)} already"
+        raise InputError(problem, where=where, remedy="rename them in the table")
     kind, ids = data.images["image_id"].dtype, table["image_id"]
     if not (ids.dtype.is_integer() if kind.is_integer() else isinstance(ids.dtype, _TEXT)):
         raise InputError(

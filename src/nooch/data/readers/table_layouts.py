@@ -43,7 +43,9 @@ class Columns:
     split_values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] | None = None
 
-    def attribute_names(self, names: Iterable[str], taken: Sequence[str], path: Path) -> list[str]:
+    def attribute_names(
+        self, names: Iterable[str], taken: Sequence[str], path: object
+    ) -> list[str]:
         """The attributes among a table's columns; ``taken`` hold classes and areas.
 
         Raises:
@@ -63,7 +65,7 @@ class Columns:
             )
         return [name for name in columns if name != "file_name"]
 
-    def check(self, schema: Mapping[str, pl.DataType], path: Path) -> None:
+    def check(self, schema: Mapping[str, pl.DataType], path: object) -> None:
         """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
         for sign, words in ((";", "semicolons"), ("\t", "tabs")):
             if len(schema) == 1 and sign in next(iter(schema)):
