@@ -326,7 +326,7 @@ _SHOWN = (
     "evaluate {}/suite {}/p.csv --out {}/scores.csv",
     "evaluate {}/suite {}/p.csv --out {}/scores.md",
     "slices {}/suite {}/p.csv --min-support 3 --out {}/slices.csv", "export {}/suite {}/c --to csv",
-    "export {}/suite {}/viewer --to viewer", "export {}/suite {}/hf --to hf",
+    "export {}/suite {}/hf --to hf",
     "report {}/suite --predictions {}/p.csv --out {}/site",
     "check {}/data {}/p.csv --out {}/checked",
 )  # fmt: skip

@@ -73,7 +73,7 @@ def fuzzed(seconds: float, seed: int) -> Figures:
 def clusters() -> Figures:
     """Ray loses a node, Slurm requeues: their tests, where Ray and Slurm are there."""
     figures, tests = Figures("Ray, Slurm"), HERE.parent / "tests"
-    files = [tests / "engines" / f"test_{name}.py" for name in ("cluster_engines", "slurm_engine")]
+    files = [tests / "base" / f"test_{name}.py" for name in ("cluster_engines", "slurm_engine")]
     words = [sys.executable, "-m", "pytest", "-q", "-n0", *map(str, files)]
     done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
     found = re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)

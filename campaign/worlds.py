@@ -1,60 +1,43 @@
-"""A small world, and the commands that are disturbed in it."""
+"""The world of every command, with models, and the commands that are disturbed in it."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import every_command
 from answering import save_clip
+from commands import argv
+from every_command import PLAIN
 from image_folders import street_images, tiny_resnet
 from reference_files import make
-from small_world import make_world
+from small_world import contents
 
 import nooch
-from nooch.data import divide, load_dataset, save_dataset
+from nooch.data import save_dataset
 
 __all__ = ["COMMANDS", "World", "argv", "contents"]
 
-_COCO = "--things W/coco/instances.json --stuff W/coco/stuff.json --captions W/coco/captions.json"
-_FIND = "--tasks person,car --alpha 0.01 --beta 0.05 --criterion ce"
-_GIST = "--criterion gist --encoder lexical --match ce"
+_FILES = "W/coco-files/coco"
+_COCO = " ".join(
+    f"--{kind} {_FILES}/{name}.json"
+    for kind, name in (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
+)
+_BENCH = "--embedding made --config bench.yaml"
 _PICTURES = "W/pictures-suite --dataset W/pictures"
-_BENCH = "bench W/dataset W/suite --embedding made --config W/bench.yaml --out out"
-COMMANDS = {
-    "import": f"import coco {_COCO} --split 50/25/25 out",
+COMMANDS = {one.words: one.typed(PLAIN) for one in every_command.COMMANDS if one.kind} | {
     "import, parts": f"import coco {_COCO} --split 50/25/25 --part-size 40 --engine local:2 out",
-    "import, table": "import table W/long.csv --id id --class class --area area --part-size 60 out",
-    "embed": "embed coco --encoder lexical",
+    "embed": "embed ds --encoder lexical",
     "embed, parts": "embed parts --encoder lexical --engine local:2",
-    "find": f"find coco {_FIND} {_GIST} --out out",
-    "find, parts": f"find parts {_FIND} {_GIST} --engine local:2 --out out",
-    "bench": _BENCH,
-    "bench, engine": f"{_BENCH} --engine local:2",
+    "find, parts": "find parts --criterion ce --alpha 0.001 --engine local:2 --out out",
+    "bench, engine": f"bench ds suite {_BENCH} --engine local:2 --out out",
     "features": "features W/pictures --backbone W/resnet --out out",
     "predict": f"predict {_PICTURES} --model W/clip --out out.csv",
     "ask": f"ask {_PICTURES} --endpoint ENDPOINT/v1 --model m --out out.parquet",
 }
-"""Name -> command; W is the world's folder. ``coco`` and ``parts`` are copied, since embed adds to
-them."""
-
-
-def argv(command: str) -> list[str]:
-    """Program and arguments of a command."""
-    return [sys.executable, "-m", "nooch", *shlex.split(command)]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Bytes of all files, except logs and times."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    named = {path.relative_to(folder).as_posix(): path for path in files}
-    return {
-        name: path.read_bytes()
-        for name, path in named.items()
-        if "-logs/" not in name and path.name != "timings.jsonl"
-    }
+"""Name -> command; W is the world's folder, in which all inputs are but those that embed alters."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +50,9 @@ class World:
     @classmethod
     def make(cls, folder: Path, endpoint: str) -> World:
         """Write the inputs of all commands."""
-        make(folder)
-        make_world(folder)
-        names = ("instances", "stuff", "captions")
-        things, stuff, captions = ([folder / "coco" / f"{name}.json"] for name in names)
-        split = nooch.io.SplitPlan("50/25/25")
-        coco = nooch.io.CocoReading(things, stuff, captions)
-        nooch.import_dataset(coco, folder / "coco-data", split=split)
-        save_dataset(divide(load_dataset(folder / "coco-data"), 6), folder / "parts-data")
-        pictures = street_images(folder)
-        save_dataset(pictures, folder / "pictures")
+        make(folder / "coco-files")
+        every_command.World.make(folder)
+        save_dataset(street_images(folder), folder / "pictures")
         cues = {"car": ["street"], "water_bird": ["street"]}
         suite = nooch.find(folder / "pictures", {"ce": nooch.CE(cues=cues)}, tasks=[*cues])
         nooch.save_suite(suite, folder / "pictures-suite")
@@ -87,8 +63,16 @@ class World:
     def place(self, at: Path, name: str) -> list[str]:
         """Make a folder to run a command in; returns the command's words."""
         at.mkdir(parents=True)
-        words = COMMANDS[name]
-        for data in ("coco", "parts"):
-            if f" {data} " in words:
-                shutil.copytree(self.folder / f"{data}-data", at / data)
-        return argv(words.replace("W/", f"{self.folder}/").replace("ENDPOINT", self.endpoint))
+        command, *words = shlex.split(COMMANDS[name])
+        if command == "embed":
+            shutil.copytree(self.folder / words[0], at / words[0])
+        # the second word of a group is a command, too
+        start = 1 if command.startswith("import") else 0
+        words[start:] = [self._found(word, at) for word in words[start:]]
+        return argv(shlex.join([command, *words]))
+
+    def _found(self, word: str, at: Path) -> str:
+        """A word that names an input as the path of it."""
+        named = word.replace("W/", f"{self.folder}/").replace("ENDPOINT", self.endpoint)
+        is_input = (self.folder / named).exists() and not (at / named).exists()
+        return str(self.folder / named) if is_input else named

@@ -56,7 +56,13 @@ def bench_command(world, out, more=""):
 
 
 def contents(folder):
-    """Bytes of everything but times."""
+    """Bytes of everything but logs and times; of a file, its own."""
+    if folder.is_file():
+        return {"": folder.read_bytes()}
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    files = [file for file in files if file.name != "timings.jsonl"]
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+    named = {file.relative_to(folder).as_posix(): file for file in files}
+    return {
+        name: file.read_bytes()
+        for name, file in named.items()
+        if "-logs/" not in name and file.name != "timings.jsonl"
+    }

@@ -103,6 +103,8 @@ def run_import(
     reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = (), gpus: int = 0
 ) -> None:
     """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
+    # before the engine makes a folder of logs next to it
+    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
     plan, engine = options.plan, options.engine_for(out, gpus)
     if options.part_size is None:
         size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())

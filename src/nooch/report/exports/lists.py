@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import check_output, replace_file, write_array
+from nooch.base.files import check_output, local_path, replace_file, write_array
 from nooch.data import Dataset, csv_bytes
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
@@ -37,7 +37,7 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
     all of its counts and thresholds under the names they have in ``suite.json``.
     """
-    path = Path(out).absolute()
+    path = local_path(out).absolute()
     # what exists is replaced only where it is an export of this kind
     if not (overwrite and path.exists()):
         check_output(path)

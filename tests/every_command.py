@@ -1,0 +1,317 @@
+"""A small world, and the commands that run in it: what every command promises is tested on each.
+
+A new command is a line here (``tests/cli/test_every_command.py`` names those that lack one).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from coco_files import STUFF, document, image, write
+from commands import completed
+from image_folders import smooth
+from PIL import Image
+from scipy.sparse import csr_array
+from small_world import small_dataset
+
+from nooch.data import Dataset, csv_bytes, divide, load_dataset, save_dataset
+from nooch.models.caches.array_store import making, write_block
+from nooch.models.caches.features import FEATURES
+from nooch.suites import load_suite
+
+__all__ = ["COMMANDS", "ELSEWHERE", "HOSTILE", "PLAIN", "Command", "Names", "World"]
+
+N = 120
+_TABLE = """
+info ds                                                           | ds, parts |  |
+fsck ds                                                           | ds, suite, runs |  |
+find ds {find} --out out                                          | ds | suite | 1000
+find ds {gist} --out out                                          | ds | suite | 1000
+find ds --fitted suite --tasks {car} --out out                    | ds, suite | suite | 1000
+find parts {find} --engine local:1 --out out                      | parts | suite | 1000
+find parts {gist} --out out                                       | parts | suite | 1000
+find predicted --calibration betas.json --tasks bowl --out out    | betas.json | suite | 1000
+show suite                                                        | suite |  |
+explain suite --task {car} --image {image} --predictions p.csv    | ds, suite, p.csv |  |
+evaluate suite p.parquet --by weather --bootstrap 20 --out out.csv| suite, p.parquet | file | 700
+evaluate suite p.csv --out out.parquet                            | suite, p.csv | file | 700
+evaluate suite p.jsonl --out out.json                             | suite, p.jsonl | file | 700
+evaluate suite p.npz                                              | suite, p.npz |  |
+evaluate suite answers.jsonl                                      | suite, answers.jsonl |  |
+captions suite captions.jsonl {words} --out out.csv | suite, captions.jsonl, words.yaml | file | 700
+select-tasks suite p.csv --n 1 --min-hard 1 --out out             | suite, p.csv | suite | 1000
+slices suite p.csv --min-support 2 --out out.csv                  | suite, p.csv | file | 300
+validity suite p.csv other.csv --out out.csv                      | suite, p.csv | file | 300
+audit suite --predictions p.parquet --out out                     | suite, p.parquet | folder | 1000
+audit suite --captions captions.jsonl --out out | suite, captions.jsonl | folder | 1000
+check ds p.csv --criterion ce --alpha 0.001 --min-hard 1 --out out| ds, p.csv | folder | 1000
+weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
+sweep-thresholds ds {sweep} --out out                             | ds | folder | 700
+calibrate predicted ds {calibrate} --out out.json                 | ds, predicted | file | 300
+bench ds suite {bench} --embedding made --out out | ds, suite, bench.yaml | resumed | 2500
+bench ds suite {bench} --features features --out out              | features | resumed | 2500
+status runs                                                       | runs |  |
+collect runs suite --out out                                      | runs, suite | added | 1000
+results runs --suite suite --out out.csv                          | runs, suite | file | 700
+results scores                                                    | scores |  |
+statements scores                                                 | scores, runs |  |
+repair suite {repair} --out out | suite, vectors.npz, p.parquet | folder | 1000
+report suite --predictions p.csv --out out                        | ds, suite, p.csv | folder | 2000
+report suite --runs runs --out out                                | suite, runs | folder | 2000
+gallery suite --task {car} --predictions p.csv --out out.png      | suite, p.csv | file | 700
+figure fig4 --suite suite --predictions p.csv --formats svg --out out| suite, p.csv | added | 1000
+pixels ds --size 8 --out out                                      | ds | folder | 1000
+export suite out --to ids                                         | suite | file | 700
+export suite out --to csv                                         | suite | folder | 700
+export suite out --to table --split test --predictions p.csv      | suite, p.csv | folder | 700
+export suite out --to hf                                          | suite | folder | 700
+export suite out --to pope                                        | suite | folder | 300
+verify suite suite                                                | suite |  |
+add-attributes ds weather.csv out                                 | ds, weather.csv | data | 1000
+embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
+import table areas.parquet {table} out                            | areas.parquet | data | 2500
+import coco --things things.json --captions said.json out | things.json, said.json | data | 700
+import auto things.json out                                       | things.json | data | 700
+import coco-stuff root out                                        | root | data | 700
+import label-maps maps out --classes names.txt                    |  | data | 700
+import boxes labels out --boxes yolo --classes names.txt            |  | data | 700
+import image-folder by-class out                                  |  | data | 700
+import waterbirds birds out                                       | birds | data | 700
+import-suite published published --out out                        | published | suite | 700
+collect-next suite --pool more --out out.csv                      | more, suite | file | 100
+scenes out --images 3                                             |  | data | 2000
+"""
+"""A command | what it reads | what ``out`` is | bytes that a file has on a full disk.
+
+``added``: a folder to which files are added; ``resumed``: one in which the same command goes on.
+"""
+_PARTS = {
+    "find": "--criterion ce --alpha 0.001 --tasks {car}",
+    "gist": "--criterion gist --encoder lexical --tau 0.5 --cues bowl=table --tasks bowl",
+    "words": "--synonyms words.yaml",
+    "repair": "--features vectors.npz --predictions p.parquet",
+    "sweep": "--alpha 0:0.2:3 --beta 0.1 --tasks {car} --split test",
+    "table": "--id id --class class --area area --part-size 50 --engine local:1",
+    "bench": "--config bench.yaml --device cpu",
+    "calibrate": "--tasks bowl --cues bowl=table --alpha 0.001",
+}
+ELSEWHERE = {
+    "annotate": "cli/test_annotate.py",
+    "predict": "cli/test_predict.py",
+    "ask": "cli/test_ask.py",
+    "features": "cli/test_training_features.py",
+    "classes": "cli/test_choosing.py",
+    "intervene": "analysis/test_intervention.py",
+    "find-score": "scenes/test_truth_scores.py",
+    "waterbirds score": "cli/test_waterbirds.py",
+    "download coco-stuff": "cli/test_download.py",
+    "download nooch-published": "cli/test_download.py",
+}
+"""A command that the world has no input for -> where its promises are tested."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as it is typed, what it reads, what it writes, and the size of a full disk."""
+
+    words: str
+    reads: tuple[str, ...]
+    kind: str
+    full: int
+
+    @property
+    def name(self) -> str:
+        """``import table`` or ``find``, as one has it in the help."""
+        first, second, *_ = self.words.split()
+        return f"{first} {second}" if first in {"import", "import-suite"} else first
+
+    @property
+    def out(self) -> str:
+        """The name of what it writes: the word that is ``out`` with an ending."""
+        return next((word for word in self.words.split() if word.partition(".")[0] == "out"), "")
+
+    def typed(self, names: Names, out: str = "") -> str:
+        """The command for a world with these names, or into another place than ``out``."""
+        quoted = {"car": shlex.quote(names.car), "road": shlex.quote(names.road)}
+        text = self.words.format(**{k: v.format(**quoted) for k, v in _PARTS.items()}, **quoted,
+                                 image=shlex.quote(str(names.ids()[4])))  # fmt: skip
+        return " ".join(out or word if word == self.out else word for word in text.split(" "))
+
+
+def _command(line: str) -> Command:
+    words, reads, kind, full = (cell.strip() for cell in line.split("|"))
+    return Command(words, tuple(reads.split(", ")) if reads else (), kind, int(full or 0))
+
+
+COMMANDS = [_command(line) for line in _TABLE.strip().splitlines()]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of two classes, of images, of values and of a run."""
+
+    car: str = "car"
+    road: str = "road"
+    image: str = ""
+    weather: tuple[str, str] = ("rain", "dry")
+    run: str = "model"
+
+    def ids(self) -> list[int] | list[str]:
+        """Ids of the images: numbers, unless they have names."""
+        return [f"@{n:03}{self.image}" for n in range(N)] if self.image else [*range(1, N + 1)]
+
+
+PLAIN = Names()
+CLEAR, WINDOW, TURN, ISOLATE = "\x1b[2J", "\x9b31m", "\u202e", "\u2066"
+HOSTILE = Names(
+    f"=car{CLEAR}", f"+road{TURN}{WINDOW}", f"{ISOLATE}\x07", (f"-rain{CLEAR}", "=dry"),
+    f"model{CLEAR}",
+)  # fmt: skip
+"""They move a cursor, turn text around or are a formula."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with all that ``COMMANDS`` name, and the names that are used in it."""
+
+    folder: Path
+    names: Names
+
+    @classmethod
+    def make(cls, folder: Path, names: Names = PLAIN) -> World:
+        """Inputs first, then what commands make of them."""
+        made = cls(folder, names)
+        made._datasets()
+        made._annotations()
+        with contextlib.chdir(folder):
+            completed(*(command.format(car=shlex.quote(names.car), road=shlex.quote(names.road))
+                        for command in _FIRST))  # fmt: skip
+        made._predictions()
+        made._features()
+        return made
+
+    def place(self, at: Path, *altered: str) -> None:
+        """Make a folder to run commands in: ``altered`` are copies, all else is linked."""
+        for path in self.folder.iterdir():
+            if path.name not in altered:
+                (at / path.name).symlink_to(path)
+            elif path.is_dir():
+                shutil.copytree(path, at / path.name)
+            else:
+                shutil.copy(path, at)
+
+    def _datasets(self) -> None:
+        folder, names, made = self.folder, self.names, small_dataset(N)
+        ids, draw = pl.Series(names.ids()), np.random.default_rng(0)
+        classes = [names.car, "bowl", names.road, "table"]
+        files = [f"{n:03}{names.image[:1]}.png" for n in range(N)]
+        (folder / "photos").mkdir(parents=True)
+        for number, name in enumerate(files):
+            smooth(number, 16, 16).save(folder / "photos" / name)
+        weather = [names.weather[n % 2] for n in range(N)]
+        columns = {"image_id": ids, "file_name": pl.Series(files), "weather": pl.Series(weather)}
+        frame = made.images.with_columns(**columns, width=16, height=16, annotated_things=True)
+        texts = [f"word{n % 7} by a {names.car}" for n in range(N)]
+        captions = pl.DataFrame({"image_id": ids, "caption": texts})
+        more = {"kinds": {names.car: "thing"}, "embeddings": dict(made.embeddings)}
+        unknown = csr_array(([1.0], ([3], [0])), shape=(N, 4))
+        root = str(folder / "photos")
+        data = Dataset.build(frame, classes, made.areas, captions, unknown=unknown,
+                             image_root=root, **more)  # fmt: skip
+        save_dataset(data, folder / "ds")
+        save_dataset(divide(replace(data, embeddings={}), 2), folder / "parts")
+        others = ids.reverse() + "x" if names.image else ids + 1000
+        named = frame.with_columns(image_id=others, file_name="new" + pl.col("file_name"))
+        save_dataset(Dataset.build(named, classes, made.areas), folder / "more")
+        predicted = {"predicted": {"model": "m"}}
+        save_dataset(Dataset.build(frame, classes, made.areas, provenance=predicted),
+                     folder / "predicted")  # fmt: skip
+        grid = {"tasks": [names.car, "bowl"], "seeds": [0], "heads": 6, "epochs": 2, "lr": 0.01}
+        grid["methods"] = {"erm": None, "gdro": {"K": [0, 5]}}
+        (folder / "bench.yaml").write_text(json.dumps(grid))
+        captions.write_ndjson(folder / "captions.jsonl")
+        words = {names.car: ["car", "cars"], "bowl": ["bowl"]}
+        (folder / "words.yaml").write_text(json.dumps(words))
+        table = pl.DataFrame({"image_id": ids, "rain": 1.5, "fog": "a"})
+        (folder / "weather.csv").write_bytes(csv_bytes(table))
+        vectors = {"image_ids": np.array(ids.to_list()), "embeddings": draw.normal(size=(N, 4))}
+        np.savez(folder / "vectors.npz", **vectors)
+        at = made.areas.tocoo()
+        named = pl.Series(classes).gather(at.col)
+        areas = pl.DataFrame({"id": ids.gather(at.row), "class": named, "area": at.data})
+        areas.write_parquet(folder / "areas.parquet")
+
+    def _annotations(self) -> None:
+        """Inputs of every import: ten images of 4 x 4 pixels."""
+        folder, images = self.folder, [image(n) for n in range(1, 11)]
+        things = document(images, [{"image_id": n, "category_id": 1, "area": n} for n in (1, 2)])
+        said = {"images": images, "annotations": [{"image_id": 1, "caption": "a person"}]}
+        write(folder / "things.json", things)
+        write(folder / "said.json", said)
+        for name, content in (("instances", things), ("stuff", document(images, [], STUFF))):
+            write(folder / "root" / "annotations" / f"{name}_val2017.json", content)
+        write(folder / "names.txt", "sky\nroad\n")
+        (folder / "maps").mkdir()
+        for number in range(1, 11):
+            write(folder / "labels" / f"{number}.txt", "0 .5 .5 .5 .5")
+            kind = folder / "by-class" / ("cat", "dog")[number % 2]
+            kind.mkdir(parents=True, exist_ok=True)
+            smooth(number, 4, 4).save(kind / f"{number}.png")
+            pixels = np.array([[0, number % 2]], np.uint8)
+            Image.fromarray(pixels).save(folder / "maps" / f"{number}.png")
+        birds = {"img_id": range(1, 9), "img_filename": [f"{n}.jpg" for n in range(8)]}
+        birds |= {"y": [0, 1] * 4, "place": [0, 0, 1, 1] * 2, "split": [0, 0, 0, 0, 1, 1, 2, 2]}
+        write(folder / "birds" / "metadata.csv", pl.DataFrame(birds).write_csv())
+        (folder / "published").mkdir()
+        for side, ids in (("positive", [1, 2]), ("negative", [3])):
+            name = f"nooch_ids_CE_car_hard_{side}_test.npy"
+            np.save(folder / "published" / name, np.array(ids))
+
+    def _predictions(self) -> None:
+        folder, draw = self.folder, np.random.default_rng(0)
+        suite = load_suite(folder / "suite")
+        sets = (suite.set("ce", self.names.car, split) for split in ("valid", "test"))
+        ids = pl.concat([one.image_ids for one in sets])
+        wide = {task: draw.normal(size=len(ids)) for task in (self.names.car, "bowl")}
+        logits = pl.DataFrame({"image_id": ids, **wide}).unpivot(
+            index="image_id", variable_name="task", value_name="logit"
+        )
+        named = logits.with_columns(run=pl.lit(self.names.run))
+        named.write_parquet(folder / "p.parquet")
+        (folder / "p.csv").write_bytes(csv_bytes(named))
+        other = pl.col("logit").reverse()
+        (folder / "other.csv").write_bytes(csv_bytes(logits.with_columns(other)))
+        named.write_ndjson(folder / "p.jsonl")
+        values, tasks = np.stack([*wide.values()], axis=1), np.array([*wide])
+        np.savez(folder / "p.npz", image_ids=np.array(ids.to_list()), tasks=tasks, logits=values)
+        says = pl.when(pl.col("logit") > 0).then(pl.lit("Yes")).otherwise(pl.lit("no, none"))
+        logits.select("image_id", "task", answer=says).write_ndjson(folder / "answers.jsonl")
+
+    def _features(self) -> None:
+        made, data = {"backbone": {"name": "x"}}, load_dataset(self.folder / "ds")
+        with making(
+            self.folder / "features", FEATURES, data, made, shape=(N, 8), dtype="float32", block=50
+        ) as unfinished:
+            for number in list(unfinished.todo):
+                rows = range(N)[unfinished.rows(number)]
+                values = np.random.default_rng(number).normal(size=(len(rows), 8))
+                at = unfinished.offset_of(number)
+                block = write_block(unfinished.array, at, values.astype(np.float32))
+                unfinished.record(number, block)
+
+
+_FIND = "find ds --criterion ce --criterion gist --encoder lexical --match ce --alpha 0.001"
+_FIRST = (
+    f"{_FIND} --tasks {{car}},bowl --split train,valid,test --out suite",
+    "embed parts --encoder lexical",
+    "bench ds suite --embedding made --config bench.yaml --out runs",
+    "collect runs suite --out scores",
+    "calibrate predicted ds --tasks bowl --cues bowl=table --alpha 0.001 --out betas.json",
+)
