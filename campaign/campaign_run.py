@@ -93,7 +93,9 @@ def campaigns(folder: Path, seconds: float, seed: int, only: list[str]) -> Itera
     if chosen := [kind for kind in DISTURBANCES if kind in only]:
         with chatting() as server:
             world = World.make(folder / "world", server.url)
-            usual = {name: Undisturbed.of(world, name, folder / "usual") for name in COMMANDS}
+            # paths from there to the inputs are those of every trial
+            work = world.folder / "usual"
+            usual = {name: Undisturbed.of(world, name, work) for name in COMMANDS}
             for kind in chosen:
                 yield disturbed(kind, time_of[kind], seed, world, usual)
     if "attacks" in only:

@@ -151,7 +151,7 @@ class Trial:
 
     def same(self) -> bool:
         """Whether the files are those of an undisturbed run."""
-        return contents(self.work) == self.usual.files
+        return bool(contents(self.work) == self.usual.files)
 
 
 def _kill(trial: Trial) -> None:

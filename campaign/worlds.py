@@ -69,7 +69,8 @@ class World:
         # the second word of a group is a command, too
         start = 1 if command.startswith("import") else 0
         words[start:] = [self._found(word, at) for word in words[start:]]
-        return argv(shlex.join([command, *words]))
+        typed: list[str] = argv(shlex.join([command, *words]))
+        return typed
 
     def _found(self, word: str, at: Path) -> str:
         """A word that names an input as the path of it."""

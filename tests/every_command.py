@@ -11,6 +11,7 @@ import shlex
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -241,7 +242,10 @@ class World:
         (folder / "words.yaml").write_text(json.dumps(words))
         table = pl.DataFrame({"image_id": ids, "rain": 1.5, "fog": "a"})
         (folder / "weather.csv").write_bytes(csv_bytes(table))
-        vectors = {"image_ids": np.array(ids.to_list()), "embeddings": draw.normal(size=(N, 4))}
+        vectors: dict[str, Any] = {
+            "image_ids": np.array(ids.to_list()),
+            "embeddings": draw.normal(size=(N, 4)),
+        }
         np.savez(folder / "vectors.npz", **vectors)
         at = made.areas.tocoo()
         named = pl.Series(classes).gather(at.col)

@@ -1,6 +1,7 @@
 """A small dataset with an embedding, a suite of it, and a bench that takes a second."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from oracles import dataset_of
@@ -55,7 +56,7 @@ def bench_command(world, out, more=""):
     return f"bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
 
 
-def contents(folder):
+def contents(folder: Path) -> dict[str, bytes]:
     """Bytes of everything but logs and times; of a file, its own."""
     if folder.is_file():
         return {"": folder.read_bytes()}
