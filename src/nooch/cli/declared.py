@@ -41,16 +41,22 @@ class Setting:
 
     def parameter(self, group: str | None, **given: Any) -> inspect.Parameter:
         """The option as typer reads it; ``given`` replaces what the function says of it."""
-        flags = given.pop("flags", None) or [f"--{self.name.replace('_', '-')}"]
-        kind: Any = given.pop("type", self.type)
+        flags = given.get("flags") or [f"--{self.name.replace('_', '-')}"]
+        kind: Any = given.get("type", self.type)
         shown = self.default
         if kind is bool:
             flags = [f"--no-{self.name.replace('_', '-')}"] if self.default else flags
             shown = False
         elif self.many:
             kind, shown = list[kind], []
-        words = {"help": self.help, "rich_help_panel": group, "min": self.least, "max": self.most}
-        option = Option(shown, *flags, **(words | given))
+        words: dict[str, Any] = {
+            "help": self.help,
+            "rich_help_panel": group,
+            "min": self.least,
+            "max": self.most,
+        }
+        words |= {name: word for name, word in given.items() if name not in {"flags", "type"}}
+        option = Option(shown, *flags, **words)
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
         )
@@ -70,7 +76,7 @@ def split_names(text: str | None) -> list[str]:
 
 
 def settings_of(target: str) -> dict[str, Setting]:
-    """Name -> setting: the keywords of ``package.module:function`` that can be typed."""
+    """Name -> setting: the keywords of ``package.module:function``; type None cannot be typed."""
     module, _, name = target.partition(":")
     path = _SOURCE.joinpath(*module.split(".")).with_suffix(".py")
     body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -84,7 +90,7 @@ def settings_of(target: str) -> dict[str, Setting]:
         declared = [(ast.unparse(one.target), one.annotation, one.value) for one in fields]
     helps = dict(_entries(ast.get_docstring(found) or ""))
     settings = [_setting(*one, helps.get(one[0], "")) for one in declared]
-    return {one.name: one for one in settings if one.type is not None}
+    return {one.name: one for one in settings}
 
 
 def _entries(docstring: str) -> Iterator[tuple[str, str]]:
@@ -92,8 +98,10 @@ def _entries(docstring: str) -> Iterator[tuple[str, str]]:
     section = re.search(r"^(?:Args|Attributes):\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
     for entry in re.split(r"\n(?=\S)", inspect.cleandoc(section[1])) if section else ():
         name, _, text = entry.partition(":")
-        sentence = " ".join(text.replace("``", "").split())
-        yield name, sentence[:1].upper() + sentence[1:]
+        sentence = " ".join(text.split())
+        # a value at the beginning is typed as it is
+        first = sentence[:1] if sentence.startswith("``") else sentence[:1].upper()
+        yield name, (first + sentence[1:]).replace("``", "")
 
 
 def _setting(name: str, annotation: ast.expr, default: ast.expr | None, help: str) -> Setting:

@@ -29,18 +29,19 @@ class PredictionFormat(Options):
     """What files of predictions leave open.
 
     Attributes:
-        scale: ``logit`` or ``probability``, where neither the columns nor the values decide.
-        decimal: ``,`` for text with decimal commas.
+        scale: ``logit`` or ``probability``, where columns and values do not decide.
+        decimal: decimal separator of text tables: ``.`` or ``,``.
         percent: values are percentages.
-        classes: names of an array's columns or of detections' categories: a sequence, or a file:
-            ``NUMBER NAME`` per line, or names, counted from 0, or a COCO file with ``categories``.
-        ids: of an array's rows, or of all images that a detector was run on: a sequence, or a file
-            with one per line.
-        ignore_unknown: leave out predictions of images and tasks that are not known.
-        questions: file of the questions that answers in words are to, see ``read_answers``.
-        rule: how their text becomes yes or no: ``tolerant`` by default, or the rule of a tool.
+        classes: class names of an array's columns or of detections' categories: names, or a file
+            with one per line, ``NUMBER NAME`` per line, or a COCO file with ``categories``.
+        ids: image ids of an array's rows, or of all images that a detector was run on: ids, or a
+            file with one per line.
+        ignore_unknown: leave out predictions of unknown images and tasks.
+        questions: file of the questions that answers in words refer to, see ``read_answers``.
+        rule: how answers become yes or no: ``tolerant`` by default, or the rule of a tool, such as
+            ``pope`` or ``lmms-eval``.
         language: of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of words.
-        unknown: ``wrong`` or ``skip``, what an answer counts as that is neither yes nor no.
+        unknown: how to count answers that are neither yes nor no: ``wrong`` or ``skip``.
     """
 
     scale: Annotated[str, SCALES] | None = None

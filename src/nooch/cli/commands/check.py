@@ -79,7 +79,7 @@ def check_command(
         tasks=shared.split_names(tasks) or None, split=split,
         criterion=criterion or None, decision=decision, alpha=alpha, beta=beta, min_hard=min_hard,
         bootstrap=bootstrap, with_baselines=not no_baselines,
-        slices=not no_slices, images=images, group=group, seed=seed, **vars(reading),
+        slices=not no_slices, images=images, group=group, seed=seed, **reading,
         fail_if=[condition for condition in fail_if if condition != "worse"],
     )  # fmt: skip
     with progress() as update:
@@ -205,7 +205,7 @@ def audit_command(
     options = AuditOptions(
         split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
         criterion=criterion or None, captions=captions, synonyms=synonyms, most=most,
-        images=images, **vars(reading),
+        images=images, **reading,
     )  # fmt: skip
     with progress() as update:
         made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}

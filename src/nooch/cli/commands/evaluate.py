@@ -85,7 +85,7 @@ def evaluate_command(
         overlay=overlay,
         strict=strict,
         min_hard=min_hard,
-        ignore_unknown=reading.ignore_unknown,
+        ignore_unknown=reading.get("ignore_unknown", False),
     )
     known = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, known)

@@ -142,7 +142,7 @@ def repair_command(
     options = RepairOptions(
         tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
         methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap, seed=seed,
-        **vars(reading),
+        **reading,
     )  # fmt: skip
     with progress() as update:
         repaired = repair(

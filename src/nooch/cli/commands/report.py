@@ -153,7 +153,7 @@ def figure_command(
             embedding=embedding,
             bootstrap=bootstrap,
             seed=seed,
-            scale=reading.scale,
+            scale=reading.get("scale"),
             progress=update,
             **{name: values for name, values in grids.items() if values},
         )

@@ -73,7 +73,7 @@ def export_command(
         "subsets": shared.split_names(subsets),
         "id_field": id_field,
         "predictions": read_predictions(predictions, reading, exported, data),
-        "scale": reading.scale,
+        "scale": reading.get("scale"),
         "images": images,
         "images_as": images_as,
     }
