@@ -5,17 +5,16 @@ from __future__ import annotations
 import builtins
 import csv
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import PIL
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 import yaml
 from msgspec import Meta
 from PIL import Image, features
@@ -35,7 +34,6 @@ SCENES_MARKER = "scenes.json"
 
 _BLOCK = 32
 _QUALITY = 90
-_ROWS = 50_000
 _KINDS = ("instances", "stuff", "captions")
 _CC0 = "https://creativecommons.org/publicdomain/zero/1.0/"
 
@@ -94,16 +92,18 @@ def generate(
     with atomic_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
         (folder / "images").mkdir()
         (folder / "annotations").mkdir()
-        stop = plan.images + 1
-        blocks = [(first, min(first + _BLOCK, stop)) for first in range(1, stop, _BLOCK)]
-        jobs = [_BlockJob(plan, str(folder / "images"), *block) for block in blocks]
-        done = 0
-        with _SceneFiles(plan, folder) as files:
-            progress("drawing scenes", 0, plan.images)
-            for job, block in zip(jobs, map(draw_block, jobs), strict=True):
-                files.add(block)
-                done += job.stop - job.first
-                progress("drawing scenes", done, plan.images)
+        ids = range(1, plan.images + 1)
+        parts = [ids[first : first + _BLOCK] for first in range(0, plan.images, _BLOCK)]
+        blocks: list[_Block] = []
+        progress("drawing scenes", 0, plan.images)
+        for block in map(partial(draw_block, plan, str(folder / "images")), parts):
+            blocks.append(block)
+            progress("drawing scenes", min(len(blocks) * _BLOCK, plan.images), plan.images)
+        for kind in _KINDS:
+            records = b",\n".join(filter(None, (text[kind] for text, _ in blocks)))
+            with (folder / "annotations" / f"{kind}_scenes.json").open("wb") as file:
+                file.writelines([_head(plan, kind), records, b"\n]}\n"])
+        pl.concat([truth for _, truth in blocks]).write_parquet(folder / "truth.parquet")
         text = yaml.safe_dump(msgspec.to_builtins(plan.world), sort_keys=False, width=120)
         (folder / "world.yaml").write_text(text, encoding="utf-8")
         header = {"format": "nooch-scenes", "version": 1, **plan.settings()}
@@ -111,39 +111,26 @@ def generate(
     return Path(out)
 
 
-@dataclass(frozen=True)
-class _BlockJob:
-    plan: ScenesPlan
-    folder: str
-    first: int
-    stop: int
+_Block = tuple[dict[str, bytes], pl.DataFrame]
+"""Records of some images as JSON text, by kind, and their truth."""
 
 
-@dataclass
-class _Block:
-    """The result for some images: records as JSON text, and the truth in columns."""
-
-    text: dict[str, bytes]
-    truth: dict[str, list[Any]]
-
-
-def draw_block(job: _BlockJob) -> _Block:
-    """Draw the images of a job and write their files. It runs in a worker process."""
-    plan = job.plan
+def draw_block(plan: ScenesPlan, folder: str, images: range) -> _Block:
+    """Draw some images and write their files. It runs in a worker process."""
     records: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
-    truth: dict[str, list[Any]] = {name: [] for name in _TRUTH.names}
-    for image in range(job.first, job.stop):
+    truth: list[tuple[Any, ...]] = []
+    for image in images:
         picture = draw_image(plan.world, plan.size, plan.context_strength, plan.seed, image)
-        path = Path(job.folder) / _file_name(image)
+        path = Path(folder) / _file_name(image)
         Image.fromarray(picture.pixels).save(path, "JPEG", quality=_QUALITY, subsampling=0)
         seen = visible(picture)
         things, stuff = annotated(seen, plan.size, image)
         records["instances"] += things
         records["stuff"] += stuff
         records["captions"] += _captions(plan, picture.scene, seen, image)
-        _add_truth(truth, plan.world, picture.scene, {part.item.name for part in seen}, image)
-    text = {kind: msgspec.json.encode(entries)[1:-1] for kind, entries in records.items()}
-    return _Block(text, truth)
+        truth += _truth(plan.world, picture.scene, {part.item.name for part in seen}, image)
+    text = {kind: msgspec.json.encode(listed)[1:-1] for kind, listed in records.items()}
+    return text, pl.DataFrame(truth, _TRUTH, orient="row")
 
 
 def _captions(plan: ScenesPlan, name: str, seen: list[Visible], image: int) -> list[dict[str, Any]]:
@@ -161,76 +148,29 @@ def _captions(plan: ScenesPlan, name: str, seen: list[Visible], image: int) -> l
     ]
 
 
-def _add_truth(
-    truth: dict[str, list[Any]], world: World, scene: str, shown: set[str], image: int
-) -> None:
+def _truth(world: World, scene: str, shown: set[str], image: int) -> Iterator[tuple[Any, ...]]:
     for task in world.tasks:
         present, strength = task in shown, world.strength(scene, task)
         against = world.against(scene, task, present=present)
-        row = (image, scene, task, present, strength, strength >= world.expected, against)
-        for name, value in zip(_TRUTH.names, row, strict=True):
-            truth[name].append(value)
+        yield image, scene, task, present, strength, strength >= world.expected, against
 
 
-_TRUTH = pa.schema([
-    ("image_id", pa.int64()),
-    ("scene", pa.dictionary(pa.int32(), pa.string())),
-    ("task", pa.dictionary(pa.int32(), pa.string())),
-    ("present", pa.bool_()),
-    ("strength", pa.float64()),
-    ("expected", pa.bool_()),
-    ("against", pa.bool_()),
-])  # fmt: skip
+_TRUTH = {
+    "image_id": pl.Int64,
+    "scene": pl.String,
+    "task": pl.String,
+    "present": pl.Boolean,
+    "strength": pl.Float64,
+    "expected": pl.Boolean,
+    "against": pl.Boolean,
+}
 
 
 def _file_name(image: int) -> str:
     return f"{image:012d}.jpg"
 
 
-class _SceneFiles:
-    """The annotation files and the truth, open while images are drawn."""
-
-    def __init__(self, plan: ScenesPlan, folder: Path) -> None:
-        self._stack = ExitStack()
-        self._files: dict[str, BinaryIO] = {}
-        for kind in _KINDS:
-            path = folder / "annotations" / f"{kind}_scenes.json"
-            file = self._stack.enter_context(path.open("wb"))
-            file.writelines(_head(plan, kind))
-            self._files[kind] = file
-        self._separator = dict.fromkeys(_KINDS, b"\n")
-        self._truth = self._stack.enter_context(
-            pq.ParquetWriter(folder / "truth.parquet", _TRUTH, compression="zstd")
-        )
-        self._waiting: dict[str, list[Any]] = {name: [] for name in _TRUTH.names}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, value: object, trace: object) -> None:
-        if kind is None:
-            self._flush()
-            for file in self._files.values():
-                file.write(b"\n]}\n")
-        self._stack.close()
-
-    def add(self, block: _Block) -> None:
-        """Write the result for some images."""
-        for kind, text in block.text.items():
-            if text:
-                self._files[kind].write(self._separator[kind] + text)
-                self._separator[kind] = b",\n"
-        for name, values in block.truth.items():
-            self._waiting[name] += values
-        if len(self._waiting["image_id"]) >= _ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._truth.write_table(pa.table(self._waiting, schema=_TRUTH))
-        self._waiting = {name: [] for name in _TRUTH.names}
-
-
-def _head(plan: ScenesPlan, kind: str) -> Iterator[bytes]:
+def _head(plan: ScenesPlan, kind: str) -> bytes:
     """An annotation file up to its first annotation."""
     head: dict[str, Any] = {
         "info": {"description": "Scenes drawn by nooch; their context is known", **plan.settings()},
@@ -238,12 +178,13 @@ def _head(plan: ScenesPlan, kind: str) -> Iterator[bytes]:
     }
     if kind != "captions":
         head["categories"] = _categories(plan.world, "stuff" if kind == "stuff" else "thing")
-    yield msgspec.json.encode(head)[:-1] + b',"images":['
-    for image in range(1, plan.images + 1):
-        size = {"width": plan.size, "height": plan.size}
-        record = {"id": image, "file_name": _file_name(image), **size, "license": 1}
-        yield (b",\n" if image > 1 else b"\n") + msgspec.json.encode(record)
-    yield b'\n],"annotations":['
+    about = {"width": plan.size, "height": plan.size, "license": 1}
+    lines = b",\n".join(
+        msgspec.json.encode({"id": image, "file_name": _file_name(image), **about})
+        for image in range(1, plan.images + 1)
+    )
+    start = msgspec.json.encode(head)[:-1]
+    return start + b',"images":[\n' + lines + b'\n],"annotations":[\n'
 
 
 def _categories(world: World, kind: str) -> list[dict[str, Any]]:
