@@ -144,9 +144,10 @@ def _kill_half_way(tmp_path):
 def test_after_a_kill_it_goes_on(data, tmp_path, small_blocks, monkeypatch):
     work = _kill_half_way(tmp_path)
     # a line that the kill cut short, and a block that was damaged since
-    with (work / "blocks.jsonl").open("a") as file:
-        file.write("[2, ")
-    with (work / "pixels.npy").open("r+b") as file:
+    (journal,), (array,) = work.glob("*.jsonl"), work.glob("*.npy")
+    with journal.open("a") as file:
+        file.write("\n[2, ")
+    with array.open("r+b") as file:
         file.seek(128)
         file.write(b"damaged")
     made, original = [], pixels.decode_images

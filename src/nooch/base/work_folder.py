@@ -170,6 +170,25 @@ class Steps:
             _FORMATS[file.suffix][1](partial, made)
 
 
+@dataclass(frozen=True)
+class Journal:
+    """Results of a ``kind`` that come one by one, a line of JSON each in ``file``."""
+
+    file: Path
+    kind: Any
+
+    def entries(self) -> Iterator[Any]:
+        """What was added, also by earlier processes; a line that a kill cut off is left out."""
+        for line in self.file.read_bytes().split(b"\n") if self.file.exists() else []:
+            with contextlib.suppress(ValueError):
+                yield msgspec.json.decode(line, type=self.kind)
+
+    def add(self, entry: Any) -> None:
+        """Keep a result."""
+        with self.file.open("ab", buffering=0) as file:
+            file.write(b"\n" + msgspec.json.encode(entry))
+
+
 def _read_value(file: Path, kind: Any) -> Any:
     return msgspec.msgpack.decode(file.read_bytes(), type=kind, dec_hook=_array)
 

@@ -10,13 +10,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import responses
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,6 +25,7 @@ from nooch.base.calls import Count, Options
 from nooch.base.download.http import Client, MirrorError, Patience, RetryError
 from nooch.base.errors import InputError, NoochError, ParameterError, some_of
 from nooch.base.words import printable
+from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
 from nooch.evaluation.answer_text import answer_span
 from nooch.inference.requests import AskOptions, Reply, Request
@@ -147,15 +147,17 @@ def endpoint_replies(
     patience: Patience | None = None,
 ) -> Iterator[Reply]:
     """Replies of a model on a server, those of an earlier call first."""
-    journal, stopped = folder / "replies.jsonl", Event()
+    journal, stopped = Journal(folder / "replies.jsonl", Reply), Event()
     if patience is None:
         patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
-    known = {reply.key: reply for reply in _kept(journal)}
+    known = {reply.key: reply for reply in journal.entries()}
     yield from known.values()
     missing = [request for request in requests if request.key not in known]
     rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
-    with journal.open("ab", buffering=0) as file, Client(patience, stopped) as client:
-        run = _EndpointRun(endpoint, endpoint.key, fields, client, rate, file, stopped, not known)
+    with Client(patience, stopped) as client:
+        run = _EndpointRun(
+            endpoint, endpoint.key, fields, client, rate, journal, stopped, not known
+        )
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for at in range(0, len(missing), _CHUNK):
@@ -173,13 +175,6 @@ def endpoint_replies(
         raise run.error(f"{len(run.failures):,} of {len(requests):,} requests failed: {reasons}")
 
 
-def _kept(journal: Path) -> Iterator[Reply]:
-    """The replies of a journal, but for lines that a kill cut off."""
-    for line in journal.read_bytes().split(b"\n") if journal.exists() else []:
-        with suppress(ValueError):
-            yield msgspec.json.decode(line, type=Reply)
-
-
 @dataclass(repr=False)
 class _EndpointRun:
     """What the threads share that ask one server; ``untried`` until it has replied once."""
@@ -189,7 +184,7 @@ class _EndpointRun:
     fields: Mapping[str, Any]
     client: Client
     rate: RateLimit
-    file: BinaryIO
+    journal: Journal
     stopped: Event
     untried: bool
     in_row: float = 0
@@ -222,7 +217,7 @@ class _EndpointRun:
                 break
             else:
                 with self.lock:
-                    self.file.write(b"\n" + msgspec.json.encode(reply))
+                    self.journal.add(reply)
                     self.untried, self.in_row = False, 0
                 return reply
         return None

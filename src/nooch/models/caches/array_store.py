@@ -1,14 +1,13 @@
 """Arrays on disk with a row for each image: written in blocks, resumable, hashed.
 
 A folder has the array (``NAME.npy``), ``images.parquet`` (the image of each row) and a header,
-which is written last. While it is made, everything is in ``.FOLDER.building``: the array and a list
-of the blocks that are done, each with its hash. A killed process leaves that, and the next one
-verifies those blocks and makes the others only.
+which is written last. While it is made, everything is in ``.FOLDER.building``: the array and a
+journal of the blocks that are done, each with its hash. A killed process leaves that, and the next
+one verifies those blocks and makes the others only.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +25,10 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import sync
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, some_of
-from nooch.base.files import atomic_folder, check_output, replace_file, sha256_of, writing
+from nooch.base.files import atomic_folder, check_output, replacing, sha256_of, writing
 from nooch.base.limits import usable_cpus
 from nooch.base.version import __version__
-from nooch.base.work_folder import check_space, held, remove_folder
+from nooch.base.work_folder import Journal, check_space, held, key_of, remove_folder
 from nooch.data import Dataset, load_header, read_table, sealed_header
 from nooch.data.arrays import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
@@ -82,11 +81,11 @@ class ArrayKind:
 
 @dataclass
 class Unfinished:
-    """An array that is being made in ``work``, in blocks of ``block`` rows; ``done`` has the hashes
-    of those that are there.
+    """An array that is being made, in blocks of ``block`` rows; ``journal`` and ``done`` have the
+    hashes of those that are there.
     """
 
-    work: Path
+    journal: Journal
     array: Path
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -110,8 +109,7 @@ class Unfinished:
 
     def record(self, number: int, digest: str) -> None:
         """Note that a block is written; what is noted is not made again."""
-        with (self.work / "blocks.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps([number, digest]) + "\n")
+        self.journal.add((number, digest))
         self.done[number] = digest
 
 
@@ -150,7 +148,7 @@ def making(
     plan = {"shape": shape, "dtype": dtype, "block": block, "made": made}
     plan["dataset"] = data.fingerprint
     with held(work, "making it"), writing(path):
-        unfinished = _begin(work, kind, json.loads(json.dumps(plan)))
+        unfinished = _begin(work, plan)
         yield unfinished
         if unfinished.todo:
             problem = f"{len(unfinished.todo)} blocks are missing"
@@ -176,40 +174,23 @@ def making(
         remove_folder(work)
 
 
-def _begin(work: Path, kind: ArrayKind, plan: dict[str, Any]) -> Unfinished:
+def _begin(work: Path, plan: dict[str, Any]) -> Unfinished:
     """The array of an earlier process with the same plan, or a new one."""
-    array, noted, blocks = work / kind.array, work / "plan.json", work / "blocks.jsonl"
-    shape, dtype = tuple(plan["shape"]), np.dtype(plan["dtype"])
-    if not _same(noted, plan) or not array.is_file():
-        for file in (noted, blocks, array):
-            file.unlink(missing_ok=True)
+    key, shape, dtype = key_of(plan), tuple(plan["shape"]), np.dtype(plan["dtype"])
+    array, journal = work / f"{key}.npy", Journal(work / f"{key}.jsonl", tuple[int, str])
+    for left in work.glob("[!.]*"):
+        if left not in (array, journal.file):
+            left.unlink()
+    if not array.is_file():
         check_space(work.parent, int(np.prod(shape)) * dtype.itemsize, "the array")
-        np.lib.format.open_memmap(array, mode="w+", dtype=dtype, shape=shape)
-        sync(array)
-        replace_file(noted, json.dumps(plan).encode())
+        with replacing(array) as partial:
+            np.lib.format.open_memmap(partial, mode="w+", dtype=dtype, shape=shape)
     mapped: np.memmap[Any, Any] = np.lib.format.open_memmap(array, mode="r")
-    unfinished = Unfinished(work, array, shape, dtype, plan["block"], int(mapped.offset))
-    for number, digest in _recorded(blocks):
+    unfinished = Unfinished(journal, array, shape, dtype, plan["block"], int(mapped.offset))
+    for number, digest in journal.entries():
         if block_hash(mapped[unfinished.rows(number)]) == digest:
             unfinished.done[number] = digest
     return unfinished
-
-
-def _same(noted: Path, plan: dict[str, Any]) -> bool:
-    try:
-        return bool(json.loads(noted.read_bytes()) == plan)
-    except (OSError, ValueError):
-        return False
-
-
-def _recorded(file: Path) -> Iterator[tuple[int, str]]:
-    """Blocks that were noted; a line that a kill cut short is none."""
-    for line in file.read_bytes().splitlines() if file.is_file() else []:
-        try:
-            number, digest = json.loads(line)
-        except ValueError:
-            continue
-        yield int(number), str(digest)
 
 
 _IMAGES: Schema = {

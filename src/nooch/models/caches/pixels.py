@@ -119,7 +119,7 @@ def _fill(
         broken += failed
         done += len(files)
         progress(done, len(paths))
-    refuse_broken(broken, f"; run again to resume from {unfinished.work}")
+    refuse_broken(broken, f"; run again to resume from {unfinished.array.parent}")
 
 
 def _decode_block(
