@@ -7,7 +7,7 @@ import ctypes
 import errno
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nooch.base.errors import OutputError
@@ -79,8 +79,19 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") -> Iterator[Path]:
-    """Hold a lock file, and yield it; a process that is killed, on any machine, releases it."""
+def locked(
+    file: Path,
+    doing: str,
+    where: Path,
+    *,
+    remedy: str = "wait for it",
+    waiting: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Hold a lock file, which is removed at the end; a kill, on any machine, releases it.
+
+    Where another process has it, ``waiting`` is called before it is waited for; without, that is an
+    OutputError.
+    """
     # to lock a file empties it
     if file.is_file() and file.stat().st_size:
         raise OutputError("is no lock of nooch", where=file, remedy="rename it, or delete it")
@@ -91,7 +102,10 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
+        if waiting is None:
+            raise OutputError(f"another process is {doing}", where=where, remedy=remedy) from error
+        waiting()
+        lock.acquire(poll_interval=1.0)
     except (OSError, NotImplementedError) as error:
         raise OutputError(
             f"cannot be locked: {error}",
@@ -99,6 +113,9 @@ def locked(file: Path, doing: str, where: Path, *, remedy: str = "wait for it") 
             remedy="choose a folder that can be written, or another disk",
         ) from error
     try:
-        yield file
+        yield
     finally:
+        # while it is locked: afterwards it may be another process's
+        with contextlib.suppress(OSError):
+            file.unlink()
         lock.release()

@@ -312,17 +312,9 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
 
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
+def _held(path: Path) -> contextlib.AbstractContextManager[None]:
     """Hold the name of a folder. Raises OutputError where another process does."""
-    lock = path.with_name(f".{path.name}.lock")
-    with locked(lock, "writing there", path):
-        try:
-            yield
-        finally:
-            # while it is locked: afterwards it may be another process's
-            with contextlib.suppress(OSError):
-                lock.unlink()
+    return locked(path.with_name(f".{path.name}.lock"), "writing there", path)
 
 
 def _clear_leftovers(path: Path) -> None:

@@ -68,9 +68,6 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
                 raise
             finally:
                 _remove_unused(folder)
-                # while it is locked: afterwards it may be another process's
-                with contextlib.suppress(OSError):
-                    lock.unlink()
     finally:
         _remove_empty(*made)
 

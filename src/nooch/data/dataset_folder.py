@@ -260,12 +260,11 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
 
     Raises OutputError where another process is listing one.
     """
-    with locked(folder / f".{DATASET_MARKER}.lock", "changing this dataset", folder) as lock:
+    with locked(folder / f".{DATASET_MARKER}.lock", "changing this dataset", folder):
         # of a process that was killed
         for left in folder.glob(f".{DATASET_MARKER}.partial-*"):
             left.unlink(missing_ok=True)
         before = _list_files(folder, name, files)
-        lock.unlink(missing_ok=True)
     for file in before - set(files):
         (folder / file).unlink(missing_ok=True)
 

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,6 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 import polars as pl
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from nooch.base.disk import locked, make_folder
@@ -297,29 +296,25 @@ class RunsFolder:
         for file in (state, *state.parent.glob(f".{state.name}.partial-*")):
             file.unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Held by the one process that has passes trained, however many workers it has. Raises
         OutputError: another process holds it, or it cannot be written.
         """
         lock = self.path / "passes" / "held.lock"
-        with locked(lock, "training these runs", self.path, remedy="wait for it; see nooch status"):
-            yield
+        return locked(
+            lock, "training these runs", self.path, remedy="wait for it; see nooch status"
+        )
 
-    @contextlib.contextmanager
-    def training(self, names: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
+    def training(
+        self, names: Sequence[str], tell: Callable[[str], None]
+    ) -> AbstractContextManager[None]:
         """Held by the process that trains a pass; others wait, then find its checkpoint or end.
 
         ``tell`` is called with a message if this process waits.
         """
-        lock = FileLock(self._state(names).with_suffix(".lock"))
-        try:
-            held = lock.acquire(timeout=0)
-        except Timeout:
-            tell("another process trains this pass: waiting for it")
-            held = lock.acquire(poll_interval=1.0)
-        with held:
-            yield
+        lock = self._state(names).with_suffix(".lock")
+        told = "another process trains this pass: waiting for it"
+        return locked(lock, "training this pass", self.path, waiting=partial(tell, told))
 
     def tidy(self) -> None:
         """Remove what was needed for training: all jobs are done."""
