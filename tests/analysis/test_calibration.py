@@ -289,7 +289,7 @@ def test_find_applies_a_calibration_and_shows_what_to_expect(files, run_cli):
     row = verdict(nooch.io.read_calibration("c.json"))
     assert expected == {m: row[f"calibrated_{m}"] for m in ("precision", "recall")}
     page = run_cli("report suite --out site").ok()
-    assert "How far predicted areas can be trusted" in (files / "site" / "index.html").read_text()
+    assert "Expected of predicted areas" in (files / "site" / "index.html").read_text()
     assert "index.html" in page.out
 
 

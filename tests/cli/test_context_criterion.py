@@ -193,4 +193,4 @@ def test_explanations_slices_and_reports_take_its_suites(data, run_cli, tmp_path
     assert "context" in (tmp_path / "page" / "index.html").read_text()
     done = run_cli("figure fig10 fig11 --suite suite --dataset data --out f")
     assert done.code == 2
-    assert "needs counts over" in done.err
+    assert "areas are unknown" in done.err

@@ -122,22 +122,21 @@ def test_overview_has_the_suites_counts_thresholds_cues_and_overlap(made):
             else:
                 expected += ["–", "–"]
         assert counts[task][:-2] == expected
-    limits = {row[0]: row[1:] for row in tables["Thresholds, test"][1:]}
+    limits = {tuple(row[:2]): row[2:] for row in tables["Thresholds on support (test)"][1:]}
     record = suite.record("gist", "car", "test")
-    assert limits["car"][2].rstrip("*") == f"{record.threshold_positive:.3g}"
-    assert limits["car"][3].rstrip("*") == f"{record.threshold_negative:.3g}"
-    cues = [[row[-2], row[-1]] for row in tables["Context cues of ce"][1:]]
+    assert limits["gist", "car"][0].rstrip("*") == f"{record.threshold_positive:.3g}"
+    assert limits["gist", "car"][1].rstrip("*") == f"{record.threshold_negative:.3g}"
+    cues = [[row[-2], row[-1]] for row in tables["Context cues (ce)"][1:]]
     assert cues == [
         [c, f"{a:.3g}"] for listed in suite.header.criteria["ce"].cues.values() for c, a in listed
     ]
     expected = []
     for o in overlaps(suite):
-        if o["split"] == "test":
-            side = f"{o['side'].replace('_', ' ')}s"
-            counts = map(str, (o["both"], *o["only"]))
-            expected.append([o["task"], side, " / ".join(o["criteria"]), *counts])
-    assert [row[:6] for row in tables["Overlap, test"][1:]] == expected
-    assert "no class has A(C, lamp) > 0.05" in str(tables["Tasks without a set"])
+        counts = map(str, (o["both"], *o["only"]))
+        expected.append([o["task"], o["split"], o["side"], " / ".join(o["criteria"]), *counts])
+    assert [row[:7] for row in tables["Overlap of criteria"][1:]] == expected
+    skipped = f"Without a set: {len(suite.header.skipped)}"
+    assert "no class has A(C, lamp) > 0.05" in str(tables[skipped])
 
 
 def test_results_are_those_of_nooch_results(made):

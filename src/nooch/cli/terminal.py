@@ -161,7 +161,17 @@ def print_table(
 
     Where the screen is too narrow for all numbers, there are several tables, each with the texts.
     """
-    _draw(console(), DisplayTable(title, columns, [list(row) for row in rows], left))
+    print_tables([DisplayTable(title, columns, [list(row) for row in rows], left)])
+
+
+def print_tables(tables: Iterable[DisplayTable]) -> None:
+    """Print tables likewise, with their notes, each once, below."""
+    notes: dict[str, None] = {}
+    for table in tables:
+        _draw(console(), table)
+        notes |= dict.fromkeys(table.notes)
+    for text in notes:
+        hint(text)
 
 
 def print_shown(tables: Iterable[DisplayTable]) -> None:

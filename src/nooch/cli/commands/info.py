@@ -12,7 +12,15 @@ from nooch.base.files import SUITE_MARKER, Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import note, print_json, print_table, progress, say, with_flags
+from nooch.cli.terminal import (
+    note,
+    print_json,
+    print_table,
+    print_tables,
+    progress,
+    say,
+    with_flags,
+)
 
 
 def info_command(
@@ -110,21 +118,18 @@ def show_command(
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.analysis.findings import SMALLEST
-    from nooch.cli import tables as terminal_tables
+    from nooch.cli.tables import MOST, print_counts
     from nooch.suites import load_suite
+    from nooch.suites.suite_tables import suite_tables
     from nooch.suites.summary import overlaps, summary
 
     shown, named = load_suite(suite), shared.split_names(tasks)
     if format is shared.Format.json:
         print_json(summary(shown.only(named) if named else shown))
         return
-    most = len(shown.tasks) if everything else terminal_tables.MOST
-    shown = shown.only(terminal_tables.print_counts(shown, named, most, SMALLEST))
-    terminal_tables.print_cues(shown)
-    terminal_tables.print_left_out(shown)
-    terminal_tables.print_expected(shown)
-    terminal_tables.print_thresholds(shown)
-    terminal_tables.print_overlap(overlaps(shown))
+    most = len(shown.tasks) if everything else MOST
+    shown = shown.only(print_counts(shown, named, most, SMALLEST))
+    print_tables(suite_tables(shown, overlaps(shown)))
 
 
 @with_reading

@@ -15,7 +15,7 @@ from PIL import Image
 from nooch.base.calls import Progress
 from nooch.base.files import atomic_folder
 from nooch.base.version import __version__
-from nooch.base.words import printable
+from nooch.base.words import cell_text, printable
 from nooch.data import encode_header
 from nooch.report.images.cue_masks import COLORS, Masks, inner
 from nooch.report.images.thumbnails import DrawnPicture, draw_pictures, picture_name
@@ -57,6 +57,7 @@ def page_environment() -> Environment:
     environment.filters |= {
         "count": lambda value: "–" if value is None else f"{value:,}",
         "short": lambda value: "–" if value is None else f"{value:.3g}",
+        "cell": cell_text,
         "plain": lambda text: printable(str(text)),
         # hard_positive is hard positive
         "words": lambda name: printable(name.replace("_", " ")),

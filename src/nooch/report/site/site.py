@@ -32,6 +32,7 @@ from nooch.report.site.folder import PAGES, SITE_MARKER, write_site
 from nooch.report.site.results_page import results_view, score_predictions, scored_view
 from nooch.report.site.threshold_losses import ThresholdLosses, swept
 from nooch.suites import Suite
+from nooch.suites.suite_tables import skipped_tables, suite_tables
 from nooch.suites.summary import summary
 
 T = TypeVar("T")
@@ -162,8 +163,10 @@ _SHOWN = ("reader", "sources", "split", "predicted", "labels")
 
 def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
     provenance = {} if data is None else data.provenance
+    facts = summary(suite)
     return {
-        **summary(suite),
+        **facts,
+        "tables": [*skipped_tables(suite), *suite_tables(suite, facts["overlap"])],
         "provenance": {k: v for k, v in provenance.items() if k in _SHOWN},
         "captions": 0 if data is None or data.captions is None else data.captions.height,
     }
