@@ -4,19 +4,22 @@
 
 reads ``nooch-published`` (the authors' 96 lists of image ids and their split) and ``coco-stats``
 (which of COCO 2017's 80 thing classes are in which image) below that folder, and writes
-``nooch-coco.suite`` and ``nooch-coco.NOTICE.txt``. The same input gives the same bytes, given the
-same zlib.
+``nooch-coco.parquet`` and ``nooch-coco.NOTICE.txt``, and prints the hash of the table, which
+``nooch.suites.SHIPPED`` has. The same input gives the same bytes, given the same pyarrow.
 """
 
 from __future__ import annotations
 
 import argparse
-import zlib
 from pathlib import Path
 
 import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from nooch.suites import Suite, pack_suite
+from nooch.base.files import sha256_of
+from nooch.suites import SUBSETS, Suite
 from nooch.suites.published import published_suite, read_labels, read_published
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"
@@ -25,8 +28,16 @@ COCO = {
     "name": "CC BY 4.0 (the labels: annotations of COCO 2017, by the COCO Consortium)",
     "url": "https://cocodataset.org/#termsofuse",
 }
+ENCODING = {
+    "compression": "zstd",
+    "compression_level": 22,
+    "use_dictionary": ["split"],
+    "column_encoding": {"image_id": "DELTA_BINARY_PACKED"},
+    "write_statistics": False,
+    "store_schema": False,
+}
 NOTICE = """\
-nooch-coco.suite holds two things that others made.
+nooch-coco.parquet holds two things that others made.
 
 1. The challenge sets: the ids of hard images of 12 tasks, and the validation and test split, as \
 David Madras and Richard Zemel
@@ -57,9 +68,21 @@ def official(data: Path) -> Suite:
     return Suite(msgspec.structs.replace(suite.header, dataset=record), suite.set)
 
 
-def unpacked(file: Path) -> bytes:
-    """What a packed suite says, however it was compressed."""
-    return zlib.decompress(file.read_bytes().partition(b"\n")[2][32:])
+def table_of(suite: Suite) -> pa.Table:
+    """A row per image: its id, split, and for each task whether it is there, and hard."""
+    splits = []
+    for split in suite.splits:
+        columns: dict[str, pl.Series] = {}
+        for criterion, task, of in suite.keys:
+            if of == split:
+                one = suite.set(criterion, task, split)
+                columns |= {
+                    "image_id": one.image_ids,
+                    f"label/{task}": pl.Series(one.labels),
+                    f"hard/{criterion}/{task}": pl.Series(one.subset != SUBSETS.index("easy")),
+                }
+        splits.append(pl.DataFrame(columns).insert_column(1, pl.lit(split).alias("split")))
+    return pl.concat(splits).to_arrow()
 
 
 def main() -> None:
@@ -69,14 +92,18 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with nooch-published and coco-stats")
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write into")
     options = parser.parse_args()
-    packed = pack_suite(official(options.data))
     licence = (options.data / "nooch-published" / "LICENSE").read_text(encoding="utf-8")
     indented = "".join(f"   {line}".rstrip() + "\n" for line in licence.splitlines())
-    (options.out / "nooch-coco.suite").write_bytes(packed)
+    file, suite = options.out / "nooch-coco.parquet", official(options.data)
+    table = table_of(suite)
+    with pq.ParquetWriter(file, table.schema, **ENCODING) as writer:
+        writer.write_table(table)
+        header = msgspec.structs.replace(suite.header, sets=[])
+        writer.add_key_value_metadata({"nooch": msgspec.json.encode(header).decode()})
     (options.out / "nooch-coco.NOTICE.txt").write_text(
         NOTICE.format(licence=indented), encoding="utf-8"
     )
-    print(f"{options.out / 'nooch-coco.suite'}: {len(packed):,} bytes")
+    print(f"{file}: {file.stat().st_size:,} bytes, SHA-256 {sha256_of(file)}")
 
 
 if __name__ == "__main__":

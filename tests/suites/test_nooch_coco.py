@@ -7,12 +7,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 import nooch
-from nooch.suites import SHIPPED
+from nooch.base.errors import FormatError
+from nooch.suites import SHIPPED, load_suite, suite_folder
 from nooch.suites.published import published_suite, read_labels, read_published
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
+from nooch.training.bench.config import BenchConfig
+from nooch.training.bench.run import PlanSource
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src" / "nooch" / "suites" / "shipped"
@@ -66,19 +70,41 @@ def test_the_script_makes_it(shared_data, tmp_path, monkeypatch):
     made.main()
     notices = [(folder / f"{NAME}.NOTICE.txt").read_bytes() for folder in (tmp_path, FOLDER)]
     assert notices[0] == notices[1]
-    # zlib may compress otherwise elsewhere: what the file says is compared
-    new, old = (made.unpacked(folder / f"{NAME}.suite") for folder in (tmp_path, FOLDER))
-    assert new == old
+    # pyarrow may write other bytes elsewhere: what the file says is compared
+    new, old = (pq.ParquetFile(folder / f"{NAME}.parquet") for folder in (tmp_path, FOLDER))
+    assert new.read().equals(old.read())
+    assert new.metadata.metadata == old.metadata.metadata
 
 
 def test_it_is_small_and_has_its_licenses(suite):
-    assert (FOLDER / f"{NAME}.suite").stat().st_size < 600_000
+    assert (FOLDER / f"{NAME}.parquet").stat().st_size < 135_000
     notice = (FOLDER / f"{NAME}.NOTICE.txt").read_text(encoding="utf-8")
     texts = ("BSD 3-Clause License", "Copyright (c) 2021, dmadras", "THIS SOFTWARE IS PROVIDED")
     for text in (*texts, "Attribution 4.0"):
         assert text in " ".join(notice.split())
     names = [record["name"].split()[0] for record in suite.header.dataset.licenses]
     assert names == ["BSD-3-Clause", "CC"]
+
+
+def test_a_file_that_was_altered_is_refused(monkeypatch):
+    monkeypatch.setitem(suite_folder.SHIPPED, NAME, "0" * 64)
+    with pytest.raises(FormatError, match="was altered"):
+        nooch.load_suite(NAME)
+
+
+def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (name,) = SHIPPED
+    assert len(load_suite(name).keys) == 48
+    # workers of a bench in other folders find both
+    source = PlanSource(tmp_path, Path(name), BenchConfig())
+    assert source.absolute().suite == Path(name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(FormatError, match="is no suite"):
+        load_suite(name)
+    assert source.absolute().suite == tmp_path / name
+    with pytest.raises(FormatError, match="nooch-coco"):
+        load_suite("no-such-suite")
 
 
 def test_commands_take_its_name(suite, run_cli, tmp_path):

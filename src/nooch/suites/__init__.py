@@ -16,7 +16,6 @@ from nooch.suites.suite_folder import (
     as_suite,
     is_shipped,
     load_suite,
-    pack_suite,
     save_suite,
 )
 from nooch.suites.thresholds import SuiteThresholds, suite_thresholds
@@ -26,5 +25,5 @@ __all__ = [
     "EASY", "HARD", "NONE", "SHIPPED", "SUBSETS", "ChallengeSet", "Counts",
     "CriterionRecord", "DatasetRecord", "Mark", "SetRecord", "Skipped", "Suite", "SuiteThresholds",
     "as_suite", "is_shipped", "load_suite", "mark_by_matching", "mark_by_phi",
-    "mark_by_threshold", "pack_suite", "save_suite", "suite_thresholds",
+    "mark_by_threshold", "save_suite", "suite_thresholds",
 ]  # fmt: skip

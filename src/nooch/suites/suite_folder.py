@@ -10,22 +10,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from nooch.base.errors import FormatError, InputError, reason_of, wrong_type
+from nooch.base.errors import FormatError, reason_of, wrong_type
 from nooch.base.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.base.version import __version__
 from nooch.data import ALL, SPLITS, load_header, sealed_header
@@ -34,96 +30,10 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_asc
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
 from nooch.suites.suite import SetRecord, Suite, SuiteHeader
 
-_MAGIC = b"nooch-packed-suite 1\n"
-_DIGEST = 32
-_ID_BYTES = 4
-_INSTALL_AGAIN = "install nooch again"
-
-
-class _Head(msgspec.Struct, frozen=True):
-    header: SuiteHeader
-    images: dict[str, int]
-
-
-def pack_suite(suite: Suite) -> bytes:
-    """The bytes of a suite whose sets have no support, and the same images within a split."""
-    images: dict[str, NDArray[np.int64]] = {}
-    labels: dict[tuple[str, str], NDArray[np.bool_]] = {}
-    hard: dict[tuple[str, str, str], NDArray[np.bool_]] = {}
-    for criterion, task, split in suite.keys:
-        where, challenge = f"set {criterion}, {task}, {split}", suite.set(criterion, task, split)
-        image_ids, present = challenge.image_ids, challenge.labels
-        if challenge.support is not None or challenge.by_cue is not None or any(challenge.excluded):
-            raise InputError(f"{where} has support, cues or images without a verdict")
-        if image_ids.dtype != pl.Int64 or not image_ids.is_between(0, 2**31 - 1).all():
-            raise InputError(f"{where} has image ids that are no integers of 32 bits")
-        ids = image_ids.to_numpy()
-        same_images = np.array_equal(images.setdefault(split, ids), ids)
-        same_labels = np.array_equal(labels.setdefault((task, split), present), present)
-        if not same_images or not same_labels:
-            raise InputError(f"{where} has other images or labels than others of the split")
-        hard[criterion, task, split] = challenge.subset != SUBSETS.index("easy")
-    counts = {split: len(ids) for split, ids in images.items()}
-    head = msgspec.json.encode(_Head(suite.header, counts))
-    parts = [len(head).to_bytes(4, "little"), head]
-    for split, numbers in images.items():
-        # bytes of equal weight together: most upper ones are 0 in differences of ascending ids
-        steps = np.diff(numbers, prepend=0).astype(f"<u{_ID_BYTES}")
-        parts.append(steps.view(np.uint8).reshape(-1, _ID_BYTES).T.tobytes())
-        parts += [np.packbits(labels[key]).tobytes() for key in labels if key[1] == split]
-        parts += [np.packbits(hard[key]).tobytes() for key in hard if key[2] == split]
-    packed = zlib.compress(b"".join(parts), 9)
-    return _MAGIC + hashlib.sha256(packed).digest() + packed
-
-
-def unpack_suite(content: bytes, name: str) -> Suite:
-    """The suite of ``pack_suite``'s bytes, in memory; ``name`` is for errors."""
-    if not content.startswith(_MAGIC):
-        problem = "is no packed suite of a version that is known"
-        raise FormatError(problem, where=name, remedy=_INSTALL_AGAIN)
-    digest, packed = content[len(_MAGIC) :][:_DIGEST], content[len(_MAGIC) + _DIGEST :]
-    if hashlib.sha256(packed).digest() != digest:
-        problem = "was altered: its SHA-256 is not the one that it begins with"
-        raise FormatError(problem, where=name, remedy=_INSTALL_AGAIN)
-    rest = _Unread(zlib.decompress(packed))
-    head = msgspec.json.decode(rest.take(int.from_bytes(rest.take(4), "little")), type=_Head)
-    images: dict[str, pl.Series] = {}
-    labels: dict[tuple[str, str], NDArray[np.bool_]] = {}
-    hard: dict[tuple[str, str, str], NDArray[np.bool_]] = {}
-    keys = [(r.criterion, r.task, r.split) for r in head.header.sets]
-    for split, n in head.images.items():
-        steps = np.frombuffer(rest.take(_ID_BYTES * n), np.uint8).reshape(_ID_BYTES, n)
-        ids = np.ascontiguousarray(steps.T).view(f"<u{_ID_BYTES}").ravel().astype(np.int64).cumsum()
-        images[split] = pl.Series("image_id", ids)
-        here = [key for key in keys if key[2] == split]
-        labels |= {(task, split): rest.bits(n) for task in dict.fromkeys(key[1] for key in here)}
-        hard |= {key: rest.bits(n) for key in here}
-
-    def read(criterion: str, task: str, split: str) -> ChallengeSet:
-        present = labels[task, split]
-        subset = subset_codes(present, hard[criterion, task, split])
-        return ChallengeSet(criterion, task, split, images[split], present, subset)
-
-    return Suite(head.header, read)
-
-
-@dataclass
-class _Unread:
-    """The bytes from a position on."""
-
-    content: bytes
-    at: int = 0
-
-    def take(self, n: int) -> bytes:
-        self.at += n
-        return self.content[self.at - n : self.at]
-
-    def bits(self, n: int) -> NDArray[np.bool_]:
-        return np.unpackbits(np.frombuffer(self.take(-(-n // 8)), np.uint8), count=n).astype(bool)
-
-
-SHIPPED = ("nooch-coco",)
-"""Suites that come with the package: files of ``nooch/challenge/shipped``, with licenses."""
+SHIPPED = {"nooch-coco": "d1b19ee86fcc337678378e04d531df449352427bb4bb65c8539d12e4c46b8517"}
+"""Suites that come with the package, and the SHA-256 of their files in ``nooch/suites/shipped``,
+which ``scripts/make_nooch_coco.py`` writes, as their licenses.
+"""
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
@@ -186,8 +96,7 @@ def load_suite(folder: str | Path) -> Suite:
         FormatError: no suite, a newer version, or a table that is missing or altered.
     """
     if is_shipped(folder):
-        shipped = resources.files("nooch.suites").joinpath("shipped", f"{folder}.suite")
-        return unpack_suite(shipped.read_bytes(), str(folder))
+        return _load_shipped(str(folder))
     folder = Path(folder)
     file = _load_file(folder)
     for name in _tables_of(file):
@@ -196,6 +105,28 @@ def load_suite(folder: str | Path) -> Suite:
     dataset = None if path is None else os.path.normpath(folder / path)
     reader = _SetReader(folder / TABLE, file.header)
     return Suite(file.header, reader, dataset, partial(_read_names, folder / IMAGE_NAMES))
+
+
+def _load_shipped(name: str) -> Suite:
+    """A suite of one table: ``image_id, split``, and Booleans ``label/TASK, hard/CRITERION/TASK``;
+    its metadata have the rest of the header.
+    """
+    content = resources.files("nooch.suites").joinpath("shipped", f"{name}.parquet").read_bytes()
+    if hashlib.sha256(content).hexdigest() != SHIPPED[name]:
+        problem = "was altered: its SHA-256 is not the one that nooch knows"
+        raise FormatError(problem, where=name, remedy="install nooch again")
+    table = pq.ParquetFile(pa.BufferReader(content)).read()
+    h = msgspec.json.decode(table.schema.metadata[b"nooch"], type=SuiteHeader)
+    images, sets = pl.DataFrame(table).partition_by("split", as_dict=True), {}
+    for criterion, task, split in product(h.criteria, h.tasks, h.splits):
+        columns = images[split,].select("image_id", f"label/{task}", f"hard/{criterion}/{task}")
+        image_ids, labels, hard = columns
+        subset = subset_codes(labels.to_numpy(), hard.to_numpy())
+        key = criterion, task, split
+        sets[key] = ChallengeSet(*key, image_ids, labels.to_numpy(), subset)
+    return Suite.of(
+        sets, dataset=h.dataset, criteria=h.criteria, skipped=[], tasks=h.tasks, splits=h.splits
+    )
 
 
 def suite_files(folder: Path) -> dict[str, str | None]:
