@@ -12,7 +12,7 @@ from . import (
 from .analysis.audit import AuditOptions as AuditOptions, audit as audit
 from .analysis.calibrate import CalibrateOptions as CalibrateOptions, calibrate as calibrate
 from .analysis.check import CheckOptions as CheckOptions, check as check
-from .analysis.collect_next import CollectOptions as CollectOptions, collect_next as collect_next
+from .analysis.collect_next import collect_next as collect_next
 from .analysis.findings import cue_findings as cue_findings
 from .analysis.intervene import InterveneOptions as InterveneOptions, intervene as intervene
 from .analysis.repair import RepairOptions as RepairOptions, repair as repair

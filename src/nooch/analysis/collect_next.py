@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.calls import Count, Options, options_from
+from nooch.base.calls import Count, checked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import Place
@@ -26,23 +26,6 @@ from nooch.suites.find import find
 
 Floats = NDArray[np.float64]
 _SIDES = CELLS[:2]
-
-
-@dataclass(frozen=True)
-class CollectOptions(Options):
-    """Which images of a pool are chosen.
-
-    Attributes:
-        budget: images, at most.
-        tasks: names; all that have sets under the criterion by default.
-        criterion: of the suite, with thresholds of its own; the first by default.
-        similarity: cosine of features above which two images are near-duplicates.
-    """
-
-    budget: Count = 500
-    tasks: Sequence[str] = ()
-    criterion: str | None = None
-    similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +56,7 @@ class NextImages(TabularResult):
         return DisplayTable(title, columns, self.tasks.rows(), notes=self.notes)
 
 
+@checked
 def collect_next(
     suite: Suite | str | Path,
     pool: Dataset | Place | str,
@@ -80,8 +64,10 @@ def collect_next(
     features: Any = None,
     pool_features: Any = None,
     dataset: Dataset | Place | str | None = None,
-    options: CollectOptions | None = None,
-    **named: Any,
+    budget: Count = 500,
+    tasks: Sequence[str] = (),
+    criterion: str | None = None,
+    similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95,
 ) -> NextImages:
     """Choose the images of a pool whose context misleads in ways that training has few images of.
 
@@ -96,8 +82,10 @@ def collect_next(
             left out.
         pool_features: of the pool, by the same backbone.
         dataset: that of the suite, where it is no longer where it was.
-        options: see ``CollectOptions``.
-        named: fields of ``CollectOptions``, such as ``budget``.
+        budget: images, at most.
+        tasks: names; all that have sets under the criterion by default.
+        criterion: of the suite, with thresholds of its own; the first by default.
+        similarity: cosine of features above which two images are near-duplicates.
 
     Raises:
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
@@ -105,15 +93,14 @@ def collect_next(
         UndefinedError: a criterion without statistics; no hard image in the pool.
         InputError: features of other images, of another width, or missing.
     """
-    asked = options_from(CollectOptions, options, named)
     suite, pool = as_suite(suite), as_dataset(pool)
     data = suite.require_dataset(dataset)
     if pool.fingerprint == data.fingerprint:
         problem = "the pool is the dataset that the suite was found in"
         raise ParameterError(problem, allowed="other images")
     vectors = _vectors(features, pool_features, data, pool)
-    name = asked.criterion or suite.criteria[0]
-    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], asked.tasks)))
+    name = criterion or suite.criteria[0]
+    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], tasks)))
     for task in tasks:
         check_one_of("class", task, pool.classes, owner="the pool")
     fitted = suite.header.criteria[name].restored()
@@ -124,7 +111,7 @@ def collect_next(
     known = _known(pool, data)
     marks = csr_array(_hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~known[:, None]))
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
-    chosen, duplicates = _chosen(marks, before, tasks, asked, vectors)
+    chosen, duplicates = _chosen(marks, before, tasks, budget, similarity, vectors)
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if known.any():
         theirs = counted(int(known.sum()), "image")
@@ -135,7 +122,7 @@ def collect_next(
         if known.any():
             remedy += "; if those are other images, give them other ids or file names"
         raise UndefinedError(problem, remedy=remedy)
-    if len(chosen) < asked.budget:
+    if len(chosen) < budget:
         notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
     frame = pl.DataFrame(chosen)
     images = pool.images[frame["row"]].select("image_id", "file_name")
@@ -208,7 +195,8 @@ def _chosen(
     marks: csr_array,
     counts: Floats,
     tasks: Sequence[str],
-    asked: CollectOptions,
+    budget: int,
+    similarity: float,
     vectors: Sequence[Any],
 ) -> tuple[list[dict[str, Any]], int]:
     """Images in the order of choice, ``row`` and the columns of ``NextImages.table``, and the
@@ -217,7 +205,7 @@ def _chosen(
     names = [f"{side.replace('_', ' ')} of {task}" for task in tasks for side in _SIDES]
     left = np.ones(marks.shape[0], dtype=bool)
     chosen: list[dict[str, Any]] = []
-    while len(chosen) < asked.budget:
+    while len(chosen) < budget:
         now = _effective(counts)
         grown = np.stack([_effective(counts + side) / now - 1 for side in np.eye(2)], axis=1)
         scores = np.where(left, marks @ grown.ravel(), 0)
@@ -230,7 +218,7 @@ def _chosen(
             others = np.concatenate(
                 [known @ pool[row], pool[[c["row"] for c in chosen]] @ pool[row]]
             )
-            if others.max() > asked.similarity:
+            if others.max() > similarity:
                 continue
         mark = marks[[row]].toarray().reshape(-1, 2)
         best = int((mark * grown).argmax())

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import numbers
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, wraps
 from inspect import formatannotation
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
 from nooch.base.errors import ParameterError, check_one_of, reason_of, wrong_type
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -45,8 +48,9 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
     """``options``, or the defaults of ``kind``, with the fields that were given by name
     replaced.
     """
+    owner: Any = kind
     for name in named:
-        check_one_of("option", name, _hints(kind), owner=kind.__name__)
+        check_one_of("option", name, _hints(owner), owner=kind.__name__)
     if not isinstance(options, kind | NoneType):
         raise wrong_type("options", options, kind.__name__, f"options=nooch.{kind.__name__}()")
     return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
@@ -73,20 +77,45 @@ class Options:
     """
 
     def __post_init__(self) -> None:
-        for name, hint in _hints(type(self)).items():
-            value = getattr(self, name)
-            if not _fits(value, hint):
-                likely = [value] if _fits([value], hint) else getattr(type(self), name, None)
-                raise wrong_type(name, value, _written(type(self), name), f"{name}={likely!r}")
-            for one, limit in _limits(value, hint):
-                if isinstance(limit, Meta):
-                    _check_range(name, one, limit)
-                else:
-                    check_one_of(f"value of `{name}`", one, limit)
+        owner: Any = type(self)
+        for name in _hints(owner):
+            _check(owner, name, getattr(self, name))
 
 
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """A public function whose keywords are checked against their annotations, as ``Options`` are.
+
+    Raises ParameterError for an unknown keyword, too.
+    """
+    owner: Any = function
+
+    @wraps(function)
+    def run(*values: P.args, **named: P.kwargs) -> T:
+        for name, value in named.items():
+            check_one_of("keyword", name, _hints(owner), owner=owner.__name__)
+            _check(owner, name, value)
+        return function(*values, **named)
+
+    return run
+
+
+def _check(owner: Any, name: str, value: Any) -> None:
+    """Raise WrongTypeError or ParameterError where a value does not fit its annotation."""
+    hint = _hints(owner)[name]
+    if not _fits(value, hint):
+        default = inspect.signature(owner).parameters[name].default
+        likely = [value] if _fits([value], hint) else default
+        raise wrong_type(name, value, _written(owner, name), f"{name}={likely!r}")
+    for one, limit in _limits(value, hint):
+        if isinstance(limit, Meta):
+            _check_range(name, one, limit)
+        else:
+            check_one_of(f"value of `{name}`", one, limit)
+
+
+@cache
+def _hints(owner: Any) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
 
 
 def _check_range(name: str, value: float, limit: Meta) -> None:
@@ -110,9 +139,9 @@ def _limits(value: Any, hint: Any) -> Iterator[tuple[Any, Any]]:
         yield from (pair for one in value for pair in _limits(one, inner[0]))
 
 
-def _written(kind: type, name: str) -> str:
-    """The type of a field as code has it, without the names of modules."""
-    plain = formatannotation(get_type_hints(kind)[name])
+def _written(owner: Any, name: str) -> str:
+    """The type of a setting as code has it, without the names of modules."""
+    plain = formatannotation(get_type_hints(owner)[name])
     return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", plain)
 
 
@@ -132,7 +161,7 @@ def _fits(value: object, hint: Any) -> bool:
             return False
         return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint
-    return not isinstance(accepted, type) or isinstance(value, accepted)
+    return hint is Any or not isinstance(accepted, type) or isinstance(value, accepted)
 
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")

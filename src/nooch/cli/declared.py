@@ -19,6 +19,10 @@ from typer import Option
 
 _SOURCE = Path(__file__).parents[2]
 _TYPES: dict[str, Any] = {"Path": Path, "str": str, "int": int, "float": float, "bool": bool}
+_RANGES: dict[str, tuple[Any, dict[str, float]]] = {
+    "Count": (int, {"ge": 1}), "Seed": (int, {"ge": 0}), "Share": (float, {"ge": 0, "le": 1}),
+}  # fmt: skip
+"""The ranges that ``nooch.base.calls`` names."""
 # of a union, the first of these is what is typed
 _ORDER = (Path, str, float, int, bool)
 
@@ -132,6 +136,8 @@ def _kinds(node: ast.expr, *, many: bool = False) -> Iterator[_Kind]:
         case ast.BinOp(left=left, right=right):
             yield from _kinds(left, many=many)
             yield from _kinds(right, many=many)
+        case ast.Name(id=name) if name in _RANGES:
+            yield _Kind(_RANGES[name][0], many, _RANGES[name][1])
         case ast.Name(id=name) if name in _TYPES:
             yield _Kind(_TYPES[name], many, {})
         case ast.Subscript(value=ast.Name(id="Sequence"), slice=inner):
@@ -143,6 +149,9 @@ def _kinds(node: ast.expr, *, many: bool = False) -> Iterator[_Kind]:
         ):
             bounds = {str(word.arg): ast.literal_eval(word.value) for word in words}
             yield from (_Kind(kind.type, many, bounds) for kind in _kinds(inner))
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, _])):
+            # one of some names, which the function checks
+            yield from _kinds(inner, many=many)
 
 
 def takes(
@@ -203,8 +212,10 @@ def _with_options(
         both = values.pop(into, {}) | typed
         command(**values, **{into: both})
 
-    # what typer reads
-    parameters = [*own.values(), *added.values()]
+    # what typer reads: what must be given, what the command does, where its results go
+    needed = [one for one in own.values() if getattr(one.default, "default", None) is ...]
+    parameters = [*needed, *added.values(), *(one for one in own.values() if one not in needed)]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

@@ -12,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from nooch.cli.declared import with_settings
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
+_OUTPUT = {"out", "overwrite", "format", "help"}
+"""Options that the help lists at its end."""
 Command = Callable[..., None]
 Sections = Mapping[str, Mapping[str, "Command | Group"]]
 
@@ -24,10 +26,12 @@ class _Command(TyperCommand):
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            named = getattr(parameter, "rich_help_panel", None)
-            group = "Arguments" if parameter.param_type_name == "argument" else named or "Options"
+            named = getattr(parameter, "rich_help_panel", None) or "Options"
+            group = "Output" if parameter.name in _OUTPUT else named
+            group = "Arguments" if parameter.param_type_name == "argument" else group
             if record is not None:
                 groups.setdefault(group, []).append(record)
+        groups["Output"] = groups.pop("Output")
         for group, records in groups.items():
             if records:
                 with formatter.section(group):

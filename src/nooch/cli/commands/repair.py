@@ -11,6 +11,7 @@ from nooch.base.errors import some_of
 from nooch.base.files import Place, check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress, say
 
@@ -158,30 +159,28 @@ def repair_command(
     hint(f"{out}: next: nooch evaluate {suite} {answers} --threshold {threshold}")
 
 
+@takes(
+    "nooch.analysis.collect_next:collect_next",
+    leave=["dataset"],
+    features={"type": Path},
+    pool_features={"type": Path},
+)
 def collect_next_command(
-    suite: str = shared.SuiteArgument,
+    suite: Path = shared.SuiteArgument,
     pool: Place = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
-    budget: int = Option(500, min=1, help="Images, at most."),
-    features: Path = Option(None, help="Of the suite's dataset, to leave out near-duplicates."),
-    pool_features: Path = Option(None, help="Of the pool, by the same backbone."),
-    similarity: float = Option(0.95, help="Cosine above which images are near-duplicates."),
-    tasks: str = shared.TasksOption,
-    criterion: str = Option(None, help="What is hard; the suite's first by default."),
     dataset: Place = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
-    from nooch.analysis.collect_next import CollectOptions, collect_next
+    from nooch.analysis.collect_next import collect_next
     from nooch.data.table_files import result_files, write_result
 
     result_files(out, "table", (), overwrite=overwrite)
-    options = CollectOptions(budget, shared.split_names(tasks), criterion, similarity)
-    found = collect_next(
-        suite, pool, features=features, pool_features=pool_features, dataset=dataset,
-        options=options,
-    )  # fmt: skip
+    found = collect_next(suite, pool, dataset=dataset, **settings)
     write_result(out, "table", found.table, overwrite=overwrite)
     if format is shared.Format.json:
         content = {"images": found.table.to_dicts(), "tasks": found.tasks.to_dicts()}
