@@ -47,16 +47,17 @@ from nooch.criteria.cue_stability import cue_stability
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
 from nooch.suites.challenge_set import ChallengeSet
-from nooch.suites.coverage import check_fit, check_sets
 from nooch.suites.label_overlay import read_label_overlay
 from nooch.suites.search import (
     FindOptions,
     Marked,
     Measures,
     Search,
+    check_fit,
     check_thresholds,
     code_of,
     recorded_path,
+    refuse_if_most_missing,
     resolve_tasks,
     splits_to_search,
 )
@@ -258,7 +259,8 @@ def find(
         header = _header(search, work, marked, asked)
         suite = Suite(header, read, names=partial(_named_images, work.data))
         if not asked.allow_unannotated:
-            check_sets(suite.header.sets, search.fitted)
+            rows = [_missing(record, search.fitted) for record in suite.header.sets]
+            refuse_if_most_missing(rows, "images of challenge sets", "split's images")
         if target is not None:
             progress("writing", 0, 1)
             save_suite(suite, target, overwrite=overwrite)
@@ -338,7 +340,9 @@ def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search
     overlay = read_label_overlay(asked.overlay, data) if asked.overlay else None
     search = Search(fitted, criteria, names, splits, asked.match, overlay)
     if not asked.allow_unannotated:
-        check_fit(fitted, base, names)
+        for name, criterion in base.items():
+            if fitted[name] is not criterion:
+                check_fit(name, fitted[name], names)
     same = reads_of(fitted.values()) == reads_of(base.values())
     return search, fitting if same else work.reading(fitted.values())
 
@@ -517,6 +521,19 @@ def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> 
     rules = {ImageNames.of(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
     return msgspec.structs.replace(header, image_names=rule)
+
+
+def _missing(record: SetRecord, fitted: Mapping[str, Fitted]) -> tuple[str, int, int]:
+    """A set, the images left out of it as not annotated, and all images.
+
+    Images without a gist have always been left out and counted: they are not counted here.
+    """
+    excluded = record.excluded_positives + record.excluded_negatives
+    missing, one = record.excluded_unknown, fitted.get(record.criterion)
+    if isinstance(one, SupportFitted) and one.needs_annotation:
+        missing += excluded - record.between_positives - record.between_negatives
+    total = record.positives + record.negatives + excluded + record.excluded_unknown
+    return f"{record.criterion}: {record.task}, {record.split}", missing, total
 
 
 def _named_images(data: Dataset) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -354,6 +354,34 @@ def check_thresholds(
                 allowed=f"tasks with thresholds: {some_of(table, 12)}",
                 remedy="give thresholds for them, or name in tasks only those that have some",
             )
+
+
+def refuse_if_most_missing(rows: Iterable[tuple[str, int, int]], what: str, whole: str) -> None:
+    """Raise InputError for names of which more than half was not annotated; how much of how much.
+
+    ``what`` would be left out, such as ``images``, of a ``whole`` each.
+    """
+    few = [f"{name} ({missing} of {total})" for name, missing, total in rows if 2 * missing > total]
+    if few:
+        raise InputError(
+            f"{what} would be left out, since things or stuff were not annotated there:"
+            f" {some_of(few, 6)}",
+            allowed=f"at most half of a {whole}",
+            remedy="import the annotation files of the other images too, or only the images that"
+            " were annotated; with `allow_unannotated` the rest is used as it is",
+        )
+
+
+def left_out(fitted: Fitted, tasks: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Task -> (training positives left out of the fit as unannotated, of how many), where any."""
+    pairs = {task: fitted.left_out(task) for task in tasks}
+    return {task: pair for task, pair in pairs.items() if pair is not None and pair[0]}
+
+
+def check_fit(name: str, fitted: Fitted, tasks: Sequence[str]) -> None:
+    """Raise InputError where a fit leaves out more than half of a task's training positives."""
+    rows = [(f"{name}: {task}", *pair) for task, pair in left_out(fitted, tasks).items()]
+    refuse_if_most_missing(rows, "training positives", "task's training positives")
 
 
 def resolve_tasks(classes: Sequence[str], tasks: str | Sequence[str]) -> list[str]:

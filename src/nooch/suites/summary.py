@@ -18,7 +18,7 @@ from nooch.criteria import FittedContext
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, load_dataset
 from nooch.suites.challenge_set import SUBSETS, ChallengeSet
-from nooch.suites.coverage import left_out
+from nooch.suites.search import left_out
 from nooch.suites.suite import Suite
 from nooch.suites.suite_folder import as_suite, load_suite
 
@@ -120,7 +120,7 @@ def _among_expected(challenge: ChallengeSet) -> tuple[int, int]:
 def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
     """Task -> (training positives left out of the fit as unannotated, of how many), where any."""
     fitted = suite.header.criteria[criterion].restored()
-    return {} if fitted is None else left_out({criterion: fitted}, suite.tasks)[criterion]
+    return {} if fitted is None else left_out(fitted, suite.tasks)
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:

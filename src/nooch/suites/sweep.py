@@ -19,9 +19,13 @@ from nooch.base.files import Place
 from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, as_dataset
-from nooch.suites.coverage import check_counted, check_fit
 from nooch.suites.find import training_part
-from nooch.suites.search import resolve_tasks, splits_to_search
+from nooch.suites.search import (
+    check_fit,
+    refuse_if_most_missing,
+    resolve_tasks,
+    splits_to_search,
+)
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))
@@ -163,7 +167,7 @@ def swept(
     if len(alphas):
         fits["grid"] = ce = CE(float(alphas[0]), float(betas[0])).fit(train)
         if not asked.allow_unannotated:
-            check_fit({"ce": ce}, {}, names)
+            check_fit("ce", ce, names)
         n_cues = np.concatenate([cue_counts(ce, task, alphas) for task in names])
         columns = np.repeat(names, len(alphas)), np.tile(alphas, len(names)), n_cues
         cues = pl.DataFrame(dict(zip(cues.columns, columns, strict=True)))
@@ -188,7 +192,8 @@ def swept(
                 known.append(of_task[1])
                 progress(f"counting on {split}", len(known), len(tasks))
             if not asked.allow_unannotated:
-                check_counted(tasks, split, np.array(known, np.int64), len(part))
+                rows = [(t, len(part) - n, len(part)) for t, n in zip(tasks, known, strict=True)]
+                refuse_if_most_missing(rows, f"images of {split}", "split's images")
             tables[name].append(_table(sums, n_sums, split, points[name]))
     grid, tau, lift = (pl.concat(of) for of in tables.values())
     return Sweep(cues, grid, tau, _equal(grid), lift)
