@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 from refusals import refused
 
+from nooch.report.exports.contract import one_line
 from nooch.report.exports.export import export
 from nooch.report.exports.hugging_face import markdown, yaml_value
-from nooch.report.exports.licenses import one_line
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from refusals import refused
 
 import nooch
 from nooch.report.exports import exporter
-from nooch.report.exports.contract import Content
+from nooch.report.exports.contract import Content, all_licenses, licenses_text, one_line
 from nooch.report.exports.export import ExportSelection
-from nooch.report.exports.licenses import all_licenses, licenses_text, one_line
 
 
 @pytest.mark.parametrize(

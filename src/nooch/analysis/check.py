@@ -46,7 +46,7 @@ from nooch.evaluation import (
 from nooch.evaluation.predictions import task_notes
 from nooch.report import save_scores
 from nooch.report.images.sources import Sources
-from nooch.report.site.content import FindingSection
+from nooch.report.site.cards import FindingSection
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
 from nooch.suites.find import find

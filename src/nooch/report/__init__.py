@@ -1,7 +1,13 @@
 """Scores and sweeps as tables for the terminal, papers and pipelines, and as pictures."""
 
-from nooch.report.tables.score_files import SCORE_FILES, as_json, save_scores
-from nooch.report.tables.score_tables import latex, markdown, tables_of
+from nooch.report.tables.score_tables import (
+    SCORE_FILES,
+    as_json,
+    latex,
+    markdown,
+    save_scores,
+    tables_of,
+)
 
 __all__ = [
     "SCORE_FILES", "as_json", "latex", "markdown", "save_scores",

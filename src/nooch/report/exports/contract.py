@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,48 @@ from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.base.version import __version__
 from nooch.data import Dataset, sealed_header
-from nooch.report.exports.licenses import LICENCES, License, all_licenses, licenses_text
 from nooch.suites import SUBSETS, ChallengeSet, Suite
+
+LICENCES = "LICENCES.txt"
+
+License = dict[str, str]
+"""Known ``name`` and ``url``, and ``source``: ``recorded`` (annotations) or ``stated`` (export)."""
+
+
+def one_line(text: object) -> str:
+    """Text without line breaks, control characters and runs of spaces."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+def all_licenses(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -> list[License]:
+    """Recorded licenses, then stated ones, each once."""
+    known = [{k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded]
+    licences = [{**entry, "source": "recorded"} for entry in known if entry]
+    licences += [{"name": one_line(text), "source": "stated"} for text in stated]
+    return [licence for number, licence in enumerate(licences) if licence not in licences[:number]]
+
+
+def licenses_text(licences: Sequence[License]) -> str:
+    """``LICENCES.txt``."""
+    if not licences:
+        return (
+            "Licences of the data: not recorded.\nNeither the annotations nor whoever exported them"
+            " named one. Ask their source before you pass them on.\n"
+        )
+    parts = []
+    for source, heading in _HEADINGS.items():
+        of_source = [licence for licence in licences if licence["source"] == source]
+        lines = [": ".join(one[key] for key in ("name", "url") if key in one) for one in of_source]
+        if lines:
+            parts.append("\n".join([heading, *(f"- {line}" for line in lines)]))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEADINGS = {
+    "recorded": "Licences recorded with the data (those from COCO-format files are the images'):",
+    "stated": "Licences stated by whoever made this export:",
+}
+
 
 Key = tuple[str, str, str]
 """(criterion, task, split)."""
@@ -191,6 +231,23 @@ def write_folder(
         (partial / MARKER).write_bytes(sealed_header(record))
     names, notes = [*files, MARKER], [*notes, *content.notes]
     return Exported(to, str(out), len(content.keys), names, content.licences, notes)
+
+
+def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:
+    """Write frames to a Parquet file, a row group each, and yield each one that was written."""
+    # only two exports need it
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    try:
+        for frame in frames:
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            yield frame
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def safe_name(name: str) -> str:

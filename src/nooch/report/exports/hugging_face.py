@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,62 @@ import polars as pl
 from nooch.base.display import parameters_text
 from nooch.data import ALL
 from nooch.report.exports.contract import (
+    LICENCES,
     Content,
     Exported,
     Key,
     Names,
+    licenses_text,
+    one_line,
     safe_name,
     table_of,
     write_folder,
+    written,
 )
-from nooch.report.exports.licenses import LICENCES, licenses_text, one_line
-from nooch.report.exports.parquet_parts import COLUMNS, PAPER, ParquetPart, written
+
+PAPER = (
+    "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems,"
+    " NeurIPS 2021"
+)
+
+COLUMNS = {
+    "image_id": "id of the image in its dataset",
+    "file_name": (
+        "name of the image file, relative to the folder of images, which is not part of this export"
+    ),
+    "task": "the class that is asked for",
+    "label": "1 where the class is present in the image",
+    "subset": (
+        "hard_positive: present without its usual context; hard_negative: absent in spite of it;"
+        " easy: neither"
+    ),
+    "support": (
+        "context support of the image for the task, larger for a more usual context; null where"
+        " there is none"
+    ),
+}
+"""What the columns mean."""
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """The rows of a criterion and a split.
+
+    Attributes:
+        criterion: its name in the suite, ``split`` likewise.
+        config: the criterion's name made safe: configuration and folder; ``name`` is what the split
+            is called there.
+        path: relative to the export's folder; ``rows`` and names of ``columns`` are the file's.
+    """
+
+    criterion: str
+    split: str
+    config: str
+    name: str
+    path: str
+    rows: int
+    columns: list[str]
+
 
 _WHAT = (
     "Images whose context misleads: for each task (is this class present?) the images that have the"

@@ -13,8 +13,7 @@ from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import Aligned
-from nooch.report.exports.contract import Content, Exported, table_of, write_folder
-from nooch.report.exports.parquet_parts import written
+from nooch.report.exports.contract import Content, Exported, table_of, write_folder, written
 from nooch.suites import ChallengeSet
 
 

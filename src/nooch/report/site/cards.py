@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any
 from urllib.parse import urlencode
@@ -11,14 +11,59 @@ from urllib.parse import urlencode
 import numpy as np
 import polars as pl
 
-from nooch.base.display import MOST_ROWS
+from nooch.base.display import MOST_ROWS, DisplayTable
 from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation import AVERAGE, Predictions, Scores
 from nooch.evaluation.context_rates import headline
 from nooch.report.images.choice import Chosen, TaskView, smallest
 from nooch.report.images.thumbnails import SplitImages, Wanted, cut_text
-from nooch.report.site.content import Card, ExampleGroup, FindingSection
 from nooch.suites import Suite
+
+
+@dataclass(frozen=True)
+class Card:
+    """An image among the examples: its place, the lines below it, and its link; of answers the
+    question, and for each run its name, ``yes``, ``no`` or ``neither``, and its words in two parts.
+    """
+
+    split: str
+    row: int
+    image_id: str
+    lines: Sequence[tuple[str, str]]
+    link: str
+    question: str = ""
+    answers: Sequence[tuple[str, str, str, str]] = ()
+
+
+@dataclass(frozen=True)
+class ExampleGroup:
+    """Examples that belong together."""
+
+    task: str
+    kind: str
+    criterion: str
+    title: str
+    cards: Sequence[Card]
+
+
+@dataclass(frozen=True)
+class FindingSection:
+    """What the overview begins with: a title, a table, sentences each with images that show it.
+
+    Attributes:
+        title: of the section.
+        sentences: (task, words, ids of images as text).
+        table: or None.
+        hint: text below the title.
+        rates: of yes to absent objects, shown as bars: rows of ``run, task, cue``, with ``value,
+            low, high, n`` in the context, and without it (``value_easy``, ...).
+    """
+
+    title: str
+    sentences: Sequence[tuple[str, str, Sequence[Any]]] = ()
+    table: DisplayTable | None = None
+    hint: str = ""
+    rates: Sequence[Mapping[str, Any]] = ()
 
 
 def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:

@@ -1,11 +1,13 @@
-"""The site as a folder: pages, assets, data, pictures, and last ``report.json``."""
+"""The site, and how it is written: pages, assets, data, pictures, and last ``report.json``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,8 +20,14 @@ from nooch.base.version import __version__
 from nooch.base.words import cell_text, printable
 from nooch.data import encode_header
 from nooch.report.images.cue_masks import COLORS, Masks, inner
-from nooch.report.images.thumbnails import DrawnPicture, draw_pictures, picture_name
-from nooch.report.site.content import Card, Site
+from nooch.report.images.thumbnails import (
+    DrawnPicture,
+    SplitImages,
+    Wanted,
+    draw_pictures,
+    picture_name,
+)
+from nooch.report.site.cards import Card, ExampleGroup
 from nooch.report.site.explore_data import (
     BLOCK,
     about_images,
@@ -30,6 +38,7 @@ from nooch.report.site.explore_data import (
     unset_supports,
 )
 from nooch.report.site.results_page import BEST
+from nooch.suites import Suite
 
 PAGES = {
     "index": "Overview",
@@ -42,6 +51,40 @@ PAGES = {
 
 MOST_TASKS = 24
 """Tasks on one page of examples: more would make a page that no browser opens at once."""
+
+LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
+"""(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Everything that is written.
+
+    Attributes:
+        suite: the suite.
+        images: split -> its images, in one order.
+        losses: losses of images, where there are runs.
+        methods: methods with losses, in order.
+        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` likewise
+            for theirs.
+        data: name -> data of a page's charts.
+        wanted: images to draw pictures of, the most important first.
+        missing: page -> what is not there, in words.
+        masks: where cues lie in the images with pictures, or None.
+    """
+
+    suite: Suite
+    images: Mapping[str, SplitImages]
+    losses: LossesOf
+    methods: Sequence[str]
+    overview: Mapping[str, Any]
+    results: Any
+    criteria: Mapping[str, Any]
+    examples: Sequence[ExampleGroup]
+    data: Mapping[str, Any]
+    wanted: Sequence[Wanted] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    masks: Masks | None = None
 
 
 @cache

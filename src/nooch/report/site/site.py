@@ -19,6 +19,8 @@ from nooch.report.images.cue_masks import Masks, cue_masks
 from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.report.site.cards import (
+    ExampleGroup,
+    FindingSection,
     answer_groups,
     answer_sections,
     cards_of,
@@ -26,11 +28,9 @@ from nooch.report.site.cards import (
     pictures_wanted,
     with_cards,
 )
-from nooch.report.site.content import ExampleGroup, FindingSection, Site
-from nooch.report.site.explore_data import fitted_of
-from nooch.report.site.folder import PAGES, SITE_MARKER, write_site
+from nooch.report.site.explore_data import ThresholdLosses, fitted_of, swept
+from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
 from nooch.report.site.results_page import results_view, score_predictions, scored_view
-from nooch.report.site.threshold_losses import ThresholdLosses, swept
 from nooch.suites import Suite
 from nooch.suites.suite_tables import skipped_tables, suite_tables
 from nooch.suites.summary import summary
