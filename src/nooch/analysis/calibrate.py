@@ -10,7 +10,6 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 import polars as pl
-from blake3 import blake3
 from msgspec import Meta
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from nooch.base.errors import (
     some_of,
 )
 from nooch.base.files import Place, check_output_file, replace_file
+from nooch.base.work_folder import key_of
 from nooch.criteria import CE
 from nooch.data import Dataset, as_dataset, encode_header, load_header
 from nooch.data.splits import group_names
@@ -65,8 +65,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     def sealed(self) -> Self:
         """With the hash of its contents."""
         plain = msgspec.structs.replace(self, hash="")
-        digest = blake3(msgspec.json.encode(plain, order="deterministic")).hexdigest()
-        return msgspec.structs.replace(self, hash=digest)
+        return msgspec.structs.replace(self, hash=key_of(plain, None, order="deterministic"))
 
     def ce(self, data: Dataset) -> CE:
         """The criterion to find with. Raises ParameterError for areas of another model."""

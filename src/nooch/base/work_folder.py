@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 import msgspec
 from blake3 import blake3
@@ -33,9 +33,18 @@ _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _REMOVED = ".removed"
 
 
-def key_of(content: Any) -> str:
-    """A key of JSON-like content, 16 hexadecimal digits; the order of a mapping counts."""
-    return blake3(msgspec.json.encode(content)).hexdigest()[:16]
+def key_of(
+    content: Any,
+    digits: int | None = 16,
+    *,
+    order: Literal["sorted", "deterministic"] | None = None,
+    hashed: Callable[[bytes], Any] = blake3,
+) -> str:
+    """A key of JSON-like content in hexadecimal digits, all where ``digits`` is None.
+
+    The order of a mapping counts unless ``order`` says otherwise.
+    """
+    return str(hashed(msgspec.json.encode(content, order=order)).hexdigest()[:digits])
 
 
 def work_folder(target: Path, what: str, content: Any) -> Path:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from nooch.base.calls import Count, Options
+from nooch.base.work_folder import key_of
 from nooch.training.block_sgd import Descent
 from nooch.training.methods import METHODS, Method
 from nooch.training.network_settings import STOP_ON, TuneSettings, stop_rule
@@ -113,7 +114,7 @@ class Job:
         counted = {name: value for name, value in recorded(settings).items() if name != "block"}
         job = msgspec.to_builtins(self)
         content = {"code": CODE_FORMAT, "job": job, "settings": counted, "data": data}
-        return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+        return key_of(content, order="sorted", hashed=sha256)
 
 
 BEFORE = {"condition": "none", "normalize": None}

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -28,6 +27,7 @@ from nooch.base.errors import FormatError, InputError, OutputError
 from nooch.base.files import atomic_folder, local_path, replace_file, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import BROKEN_JSON
+from nooch.base.work_folder import key_of
 from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
 from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_files import checked_read, parquet_rows
@@ -334,7 +334,7 @@ class RunsFolder:
 
     def _state(self, names: Sequence[str]) -> Path:
         # by its jobs: another division into passes takes no state for its own
-        return self.path / "passes" / f"{sha256(' '.join(names).encode()).hexdigest()[:16]}.npz"
+        return self.path / "passes" / f"{key_of(names)}.npz"
 
     def note_time(self, what: str, seconds: float, **more: Any) -> None:
         """A line in ``timings.jsonl``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, UndefinedError
-from nooch.base.work_folder import Steps
+from nooch.base.work_folder import Steps, key_of
 from nooch.data import Dataset
 from nooch.models.encoders.contract import Encoder
 
@@ -97,10 +96,8 @@ def _part(
 ) -> NDArray[np.float32]:
     if keep is None:
         return _checked(encoder, texts, progress)
-    name = hashlib.sha256("\0".join([encoder.identity, *texts]).encode()).hexdigest()
-    vectors: NDArray[np.float32] = keep.get(
-        f"{name[:32]}.npy", lambda: _checked(encoder, texts, progress)
-    )
+    name = f"{key_of([encoder.identity, *texts], 32)}.npy"
+    vectors: NDArray[np.float32] = keep.get(name, lambda: _checked(encoder, texts, progress))
     return vectors
 
 

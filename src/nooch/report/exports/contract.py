@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from blake3 import blake3
 
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.base.version import __version__
+from nooch.base.work_folder import key_of
 from nooch.data import Dataset, sealed_header
 from nooch.suites import SUBSETS, ChallengeSet, Suite
 
@@ -178,7 +178,7 @@ def about(content: Content) -> dict[str, Any]:
         del record["fitted"]
     return {
         "nooch": __version__,
-        "suite": {"fingerprint": blake3(msgspec.json.encode(placeless)).hexdigest()},
+        "suite": {"fingerprint": key_of(placeless, None)},
         "dataset": {
             key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")
         },

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.base.work_folder import key_of
 from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset
 from nooch.models.caches.features import Features
@@ -293,4 +294,4 @@ def identity_of(suite: Suite) -> str:
     """Identity of a suite: its header, which has counts and thresholds of all sets."""
     # how names of images are matched changes no set
     header = msgspec.structs.replace(suite.header, image_names="")
-    return sha256(msgspec.json.encode(header, order="sorted")).hexdigest()[:32]
+    return key_of(header, 32, order="sorted", hashed=sha256)
