@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -26,10 +24,14 @@ from nooch.base.words import counted
 T = TypeVar("T")
 R = TypeVar("R")
 
-_KNOCK = 5.0
-"""Seconds in which a cluster must take a connection; Ray itself tries for 15 minutes."""
-
-_BEGIN = "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS"
+_OWN = "local"
+_TRIES = "RAY_gcs_server_port_wait_time_s"
+_BEGIN = (
+    "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS; where it"
+    " asks for a token, set RAY_AUTH_MODE=token"
+)
+_MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
+_ALIKE = "install the same packages on every node"
 
 
 class RayEngine:
@@ -89,11 +91,11 @@ class RayEngine:
             return
         # ray reads this variable first; without local it would also look for an earlier cluster
         address = os.environ.get("RAY_ADDRESS") or self.address or _OWN
+        host = address.rpartition(":")[0]
+        # one try of 40 seconds, not twenty, to reach a cluster that should exist
+        once = {} if address == _OWN or _TRIES in os.environ else {_TRIES: "1"}
         try:
-            _knock(address)
-            host = address.rpartition(":")[0]
-            _show_token(address)
-            with _one_try(address):
+            with environment(once):
                 self._ray.init(
                     runtime_env={"env_vars": module_paths()},
                     address=address,
@@ -104,59 +106,11 @@ class RayEngine:
                     logging_level="error",
                 )
         except Exception as error:
-            raise _no_cluster(error, address) from error
-
-
-_OWN = "local"
-_AUTH = "RAY_AUTH_MODE"
-_MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
-_ALIKE = "install the same packages on every node"
-
-
-def _knock(address: str) -> None:
-    """Raise OSError if nothing listens at an address ``10.0.0.1:6379``; skip other forms."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        return
-    socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
-
-
-def _one_try(address: str) -> contextlib.AbstractContextManager[None]:
-    """Let Ray try once (40 seconds), not twenty times, to reach a cluster that should exist."""
-    name = "RAY_gcs_server_port_wait_time_s"
-    return environment({} if address == _OWN or name in os.environ else {name: "1"})
-
-
-def _show_token(address: str) -> None:
-    """Give this user's token to a cluster of this machine, which asks for it if there is one.
-
-    Ray does so for ``auto``, but for no given address: that might be anybody's.
-    """
-    paths = [Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "")), Path.home() / ".ray" / "auth_token"]
-    token = "RAY_AUTH_TOKEN" in os.environ or any(path.is_file() for path in paths)
-    local = address.rpartition(":")[0] in {"127.0.0.1", "localhost"}
-    if not token or _AUTH in os.environ or not local:
-        return
-    os.environ[_AUTH] = "token"
-    # ray reads the environment again; older versions have no tokens
-    with contextlib.suppress(ImportError, AttributeError):
-        import_module("ray._raylet").Config.initialize("")
-
-
-def _no_cluster(error: BaseException, address: str) -> NoochError:
-    reasons, reason = "", error
-    while reason:
-        reasons, reason = f"{reasons} {reason!r}", reason.__cause__ or reason.__context__  # type: ignore[assignment]
-    asks = "Authentication" in reasons
-    return NoochError(
-        f"cannot connect to Ray: {'the cluster asks for a token' if asks else error}",
-        where=None if address == _OWN else address,
-        remedy=(
-            f"set {_AUTH}=token, and the cluster's token as RAY_AUTH_TOKEN or in ~/.ray/auth_token"
-            if asks
-            else _BEGIN
-        ),
-    )
+            raise NoochError(
+                f"cannot connect to Ray: {error}",
+                where=None if address == _OWN else address,
+                remedy=_BEGIN,
+            ) from error
 
 
 class _RayJobs(Jobs):
