@@ -12,7 +12,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from oracles import dataset_of
 
-from nooch.base.files import Place
 from nooch.cli import commands
 from nooch.cli.options import dataset_place
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
@@ -66,8 +65,7 @@ ARGUMENTS = dict(_arguments())
 @pytest.mark.parametrize("where", ARGUMENTS)
 def test_every_dataset_that_is_read_may_be_an_address(where):
     # typer makes s3:/bucket of s3://bucket where an argument is a Path
-    # at run time, where a command has shared options, a place is any object
-    assert ARGUMENTS[where].annotation in {"Place", Place}
+    assert ARGUMENTS[where].annotation in {"str", str}
     assert ARGUMENTS[where].default.parser is dataset_place
 
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from nooch.base.calls import Count, Progress, no_progress, options_from, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
-from nooch.base.files import Place, atomic_folder, check_output
+from nooch.base.files import atomic_folder, check_output
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted
 from nooch.criteria.context import FOLDS
@@ -175,7 +175,7 @@ def audit(
     suite: Suite | str | Path,
     predictions: PredictionSource = None,
     *,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     options: AuditOptions | None = None,

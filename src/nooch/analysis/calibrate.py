@@ -21,7 +21,7 @@ from nooch.base.errors import (
     check_one_of,
     some_of,
 )
-from nooch.base.files import Place, check_output_file, replace_file
+from nooch.base.files import check_output_file, replace_file
 from nooch.base.work_folder import key_of
 from nooch.criteria import CE
 from nooch.data import Dataset, as_dataset, encode_header, load_header
@@ -121,8 +121,8 @@ class CalibrateOptions(Options):
 
 
 def calibrate(
-    predicted: Dataset | Place | str,
-    true: Dataset | Place | str,
+    predicted: Dataset | str | Path,
+    true: Dataset | str | Path,
     *,
     out: str | Path | None = None,
     overwrite: bool = False,

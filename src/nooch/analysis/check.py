@@ -27,7 +27,7 @@ from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Progress, Share, no_progress, options_from
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, check_one_of, some_of
-from nooch.base.files import DATASET_MARKER, Place, atomic_folder, is_address
+from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
@@ -196,7 +196,7 @@ class Checked:
 
 
 def check(
-    dataset: Dataset | Place | str,
+    dataset: Dataset | str | Path,
     predictions: Any,
     out: str | Path,
     *,
@@ -276,7 +276,7 @@ def check(
 
 
 def _opened(
-    dataset: Dataset | Place | str,
+    dataset: Dataset | str | Path,
     folder: Path,
     out: Path,
     chosen: CheckOptions,

@@ -16,7 +16,6 @@ from scipy.sparse import csr_array
 from nooch.base.calls import Count, checked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
@@ -59,11 +58,11 @@ class NextImages(TabularResult):
 @checked
 def collect_next(
     suite: Suite | str | Path,
-    pool: Dataset | Place | str,
+    pool: Dataset | str | Path,
     *,
     features: Any = None,
     pool_features: Any = None,
-    dataset: Dataset | Place | str | None = None,
+    dataset: Dataset | str | Path | None = None,
     budget: Count = 500,
     tasks: Sequence[str] = (),
     criterion: str | None = None,

@@ -15,7 +15,6 @@ from scipy.stats import false_discovery_control
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, check_one_of, some_of
-from nooch.base.files import Place
 from nooch.base.words import counted, plural, readable, with_article
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, load_predictions
@@ -171,7 +170,7 @@ def cue_findings(
     suite: Suite | str | Path,
     predictions: Any,
     *,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,

@@ -17,7 +17,7 @@ from PIL import Image, ImageFilter
 from nooch.base.calls import Count, Options, Progress, no_progress, options_from
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.files import Place, atomic_folder, check_output
+from nooch.base.files import atomic_folder, check_output
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import csv_bytes, parquet_bytes
@@ -282,7 +282,7 @@ def intervene(
     model: TaskModel,
     out: str | Path,
     *,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     overwrite: bool = False,
     options: InterveneOptions | None = None,
     progress: Progress = no_progress,

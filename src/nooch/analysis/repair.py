@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, UndefinedError, some_of
-from nooch.base.files import Place, atomic_folder
+from nooch.base.files import atomic_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
     AVERAGE,
@@ -220,7 +220,7 @@ def repair(
     out: str | Path,
     *,
     predictions: Any = None,
-    dataset: Dataset | Place | str | None = None,
+    dataset: Dataset | str | Path | None = None,
     options: RepairOptions | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,

@@ -23,7 +23,6 @@ from nooch.analysis.slice_tests import MOST, FoundSlice, SliceFamily, SliceSide,
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.files import Place
 from nooch.base.words import plural, readable
 from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import identifier
@@ -124,7 +123,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 
 
 def find_slices(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     predictions: Any,
     *,
     split: str | None = None,

@@ -23,7 +23,6 @@ from nooch.analysis.findings import size_strata
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import write_result
@@ -141,7 +140,7 @@ def validity(
     *,
     captions: Sequence[str | Path] = (),
     synonyms: str | Path = COCO,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     seed: int = 0,

@@ -1,6 +1,6 @@
 """Folders and files: written atomically, hashed, and read from an address.
 
-Needs only Python, but for addresses, which need fsspec and universal-pathlib.
+Needs only Python, but for addresses, which need fsspec.
 """
 
 from __future__ import annotations
@@ -11,25 +11,14 @@ import os
 import re
 import shutil
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nooch.base.disk import exchange, locked, make_folder, sync, sync_tree
 from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
 from nooch.base.folder_contents import check_own, is_ours, own_folder, refuse_foreign, remove_ours
-
-if TYPE_CHECKING:
-    from upath import UPath
-
-    Place = Path | UPath
-else:
-    # universal-pathlib is imported where an address is given, and not before
-    # a name for help texts: <path>
-    Place = type("path", (), {})
-
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
@@ -45,14 +34,14 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
 _SQUASHED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|:)")
 
 
-def place(text: str | Place) -> Place:
-    """Location of a dataset: a local path, or an address of fsspec such as ``s3://bucket/data``."""
-    if not isinstance(text, str):
-        return text
+def place(text: str | Path) -> str | Path:
+    """Location of a dataset: a local path, or the text of an address of fsspec such as
+    ``s3://bucket/data``.
+    """
     if not is_address(text):
         return Path(text)
     # protocols are written small, whatever the case that they were typed in
-    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), text)
+    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), str(text))
     *links, last = text.split("::")
     if links and "://" not in last:
         # of an archive: a path, which workers in other folders must find too
@@ -62,38 +51,34 @@ def place(text: str | Place) -> Place:
         return Path(text.partition("://")[2])
     for protocol in protocols:
         _check_protocol(protocol, text)
-    from upath import UPath
-
-    with warnings.catch_warnings():
-        # of protocols that it has no class of its own for; what is done here needs none
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            made = UPath(text)
-            # some that wrap others take no name after them
-            made / DATASET_MARKER
-        except (TypeError, ValueError, NotImplementedError, LookupError) as error:
-            raise ParameterError(
-                f"is no address of a folder: {error}", where=text, allowed=_ADDRESSES
-            ) from error
-    return made
+    return text
 
 
-def is_address(text: str | Place) -> bool:
+def is_address(text: object) -> bool:
     """Whether this is an address of fsspec, not a path of this machine."""
-    if isinstance(text, str):
-        return "://" in text and _ADDRESS.match(text) is not None
-    return not isinstance(text, Path)
+    return isinstance(text, str) and "://" in text and _ADDRESS.match(text) is not None
+
+
+def absolute(location: str | Path) -> str | Path:
+    """A location that processes in other folders find too."""
+    location = place(location)
+    return location.absolute() if isinstance(location, Path) else location
+
+
+def inside(folder: str | Path, name: str) -> str | Path:
+    """Location of a file of a folder."""
+    if isinstance(folder, Path):
+        return folder / name
+    first, *links = folder.split("::")
+    return "::".join([first + ("" if first.endswith("/") else "/") + name, *links])
 
 
 def _check_protocol(name: str, text: str) -> None:
     try:
         from fsspec import get_filesystem_class  # type: ignore[import-untyped]
         from fsspec.registry import known_implementations  # type: ignore[import-untyped]
-        from upath import UPath  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise MissingExtraError(
-            "universal-pathlib", extra="remote", purpose=f"an address ({name}://)"
-        ) from error
+        raise MissingExtraError("fsspec", "remote", f"an address ({name}://)") from error
     if re.search(r"://[^/]*:[^/]*@", text):
         raise ParameterError(
             f"an address of {name}:// has a password in it, and addresses are written into suites"
@@ -130,7 +115,7 @@ def local_path(path: str | Path) -> Path:
     return Path(path)
 
 
-def read_bytes(file: Place) -> bytes:
+def read_bytes(file: str | Path) -> bytes:
     """Content of a file. What lies at an address comes in one transfer, which is tried three
     times.
     """
@@ -154,8 +139,11 @@ def read_bytes(file: Place) -> bytes:
     raise AssertionError
 
 
-def _fetch(file: Any) -> bytes:
-    return bytes(file.fs.cat_file(file.path))
+def _fetch(file: str) -> bytes:
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+    system, path = url_to_fs(file)
+    return bytes(system.cat_file(path))
 
 
 def sha256_of(path: Path) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from nooch import criteria
 from nooch.analysis.calibrate import read_calibration
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place
 from nooch.cli.options import split_names
 from nooch.criteria.by_name import custom_criterion, custom_fitted
 from nooch.data import ALL, SPLITS, open_dataset
@@ -35,7 +34,7 @@ class CriterionOptions:
     calibrated: criteria.CE | None = None
     context: criteria.Context | None = None
 
-    def calibrate(self, file: Path, dataset: Place, base: Sequence[str]) -> None:
+    def calibrate(self, file: Path, dataset: str, base: Sequence[str]) -> None:
         """Take CE from a calibration of the areas of the dataset."""
         owner = "this find, and --calibration is of ce"
         check_one_of("criterion that is fitted", "ce", [] if self.suite else base, owner=owner)
@@ -106,7 +105,7 @@ class CriterionOptions:
             )
         return criteria.ContextScores(self.scores, self._tau_for("column", self.scores))
 
-    def check_tau(self, dataset: Place, tasks: str) -> None:
+    def check_tau(self, dataset: str, tasks: str) -> None:
         """Check before captions are embedded that thresholds fit the tasks."""
         classes = open_dataset(dataset).classes
         tables = {"--tau": criteria.thresholds_of(self._values)}

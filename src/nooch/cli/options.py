@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.base.errors import NoochError, ParameterError
-from nooch.base.files import Place, place
+from nooch.base.files import place
 
 
 def with_options(
@@ -41,10 +41,10 @@ def with_options(
     return run
 
 
-def dataset_place(text: str) -> Place:
+def dataset_place(text: str) -> str:
     """A folder or an address, for arguments that name a dataset; else typer's own error."""
     try:
-        return place(text)
+        return str(place(text))
     except NoochError as error:
         # typer would take a ValueError for one without a message
         raise typer.BadParameter(str(error)) from error

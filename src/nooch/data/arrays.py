@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import make_folder
 from nooch.base.errors import FormatError, InputError, ParameterError, unreadable
-from nooch.base.files import Place, replacing, write_array
+from nooch.base.files import replacing, write_array
 
 _AGAIN = "write the dataset again"
 
@@ -67,7 +67,7 @@ def save_embedding(
 
 
 def load_embedding(
-    folder: Place, name: str, n_images: int | None = None, content: bytes | None = None
+    folder: str | Path, name: str, n_images: int | None = None, content: bytes | None = None
 ) -> NDArray[Any]:
     """An embedding, mapped: float (n, d)."""
     try:

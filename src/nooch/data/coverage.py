@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import ParameterError, check_one_of, some_of
-from nooch.base.files import DATASET_MARKER, Place
+from nooch.base.files import DATASET_MARKER
 from nooch.data.table_schema import COLUMN_OF_KIND, KINDS, dataset_error
 
 KNOWN, UNKNOWN = 1, -1
@@ -176,7 +176,7 @@ def _entries(
 
 
 def pairs_matrix(
-    table: pl.DataFrame, values: NDArray[Any], ids: pl.Series, classes: Sequence[str], where: Place
+    table: pl.DataFrame, values: NDArray[Any], ids: pl.Series, classes: Sequence[str], where: object
 ) -> csr_array:
     """Values of pairs as CSR (n_images, n_classes), from a table with a row for each pair.
 
@@ -185,7 +185,7 @@ def pairs_matrix(
     """
     named = set(table["class"].unique().cast(pl.String))
     if named - set(classes) or len(set(classes)) != len(classes):
-        raise dataset_error(f"{DATASET_MARKER} and {where.name} name other classes", where.parent)
+        raise dataset_error(f"it and {DATASET_MARKER} name other classes", where)
     rows = rows_of(table["image_id"], ids, where)
     columns = table["class"].cast(pl.Enum(classes)).to_physical().to_numpy()
     if (np.diff(rows * max(1, len(classes)) + columns) <= 0).any():
@@ -195,7 +195,7 @@ def pairs_matrix(
     return csr_array((values, columns, np.concatenate([[0], ends])), shape=(len(ids), len(classes)))
 
 
-def rows_of(column: pl.Series, ids: pl.Series, where: Place) -> NDArray[np.int64]:
+def rows_of(column: pl.Series, ids: pl.Series, where: object) -> NDArray[np.int64]:
     """Rows of images by their ids, int64 (n,). Raises FormatError where there is no such image."""
     if column.dtype != ids.dtype:
         allowed = f"{ids.dtype}, as of the images"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +17,6 @@ from scipy.sparse import csr_array
 
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, wrong_type
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.data.coverage import (
     Gaps,
@@ -149,7 +149,7 @@ class DatasetTables:
             yield self._files.only(number).images()
 
     @property
-    def folder(self) -> Place | None:
+    def folder(self) -> str | Path | None:
         """Path or address of a stored dataset; None in memory."""
         return None if self._files is None else self._files.folder
 
@@ -476,7 +476,7 @@ class Dataset(Displayed, DatasetTables):
         )
 
 
-def open_dataset(folder: str | Place) -> Dataset:
+def open_dataset(folder: str | Path) -> Dataset:
     """The dataset of a folder. Only ``dataset.json`` is read; tables are read when they are used.
 
     It travels to workers without its tables, and ``Dataset.part`` gives any part in memory.
@@ -492,18 +492,17 @@ def open_dataset(folder: str | Place) -> Dataset:
     return Dataset.stored(open_parts(folder))
 
 
-def as_dataset(data: Dataset | Place | str) -> Dataset:
+def as_dataset(data: Dataset | str | Path) -> Dataset:
     """A dataset as it is, or the one of a folder or address (``open_dataset``)."""
     if isinstance(data, Dataset):
         return data
-    # paths of universal-pathlib are no paths of Python
-    if not (isinstance(data, str) or hasattr(data, "joinpath")):
+    if not isinstance(data, str | Path):
         allowed = "a Dataset, or the path or address of its folder"
         raise wrong_type("data", data, allowed, 'data="my-dataset"')
     return open_dataset(data)
 
 
-def load_dataset(folder: str | Place, *, reads: Collection[str] | None = None) -> Dataset:
+def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) -> Dataset:
     """A dataset folder in memory, its files checked by size and hash; embeddings are mapped.
 
     Args:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, InputError, unreadable
-from nooch.base.files import DATASET_MARKER, Place, place, read_bytes, sha256_of, sha256_once
+from nooch.base.files import DATASET_MARKER, inside, place, read_bytes, sha256_of, sha256_once
 from nooch.data.arrays import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
 from nooch.data.table_files import load_header, read_table, table_of
@@ -82,10 +82,10 @@ class Header(msgspec.Struct, frozen=True):
     kinds: dict[str, str] = {}
 
 
-def read_header(folder: str | Place) -> Header:
+def read_header(folder: str | Path) -> Header:
     """The header of a folder. Raises FormatError: missing, broken or of another version."""
     return load_header(
-        place(folder) / DATASET_MARKER,
+        inside(place(folder), DATASET_MARKER),
         Header,
         name="dataset",
         version=FORMAT_VERSION,
@@ -106,7 +106,7 @@ class PartFiles:
         whole: whether these are all parts.
     """
 
-    folder: Place
+    folder: str | Path
     header: Header
     parts: tuple[Mapping[str, str], ...]
     whole: bool = True
@@ -134,7 +134,7 @@ class PartFiles:
         counts = []
         for file in (part["images"] for part in self.parts):
             check_file(self.folder, file, self.header.files[file], hashed=False)
-            where = self.folder / file
+            where = inside(self.folder, file)
             broken = (pa.ArrowException, OSError)
             with unreadable(where, errors=broken, kind=FormatError, remedy=IMPORT_AGAIN):
                 counts.append(pq.read_metadata(str(where)).num_rows)
@@ -229,12 +229,12 @@ class PartFiles:
                 if kind not in _TABLES and not kind.startswith("embeddings/"):
                     check_file(self.folder, name, self.header.files[name], hashed=True)
 
-    def _table(self, kind: str, schema: Schema) -> tuple[pl.DataFrame, Place]:
+    def _table(self, kind: str, schema: Schema) -> tuple[pl.DataFrame, str | Path]:
         """A table joined over the parts, and its path: a file, or the folder of its part files."""
         files = [part[kind] for part in self.parts]
-        where = self.folder / (files[0] if len(files) == 1 else kind)
+        where = inside(self.folder, files[0] if len(files) == 1 else kind)
         tables = [
-            check_columns(self._open(file), schema, self.folder / file, IMPORT_AGAIN)
+            check_columns(self._open(file), schema, inside(self.folder, file), IMPORT_AGAIN)
             for file in files
         ]
         first = tables[0].schema
@@ -244,7 +244,7 @@ class PartFiles:
                     raise dataset_error(
                         f"column {name} is {type_name(table.schema.get(name))}, and"
                         f" {type_name(first.get(name))} in {files[0]}",
-                        self.folder / file,
+                        inside(self.folder, file),
                         "the same columns and types in every part",
                     )
         return pl.concat([table.select(list(first)) for table in tables]), where
@@ -252,7 +252,7 @@ class PartFiles:
     def _open(self, name: str) -> pl.DataFrame:
         """One of the folder's Parquet files, its size and hash checked."""
         content = check_file(self.folder, name, self.header.files[name], hashed=True)
-        where = self.folder / name
+        where = inside(self.folder, name)
         try:
             return read_table(str(where)) if content is None else table_of(content, where)
         except InputError as error:
@@ -274,7 +274,7 @@ class PartFiles:
         return np.concatenate(parts)
 
 
-def open_parts(folder: str | Place) -> PartFiles:
+def open_parts(folder: str | Path) -> PartFiles:
     """The files of a dataset folder; nothing but ``dataset.json`` is read."""
     folder = place(folder)
     header = read_header(folder)
@@ -301,7 +301,9 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {counts[name]}" for name in sorted(counts))
 
 
-def _open_embedding(folder: Place, header: Header, name: str, n_images: int | None) -> NDArray[Any]:
+def _open_embedding(
+    folder: str | Path, header: Header, name: str, n_images: int | None
+) -> NDArray[Any]:
     """One of the folder's embedding files, float (n, d); mapped, or read from an address.
 
     Its SHA-256 is checked when this process first opens the file, and again where the file has
@@ -319,7 +321,7 @@ def file_record(path: Path) -> FileRecord:
     return FileRecord(sha256_of(path), path.stat().st_size)
 
 
-def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
+def check_file(folder: str | Path, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
     """Raise a FormatError where a file is missing, or is not the one that was recorded."""
     if not isinstance(folder, Path):
         return _fetched(folder, name, record)
@@ -339,12 +341,12 @@ def check_file(folder: Place, name: str, record: FileRecord, *, hashed: bool) ->
     return None
 
 
-def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
+def _fetched(folder: str | Path, name: str, record: FileRecord) -> bytes:
     # no path to resolve, and servers read much into a name: only a plain one is allowed
     if not _PLAIN.fullmatch(name):
         raise _outside(folder, name)
     try:
-        content = read_bytes(folder / name)
+        content = read_bytes(inside(folder, name))
     except FileNotFoundError as error:
         raise _resized(folder, name) from error
     if len(content) != record.bytes:
@@ -357,16 +359,16 @@ def _fetched(folder: Place, name: str, record: FileRecord) -> bytes:
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
 
-def _outside(folder: Place, name: str) -> FormatError:
+def _outside(folder: str | Path, name: str) -> FormatError:
     problem = f"{DATASET_MARKER} names a file outside the folder: {name}"
     return FormatError(problem, where=folder, allowed="files of the folder")
 
 
-def _resized(folder: Place, name: str) -> FormatError:
+def _resized(folder: str | Path, name: str) -> FormatError:
     problem = f"{name} is missing or has another size than {DATASET_MARKER} says"
     return dataset_error(problem, folder)
 
 
-def _altered(folder: Place, name: str) -> FormatError:
+def _altered(folder: str | Path, name: str) -> FormatError:
     problem = f"{name} was altered: its SHA-256 is not the one in {DATASET_MARKER}"
     return dataset_error(problem, folder)

@@ -30,7 +30,7 @@ from nooch.base.errors import (
     some_of,
     unreadable,
 )
-from nooch.base.files import Place, check_output_file, local_path, read_bytes, replacing, writing
+from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
 from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
@@ -258,7 +258,7 @@ class _BaseHeader(msgspec.Struct):
 
 
 def load_header(
-    path: Place, kind: type[_T], *, name: str, version: int, make: str, again: str
+    path: str | Path, kind: type[_T], *, name: str, version: int, make: str, again: str
 ) -> _T:
     """Contents of a folder's header file."""
     broken = partial(unreadable, path, kind=FormatError, remedy=again)
@@ -266,8 +266,11 @@ def load_header(
         try:
             content = read_bytes(path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            if isinstance(path, Path):
-                local_path(path)
+            if not isinstance(path, Path):
+                raise FormatError(
+                    f"is no {name}: nothing is there", where=path, remedy=make
+                ) from error
+            local_path(path)
             raise FormatError(
                 f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
             ) from error

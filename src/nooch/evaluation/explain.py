@@ -10,7 +10,6 @@ import numpy as np
 
 from nooch.base.calls import is_named
 from nooch.base.errors import ParameterError, check_one_of, some_of
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.criteria import Fitted, FittedGist
 from nooch.criteria.by_name import custom_criterion, custom_fitted
@@ -29,7 +28,7 @@ def explain(
     suite: Suite | str | Path,
     task: str,
     image_id: ImageId,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     criteria: Sequence[str] = (),
     predictions: PredictionSource = (),
 ) -> dict[str, Any]:

@@ -5,6 +5,7 @@ hard images for many thresholds at once (Figs. 13 and 14).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.base.files import Place
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation.metrics.pointwise import losses
@@ -80,7 +80,7 @@ def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]
 
 
 def sweep_losses(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     predictions: Any,
     *,
     options: SweepOptions | None = None,

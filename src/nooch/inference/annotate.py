@@ -23,7 +23,7 @@ from nooch.base.errors import (
     ParameterError,
     some_of,
 )
-from nooch.base.files import DATASET_MARKER, Place, is_address
+from nooch.base.files import DATASET_MARKER, is_address
 from nooch.base.limits import usable_cpus
 from nooch.base.split_plan import SplitPlan
 from nooch.base.words import counted
@@ -208,7 +208,7 @@ def _save_map(file: Path, values: NDArray[np.integer[Any]], size: dict[str, int]
 
 
 def task_labels(
-    source: Dataset | Place | str,
+    source: Dataset | str | Path,
     tasks: Sequence[str] | None,
     index: ImageIndex,
     ids: Mapping[ImageId, str],
@@ -319,7 +319,7 @@ class AnnotationReading(Options):
     doing: ClassVar[str] = "annotating images"
     images: str | Path
     segmenter: str
-    labels: Dataset | Path | Place | str | None = None
+    labels: Dataset | Path | str | None = None
     tasks: Sequence[str] | None = None
     merge: Mapping[str, Sequence[str]] = field(default_factory=dict)
     min_area: Share = 0.01

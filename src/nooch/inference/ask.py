@@ -15,7 +15,7 @@ import polars as pl
 
 from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
 from nooch.base.errors import InputError, check_one_of, some_of
-from nooch.base.files import RESUME, Place, check_output_file, replacing, writing
+from nooch.base.files import RESUME, check_output_file, replacing, writing
 from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
 from nooch.base.work_folder import Steps, held, key_of, remove_folder, work_folder
@@ -137,7 +137,7 @@ def ask(
     model: str | Path,
     endpoint: str | Endpoint | None = None,
     options: AskOptions | None = None,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     map: Map = builtins.map,
     progress: Progress = no_progress,
     **named: Any,

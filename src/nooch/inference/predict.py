@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.files import Place
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import files_of
@@ -44,7 +43,7 @@ def find_images(
     tasks: Sequence[str],
     *,
     splits: Sequence[str] | None = None,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     images: str | Path | None = None,
 ) -> tuple[pl.Series, list[Path]]:
     """The ids of the images to predict, ascending, and their files, which must all exist.

@@ -12,7 +12,6 @@ import polars as pl
 
 from nooch.base.calls import Count
 from nooch.base.errors import ParameterError
-from nooch.base.files import Place
 from nooch.data import Dataset, ImageId, as_dataset
 from nooch.data.readers.image_files import files_of
 from nooch.suites import Suite, as_suite
@@ -144,7 +143,7 @@ class AskPlan:
 
 
 def plan_requests(
-    suite: Suite | str | Path, data: Dataset | Place | str | None, options: AskOptions
+    suite: Suite | str | Path, data: Dataset | str | Path | None, options: AskOptions
 ) -> AskPlan:
     """What ``nooch.ask`` would ask; raises as it does, before a model is needed."""
     suite = as_suite(suite)

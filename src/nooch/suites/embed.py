@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Map, StepProgress, no_progress
 from nooch.base.disk import make_folder, sync
 from nooch.base.errors import InputError, OutputError, ParameterError
-from nooch.base.files import RESUME, Place, link, writing
+from nooch.base.files import RESUME, link, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import limited_threads
 from nooch.base.work_folder import Steps, held, remove_folder
@@ -46,7 +46,7 @@ _DOING = "embedding these captions"
 
 
 def embed(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     encoder: str | None,
     *,
     precision: str | None = None,

@@ -25,7 +25,6 @@ from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import (
     SUITE_MARKER,
-    Place,
     check_output,
 )
 from nooch.base.version import __version__
@@ -207,7 +206,7 @@ _DOING = "finding this suite"
 
 
 def find(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     criteria: Any,
     *,
     options: FindOptions | None = None,

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
-from nooch.base.files import Place, place
+from nooch.base.files import place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
 from nooch.criteria.contract import TaskThresholds
 from nooch.data import Dataset, replaced_columns
@@ -59,7 +59,7 @@ class FindOptions(Options):
     overlay: OverlaySource = ()
 
 
-def recorded_path(dataset: Place | str, out: Path | None) -> str:
+def recorded_path(dataset: str | Path, out: Path | None) -> str:
     """How a suite in ``out`` names its dataset: a relative path, or the address; in memory, the
     absolute path.
     """

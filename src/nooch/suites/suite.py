@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from nooch.base.display import Displayed, DisplayTable, parameters_text
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
-from nooch.base.files import SUITE_MARKER, Place
+from nooch.base.files import SUITE_MARKER
 from nooch.base.words import counted
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
@@ -397,7 +398,7 @@ class Suite(Displayed):
             check_one_of("split", name, self.splits, owner="the suite")
         return names
 
-    def require_dataset(self, data: Dataset | Place | str | None) -> Dataset:
+    def require_dataset(self, data: Dataset | str | Path | None) -> Dataset:
         """The dataset, opened; None: where it was found. Raises ParameterError where it is not
         there, or another one than the suite was found in.
         """

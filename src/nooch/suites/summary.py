@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import DATASET_MARKER, Place
+from nooch.base.files import DATASET_MARKER
 from nooch.criteria import FittedContext
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, load_dataset
@@ -164,14 +164,16 @@ def _overlap(a: ChallengeSet, b: ChallengeSet, side: str) -> dict[str, Any]:
     }
 
 
-def suite_with_dataset(folder: str | Path, place: Place | None) -> tuple[Suite, Dataset | None]:
+def suite_with_dataset(
+    folder: str | Path, place: str | Path | None
+) -> tuple[Suite, Dataset | None]:
     """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
     suite = load_suite(folder)
     return suite, suite.found_in() if place is None else load_dataset(place)
 
 
 def suite_or_dataset(
-    folder: str | Path, place: Place | None
+    folder: str | Path, place: str | Path | None
 ) -> tuple[Suite | None, Dataset | None]:
     """A suite and its dataset, as ``suite_with_dataset``; or no suite where it is a dataset."""
     if not (Path(folder) / DATASET_MARKER).is_file():

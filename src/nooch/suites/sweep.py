@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import ParameterError, check_fraction, check_one_of
-from nooch.base.files import Place
 from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, as_dataset
@@ -119,7 +119,7 @@ class SweepOptions(Options):
 
 
 def sweep_thresholds(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     *,
     options: SweepOptions | None = None,
     splits: Sequence[str] | None = None,

@@ -1,13 +1,13 @@
 """Environments and weights of images for any training loop, as ``nooch bench`` has them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.files import Place
 from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset, as_dataset
 from nooch.training.methods import METHODS
@@ -22,7 +22,7 @@ WEIGHTING = (
 
 
 def environments(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     task: str,
     *,
     criterion: CE | FittedCE | None = None,
@@ -54,7 +54,7 @@ def environments(
 
 
 def sample_weights(
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     task: str,
     method: str = "environment-undersample",
     *,

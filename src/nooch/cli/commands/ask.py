@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
@@ -27,7 +26,7 @@ def ask_command(
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     images: Path = shared.ImagesOption,
     range: str = shared.RangeOption,
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     questions: Path = Option(None, help="Ask these, from nooch export, in place of drawn ones."),
     per_set: str = shared.PerSetOption,
     balance: str = shared.BalanceOption,

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from nooch.base.engines import LocalEngine, engine as engine_of
 from nooch.base.errors import ParameterError, check_one_of, some_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def bench_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., help="Folder of runs; an interrupted bench resumes."),
     features: Path = Option(None, help="Folder of nooch features: heads are trained on them."),

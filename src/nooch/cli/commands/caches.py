@@ -10,7 +10,7 @@ from typer import Option
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place, check_output
+from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.terminal import note, print_result, progress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pixels_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
     size: int = Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
     images: Path = shared.ImagesOption,
@@ -76,7 +76,7 @@ def pixels_command(
 
 
 def features_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     backbone: str = Option(
         "microsoft/resnet-50",
         help="Hub id, folder with safetensors, config:NAME for random weights, or a custom"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -28,7 +27,7 @@ _GroupOption = typer.Option(
 
 @with_reading
 def check_command(
-    dataset: Place = typer.Argument(
+    dataset: str = typer.Argument(
         ...,
         metavar="DATASET",
         parser=shared.dataset_place,
@@ -131,7 +130,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
 def slices_command(
     suite: Path = shared.SuiteOrDatasetArgument,
     predictions: list[Path] = shared.PredictionsArgument,
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
     tasks: str = shared.TasksOption,
     split: str = typer.Option(None, help="Split to search; test by default."),
@@ -186,7 +185,7 @@ def audit_command(
     ),
     captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     split: str = typer.Option(None, help="Splits to audit, separated by commas; test by default."),
     tasks: str = shared.TasksOption,
     criterion: list[str] = typer.Option(
@@ -226,7 +225,7 @@ def validity_command(
     ),
     captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
     out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     split: str = typer.Option(None, help="Splits to use, separated by commas; test by default."),
     tasks: str = shared.TasksOption,
     synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),

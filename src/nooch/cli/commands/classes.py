@@ -9,7 +9,7 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError, check_one_of, some_of
-from nooch.base.files import SUITE_MARKER, Place, check_output
+from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.base.words import counted
 from nooch.cli import options as shared
@@ -31,7 +31,7 @@ _PAPER, _PAPERS = "paper", "nooch"
 
 
 def classes_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch pixels."),
     out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
     backbone: str = Option(None, help="Hub id, folder, config:NAME, or package.module:Name."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.base.files import DATASET_MARKER, Place, check_output
+from nooch.base.files import DATASET_MARKER, check_output
 from nooch.cli import options as shared
 from nooch.cli.terminal import note, print_json, progress, say
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_attributes_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     table: Path = Argument(
         ...,
         metavar="TABLE",

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place, check_output_file
+from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -42,7 +42,7 @@ def evaluate_command(
     threshold: str = shared.ThresholdOption,
     average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
     by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     baseline: str = shared.BaselineOption,
     overlay: list[Path] = shared.OverlayOption,
     strict: bool = shared.StrictOption,

@@ -13,7 +13,7 @@ from typer import Option
 
 from nooch.base.calls import Progress
 from nooch.base.errors import ParameterError
-from nooch.base.files import SUITE_MARKER, Place, check_output
+from nooch.base.files import SUITE_MARKER, absolute, check_output
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import note, progress, say
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def find_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Suite folder to write; it must not exist."),
     criterion: list[str] = Option(
         ["ce"],
@@ -106,7 +106,7 @@ def find_command(
         options.calibrate(calibration, dataset, base)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
-    data: Dataset | Place = dataset.absolute()
+    data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
         options.check_tau(dataset, tasks)
     logs = None if engine is None else logs_of(out)
@@ -132,21 +132,21 @@ def find_command(
 
 
 def embed_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
     precision: shared.Precision = shared.PrecisionOption,
     engine: str = shared.EngineOption,
 ) -> None:
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
-    data = dataset.absolute()
-    logs = logs_of(dataset) if engine is not None and isinstance(dataset, Path) else None
+    data = absolute(dataset)
+    logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
     with progress() as update:
         _, name = _embedded(data, encoder, precision, update, engine, logs)
     say(f"{dataset}: embedding {name}")
 
 
 def _embedded(
-    data: Dataset | Place,
+    data: Dataset | str | Path,
     encoder: str | None,
     precision: str | None,
     update: Progress,

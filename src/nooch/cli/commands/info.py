@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Argument, Exit, Option
 
-from nooch.base.files import SUITE_MARKER, Place
+from nooch.base.files import SUITE_MARKER
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -24,7 +24,7 @@ from nooch.cli.terminal import (
 
 
 def info_command(
-    dataset: Place = shared.DatasetArgument, format: shared.Format = shared.FormatOption
+    dataset: str = shared.DatasetArgument, format: shared.Format = shared.FormatOption
 ) -> None:
     """Show what a dataset holds."""
     from nooch.data import embedding_precision, load_dataset
@@ -145,7 +145,7 @@ def explain_command(
         help="Criterion of the suite, by default all; a custom one explains itself if named here.",
         autocompletion=shared.CriterionOption.autocompletion,
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     format: shared.Format = shared.FormatOption,
     reading: Any = None,
 ) -> None:

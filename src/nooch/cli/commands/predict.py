@@ -8,7 +8,6 @@ from pathlib import Path
 from typer import Option
 
 from nooch.base.errors import check_one_of, some_of
-from nooch.base.files import Place
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.terminal import note, print_result, progress
@@ -29,7 +28,7 @@ def predict_command(
         "--skip-unmapped",
         help="Leave out --tasks that the model has no label for, as is done without --tasks.",
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,
     size: int = shared.SizeOption,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.base.errors import some_of
-from nooch.base.files import Place, check_output
+from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -30,7 +30,7 @@ def intervene_command(
     out: Path = Option(..., help="Folder to write; it must not exist."),
     images: Path = shared.ImagesOption,
     task_map: str = shared.TaskMapOption,
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     split: str = Option(None, help="Split whose images are edited; test by default."),
     size: int = shared.SizeOption,
@@ -79,7 +79,7 @@ def intervene_command(
 
 
 def weights_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     task: str = Option(..., help="A class."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
     method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
@@ -124,7 +124,7 @@ def repair_command(
     predictions: Path = Option(
         None, help="What the model answers now, on valid and test; by default ERM on the features."
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
     criterion: str = Option(None, help="Whose sets decide; the suite's first by default."),
     methods: str = Option(
@@ -167,9 +167,9 @@ def repair_command(
 )
 def collect_next_command(
     suite: Path = shared.SuiteArgument,
-    pool: Place = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
+    pool: str = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,

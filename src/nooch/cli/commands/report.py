@@ -9,7 +9,6 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import Place
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -20,7 +19,7 @@ from nooch.cli.terminal import hint, note, print_json, print_result, progress, s
 def report_command(
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., metavar="SITE", help="Folder to write; it must not exist."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     no_dataset: bool = Option(
         False, "--no-dataset", help="Leave the dataset out: no areas, captions or pictures."
     ),
@@ -94,7 +93,7 @@ def figure_command(
     names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     predictions: list[Path] = Option([], help="Predictions: all but fig10 to fig12. Repeatable."),
     runs: Path = Option(None, help="Folder of nooch bench, or of nooch collect (fig4 to fig7)."),
     sweep: Path = Option(None, help="Folder of nooch sweep-thresholds: fig10 to fig12."),
@@ -182,7 +181,7 @@ def gallery_command(
     task: list[str] = Option(
         ..., help="Task to show; repeat for several.", autocompletion=shared.complete_tasks
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     split: str = Option(None, help="Split whose images are shown; test by default."),
     criterion: str = Option(
         None, help="Criterion whose sets are shown; the suite's first by default."

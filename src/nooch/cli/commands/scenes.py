@@ -8,7 +8,7 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place, check_output
+from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -119,7 +119,7 @@ def score_command(
     predictions: list[Path] = Argument(
         ..., metavar="PREDICTIONS...", help="As for nooch evaluate."
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
     format: shared.Format = shared.FormatOption,
     reading: Any = None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.base.files import SUITE_MARKER, Place, check_output
+from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -24,7 +24,7 @@ def export_command(
         help="ids, npy, coco, csv, hf, table, fiftyone, pope, lmms-eval, vlmevalkit, or"
         " package.module:name.",
     ),
-    dataset: Place = shared.DatasetOption,
+    dataset: str = shared.DatasetOption,
     criterion: list[str] = shared.CriterionOption,
     tasks: str = shared.TasksOption,
     splits: str = shared.SplitsOption,

@@ -9,7 +9,7 @@ from typing import Any
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import SWEEP_MARKER, Place, check_output
+from nooch.base.files import SWEEP_MARKER, check_output
 from nooch.cli import options as shared
 from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
@@ -17,7 +17,7 @@ _MOST_ROWS = 30
 
 
 def sweep_thresholds_command(
-    dataset: Place = shared.DatasetArgument,
+    dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
     alpha: str = Option(
         None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."
@@ -97,10 +97,10 @@ def sweep_thresholds_command(
 
 
 def calibrate_command(
-    predicted: Place = Argument(
+    predicted: str = Argument(
         ..., metavar="PREDICTED", help="Dataset with predicted areas.", parser=shared.dataset_place
     ),
-    true: Place = Argument(
+    true: str = Argument(
         ..., metavar="TRUE", help="Annotated dataset with the same image ids.",
         parser=shared.dataset_place,
     ),

@@ -10,7 +10,6 @@ from typing import Any
 
 from nooch.base.calls import Options, options_from
 from nooch.base.errors import ParameterError, check_one_of, some_of
-from nooch.base.files import Place
 from nooch.data import Dataset, as_dataset
 from nooch.report.exports import exporter
 from nooch.report.exports.contract import Content, Exported
@@ -43,7 +42,7 @@ def export(
     to: str,
     out: str | Path,
     *,
-    data: Dataset | Place | str | None = None,
+    data: Dataset | str | Path | None = None,
     selection: ExportSelection | None = None,
     overwrite: bool = False,
     **options: Any,

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from nooch.base.errors import MissingExtraError, ParameterError, unreadable
-from nooch.base.files import Place
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, rgb_image
 from nooch.suites import Suite, as_suite
@@ -32,7 +31,7 @@ else:
 
 def torch_dataset(
     suite: Suite | str | Path | None,
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     *,
     task: str,
     split: str,

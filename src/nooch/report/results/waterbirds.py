@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from nooch.base.errors import ParameterError
-from nooch.base.files import Place
 from nooch.data.dataset import Dataset, as_dataset
 from nooch.data.readers.waterbirds import GROUP, TASK
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
@@ -39,7 +38,7 @@ def group_shares(data: Dataset, split: str = "train", name: str | None = None) -
 def score_waterbirds(
     suite: Suite | str | Path,
     predictions: PredictionSource,
-    data: Dataset | Place | str,
+    data: Dataset | str | Path,
     *,
     split: str = "test",
     bootstrap: int = 0,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Map, Progress, no_progress
 from nooch.base.engines import engine as engine_of
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.base.files import Place
+from nooch.base.files import absolute
 from nooch.base.limits import limited_threads
 from nooch.data import load_dataset
 from nooch.evaluation.metrics import constant_nll, nll
@@ -51,7 +51,7 @@ class PlanSource:
         backbone: of fine-tuning: as ``load_backbone`` takes it.
     """
 
-    dataset: Place
+    dataset: str | Path
     suite: Path
     config: BenchConfig
     methods: Sequence[str] = ()
@@ -90,7 +90,7 @@ class PlanSource:
             backbone = f"{kind}{sign}{Path(name).absolute() if Path(name).exists() else name}"
         return replace(
             self,
-            dataset=self.dataset.absolute(),
+            dataset=absolute(self.dataset),
             suite=self.suite if is_shipped(self.suite) else self.suite.absolute(),
             features=self.features and self.features.absolute(),
             pixels=self.pixels and self.pixels.absolute(),
