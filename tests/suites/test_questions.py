@@ -32,7 +32,6 @@ NONE, EASY, HARD = -1, 0, 1
 DRAWS = st.builds(
     QuestionOptions,
     per_set=st.sampled_from([1, 2, 5, 50, None]),
-    balance=st.sampled_from(["none", "yes-no"]),
     seed=st.integers(0, 3),
 )
 
@@ -84,13 +83,7 @@ def test_every_stratum_is_drawn_and_weighted_to_its_size(suite, options):
                 assert set(rows["image_id"]) <= images
                 assert rows["weight"].sum() == pytest.approx(len(images))
                 assert set(rows["label"]) == {int("positive" in (ce or gist))}
-                if options.balance == "none":
-                    assert rows.height == min(options.per_set or len(images), len(images))
-            n_yes, n_no = ((part["label"] == label).sum() for label in (1, 0))
-            if options.balance == "yes-no" and n_yes != n_no:
-                larger = int(n_yes > n_no)
-                of_side = [p for p in strata if int("positive" in (p[0] or p[1])) == larger]
-                assert max(n_yes, n_no) == len(of_side)
+                assert rows.height == min(options.per_set or len(images), len(images))
 
 
 @given(suites(), DRAWS)
@@ -151,7 +144,6 @@ def test_a_template_of_ones_own():
     ("options", "part"),
     [
         ({"per_set": 0}, "is 0"),
-        ({"balance": "even"}, "'even' is no value of `balance`"),
         ({"template": "Is it there?"}, "no template"),
         ({"template": "{task} {0}"}, "no template"),
         ({"template": "{task"}, "expected '}'"),

@@ -181,7 +181,6 @@ OverlayOption: Any = Option(
 PerSetOption: Any = Option(
     None, help="Questions: images for each task, label and subset, or all; 50 by default."
 )
-BalanceOption: Any = Option(None, help="Questions: yes-no for as many yes as no in each task.")
 TemplateOption: Any = Option(
     None, help='Questions: by default "Is there {a} {task} in the image?".'
 )
@@ -269,11 +268,9 @@ def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
     return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
 
 
-def question_options(
-    per_set: str | None, balance: str | None, template: str | None, seed: int | None
-) -> dict[str, Any]:
+def question_options(per_set: str | None, template: str | None, seed: int | None) -> dict[str, Any]:
     """The fields of ``nooch.suites.questions.QuestionOptions`` that were given."""
-    given = {"balance": balance or None, "template": template or None, "seed": seed}
+    given = {"template": template or None, "seed": seed}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if per_set is None:
         return options

@@ -25,7 +25,7 @@ from nooch.suites.questions import (
 
 _DESCRIBE = "Describe this image."
 """AMBER's instruction (Wang et al. 2023)."""
-_OF_DRAWN = ("per_set", "balance", "template", "seed", "criteria", "tasks", "splits")
+_OF_DRAWN = ("per_set", "template", "seed", "criteria", "tasks", "splits")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
-from typing import Annotated
 from zlib import crc32
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nooch.base.calls import Count, Options
 from nooch.base.errors import (
@@ -138,22 +136,17 @@ def question_text(template: str, task: str) -> str:
     return " ".join(text.split()) if not article else text
 
 
-BALANCES = ("none", "yes-no")
-
-
 @dataclass(frozen=True)
 class QuestionOptions(Options):
     """Which questions are asked, and their wording.
 
     Attributes:
         per_set: images drawn for each task and combination of label and subsets; None for all.
-        balance: ``yes-no`` for as many questions on present as on absent objects in each task.
         template: the question, with ``{a}`` for the article and ``{task}``.
         seed: of the draw; a task's draw depends on no other task.
     """
 
     per_set: Count | None = 50
-    balance: Annotated[str, BALANCES] = "none"
     template: str = TEMPLATE
     seed: int = 0
 
@@ -233,31 +226,10 @@ def _drawn(
     take = groups["size"].to_numpy().astype(np.int64)
     if options.per_set is not None:
         take = np.minimum(take, options.per_set)
-    if options.balance == "yes-no":
-        take = _balanced(take, groups["label"].to_numpy() == 1)
     groups = groups.select(strata).with_columns(take=pl.Series(take))
     pool = pool.join(groups, on=strata, nulls_equal=True, maintain_order="left")
     drawn = pool.filter(pl.col("rank") <= pl.col("take"))
     return drawn.with_columns(weight=pl.col("size") / pl.col("take")).drop("size", "rank", "take")
-
-
-def _balanced(take: NDArray[np.int64], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Fewer from the larger side's largest strata, until both sides have the same number.
-
-    Every stratum keeps one image, so that rates of all subsets stay known; a side of more strata
-    than the other has images stays larger.
-    """
-    take = take.copy()
-    target = min(take[positive].sum(), take[~positive].sum())
-    for side in (positive, ~positive):
-        if take[side].sum() > target and take[side].max() > 1:
-            sums = [np.minimum(take[side], most).sum() for most in range(take[side].max() + 1)]
-            most = max(1, int(np.searchsorted(sums, target, "right")) - 1)
-            # what is left for one more image goes to the last strata
-            more = np.flatnonzero(side & (take > most))[sums[most + 1] - target :]
-            take[side] = np.minimum(take[side], most)
-            take[more] += 1
-    return take
 
 
 _NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"

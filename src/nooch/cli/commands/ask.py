@@ -29,7 +29,6 @@ def ask_command(
     dataset: str = shared.DatasetOption,
     questions: Path = Option(None, help="Ask these, from nooch export, in place of drawn ones."),
     per_set: str = shared.PerSetOption,
-    balance: str = shared.BalanceOption,
     template: str = shared.TemplateOption,
     seed: int = shared.QuestionSeedOption,
     criterion: list[str] = shared.CriterionOption,
@@ -66,7 +65,7 @@ def ask_command(
     from nooch.inference.requests import AskOptions, plan_requests
 
     options = AskOptions(
-        **shared.question_options(per_set, balance, template, seed),
+        **shared.question_options(per_set, template, seed),
         criteria=criterion,
         tasks=shared.split_names(tasks),
         splits=shared.split_names(splits),

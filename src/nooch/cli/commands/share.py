@@ -55,7 +55,6 @@ def export_command(
         None, help="lmms-eval, vlmevalkit: bytes to write the images, too; paths by default."
     ),
     per_set: str = shared.PerSetOption,
-    balance: str = shared.BalanceOption,
     template: str = shared.TemplateOption,
     seed: int = shared.QuestionSeedOption,
     overwrite: bool = shared.OverwriteOption,
@@ -78,7 +77,7 @@ def export_command(
         "images_as": images_as,
     }
     given = {name: value for name, value in options.items() if value}
-    given |= shared.question_options(per_set, balance, template, seed)
+    given |= shared.question_options(per_set, template, seed)
     names, parts = shared.split_names(tasks), shared.split_names(splits)
     selection = ExportSelection(criterion, names, parts, licence)
     with progress() as update:
