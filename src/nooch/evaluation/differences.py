@@ -17,9 +17,8 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.metrics import METRICS, Graded
 from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.scores import Metric, Resamples, Scores, differences_table, scores_table
-from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
-from nooch.evaluation.task_scores import Block, Floats, block_of, graded, with_replicates
+from nooch.evaluation.task_scores import Block, Floats, compared, graded, with_replicates
 from nooch.suites import Suite
 
 _WORST = ("error", "nll")
@@ -77,25 +76,14 @@ def paired(
     for done, key in enumerate(keys, 1):
         part = _divided(suite, key, ids)
         models = {
-            m: graded(part, dict(enumerate(runs)), metrics)
+            m: [*graded(part, dict(enumerate(runs)), metrics).values()]
             for m, runs in aligned.items()
             if key[1] in methods[m][0].tasks
         }
         rows = {m: _mean(part, seeds, metrics, draws) for m, seeds in models.items()}
-        for method, values in rows.items():
-            of_run = Shares.of_run(part.scope, metrics, values[..., 0])
-            blocks.append(block_of(method, part.scope, metrics, values, shares=of_run))
-            averages.add(blocks[-1], values[part.scope.common])
-        for method, baseline in _pairs(rows, baselines):
-            gap = rows[method] - rows[baseline]
-            pair = [models[method], models[baseline]]
-            # one answer a run: over several seeds an image may change in some of them
-            one = [seeds[0] for seeds in pair if len(seeds) == 1]
-            shares = Shares.of_pair(part, metrics, *one) if len(one) == len(pair) else None
-            blocks.append(
-                block_of(method, part.scope, metrics, gap, baseline=baseline, shares=shares)
-            )
-            averages.add(blocks[-1], gap[part.scope.common])
+        for block, values in compared(part, models, rows, metrics, baselines):
+            blocks.append(block)
+            averages.add(block, values)
         progress("comparing methods, tasks", done, len(keys))
     blocks += averages.blocks(metrics)
     settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
@@ -119,12 +107,6 @@ def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str
             )
 
 
-def _pairs(methods: Mapping[str, object], baselines: Sequence[str]) -> list[tuple[str, str]]:
-    """(method, baseline), each pair once."""
-    here = [name for name in baselines if name in methods]
-    return [(m, b) for n, b in enumerate(here) for m in methods if m != b and m not in here[:n]]
-
-
 def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> DividedSet:
     challenge = suite.set(*key)
     rows = np.flatnonzero(ids.is_in(challenge.image_ids.implode()).to_numpy())
@@ -137,7 +119,7 @@ def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> Divided
 
 def _mean(
     part: DividedSet,
-    seeds: Mapping[int, Graded],
+    seeds: Sequence[Graded],
     metrics: Sequence[str],
     draws: BootstrapDraws,
 ) -> Floats:
@@ -148,7 +130,7 @@ def _mean(
     names = [subset.name for subset in part.scope.subsets]
     sides = [names.index("hard_positive"), names.index("hard_negative")]
     total: Floats = np.zeros(())
-    for rows in with_replicates(seeds, part, draws).values():
+    for rows in with_replicates(dict(enumerate(seeds)), part, draws).values():
         # NaN stays NaN: a side without an image has no worse one
         worst = np.maximum(*rows[sides])
         worst[[metric not in _WORST for metric in metrics]] = np.nan

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,6 @@ def _bound(side: Side, nothing: float) -> float:
 
 
 _Key = tuple[str, str, str]
-_Scored = tuple[list[Block], list[ScoredTask]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,27 +319,33 @@ class _SplitScores:
         blocks: list[Block] = []
         averages = Averages(self.averaged, self.options.strict)
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
-        for done, (of_task, rows) in enumerate(self._results(tasks), 1):
-            blocks += of_task
-            for scored in rows:
-                averages.add(*scored)
+        for done, of_task in enumerate(self._results(tasks), 1):
+            for block, rows in of_task:
+                blocks.append(block)
+                averages.add(block, rows)
             progress("scoring tasks", done, len(tasks))
         return blocks + averages.blocks(self.options.metrics)
 
-    def _results(self, tasks: Sequence[str]) -> Iterator[_Scored]:
+    def _results(self, tasks: Sequence[str]) -> Iterator[list[ScoredTask]]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
         asked, resamples = self.options, self.options.bootstrap
         threads = usable_cpus() if resamples else 1
         draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
+        score = partial(
+            score_task,
+            metrics=asked.metrics,
+            draws=draws,
+            baseline=self.baseline,
+            thresholds=self.thresholds,
+        )
         aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
         with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[_Scored]] = deque()
+            waiting: deque[Future[list[ScoredTask]]] = deque()
             try:
                 for task in tasks:
                     sets = [self._divided(key) for key in self.keys if key[1] == task]
                     runs = {r.run: (a, r.scale) for r, a in aligned if task in r.tasks}
-                    job = (sets, runs, asked.metrics, draws, self.baseline, self.thresholds)
-                    waiting.append(pool.submit(score_task, *job))
+                    waiting.append(pool.submit(score, sets, runs))
                     if len(waiting) > 2 * threads:
                         yield waiting.popleft().result()
                 while waiting:

@@ -72,44 +72,59 @@ def score_task(
     draws: BootstrapDraws | None,
     baseline: str | None,
     thresholds: Mapping[str, Mapping[str, float]],
-) -> tuple[list[Block], list[ScoredTask]]:
+) -> list[ScoredTask]:
     """Score one task of a split."""
-    blocks: list[Block] = []
     scored: list[ScoredTask] = []
     models: dict[str, Graded] = {}
     before: ChallengeSet | None = None
     for part in parts:
-        scope = part.scope
         if before is None or not part.challenge.image_ids.equals(before.image_ids):
             # criteria with a verdict on the same images share one ranking
             models = graded(part, runs, metrics, thresholds)
         before = part.challenge
         rows = with_replicates(models, part, draws)
-        mine: dict[str, Block] = {}
-        for name, values in rows.items():
-            mine[name] = block_of(
-                name, scope, metrics, values,
-                shares=Shares.of_run(scope, metrics, values[..., 0]),
-                reaches=dprime_reaches(part, metrics, models[name]),
-            )  # fmt: skip
-            scored.append((mine[name], values[scope.common]))
-        blocks += mine.values()
+        seeds = {name: [model] for name, model in models.items()}
+        scored += compared(part, seeds, rows, metrics, [baseline] if baseline else [])
+    return scored
+
+
+def compared(
+    part: DividedSet,
+    models: Mapping[str, Sequence[Graded]],
+    rows: Mapping[str, Floats],
+    metrics: Sequence[str],
+    baselines: Sequence[str],
+) -> list[ScoredTask]:
+    """Runs of one or several seeds on a set, then what they have more than baselines, each pair
+    once. ``rows``: as of ``with_replicates``.
+    """
+    scope, mine = part.scope, dict[str, Block]()
+    # one answer a run: over several seeds an image may change in some of them
+    one = {name: seeds[0] for name, seeds in models.items() if len(seeds) == 1}
+    for name, values in rows.items():
+        mine[name] = block_of(
+            name, scope, metrics, values,
+            shares=Shares.of_run(scope, metrics, values[..., 0]),
+            reaches=dprime_reaches(part, metrics, one[name]) if name in one else None,
+        )  # fmt: skip
+    scored = [(block, rows[name][scope.common]) for name, block in mine.items()]
+    here = [name for name in baselines if name in rows]
+    for number, baseline in enumerate(here):
         for name in rows:
-            if baseline in rows and name != baseline:
-                gap = rows[name] - rows[baseline]
-                reaches, of_baseline = mine[name].reaches, mine[baseline].reaches
-                if reaches is not None and of_baseline is not None:
-                    pair = rows[name][..., 1:], rows[baseline][..., 1:]
-                    reaches = correlated(reaches, of_baseline, pair)
-                block = block_of(
-                    name, scope, metrics, gap,
-                    baseline=baseline,
-                    shares=Shares.of_pair(part, metrics, models[name], models[baseline]),
-                    reaches=reaches,
-                )  # fmt: skip
-                scored.append((block, gap[scope.common]))
-                blocks.append(block)
-    return blocks, scored
+            if name == baseline or name in here[:number]:
+                continue
+            gap, shares = rows[name] - rows[baseline], None
+            reaches, of_baseline = mine[name].reaches, mine[baseline].reaches
+            if reaches is not None and of_baseline is not None:
+                pair = rows[name][..., 1:], rows[baseline][..., 1:]
+                reaches = correlated(reaches, of_baseline, pair)
+            if name in one and baseline in one:
+                shares = Shares.of_pair(part, metrics, one[name], one[baseline])
+            block = block_of(
+                name, scope, metrics, gap, baseline=baseline, shares=shares, reaches=reaches
+            )
+            scored.append((block, gap[scope.common]))
+    return scored
 
 
 def graded(
