@@ -43,7 +43,7 @@ from nooch.evaluation import (
     load_predictions,
     run_notes,
 )
-from nooch.evaluation.predictions import task_notes
+from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.report import save_scores
 from nooch.report.images.sources import Sources
 from nooch.report.site.cards import FindingSection
@@ -233,7 +233,7 @@ def check(
         runs = load_predictions(predictions, data=data, tasks=chosen.tasks, options=chosen)
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, chosen.split)
-        asked = _asked(data, runs, chosen.tasks)
+        asked = predicted_tasks(runs, data.classes, chosen.tasks, owner="the dataset", of="class")
         notes += task_notes(runs, data.classes, "dataset", chosen.tasks)
         criteria, reasons = _criteria(data, chosen)
         notes += reasons
@@ -332,19 +332,6 @@ def _criteria(data: Dataset, chosen: CheckOptions) -> tuple[dict[str, Any], list
         made[_NOTHING] = Attribute("y < 0")
         notes = [f"{error.problem}; for findings by context: {error.remedy}"]
     return made, notes
-
-
-def _asked(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str] | None) -> list[str]:
-    """The classes that have predictions. Raises InputError where there are none."""
-    predicted = {task for run in runs for task in run.tasks}
-    asked = [task for task in tasks or data.classes if task in predicted and task in data.classes]
-    if not asked:
-        raise InputError(
-            f"no task of the predictions is a class of the dataset: {some_of(sorted(predicted))}",
-            where="predictions",
-            allowed=some_of(data.classes, 12),
-        )
-    return asked
 
 
 def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:

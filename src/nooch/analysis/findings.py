@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control
 
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import check_one_of
 from nooch.base.words import counted, plural, readable, with_article
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, load_predictions
@@ -22,7 +22,7 @@ from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.metrics.pointwise import said_positive
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import rate_gap
-from nooch.evaluation.predictions import Aligned, positions
+from nooch.evaluation.predictions import positions, predicted_tasks, values_of
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
@@ -205,12 +205,8 @@ def cue_findings(
     suite.require_easy("comparing contexts")
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
-    for task in tasks or ():
-        check_one_of("task", task, suite.tasks, owner="the suite")
     runs = load_predictions(predictions, suite, data, scale=scale)
-    wanted = [t for t in tasks or suite.tasks if any(t in run.tasks for run in runs)]
-    if not wanted:
-        raise InputError(f"there are no predictions for {some_of(tasks or suite.tasks)}")
+    wanted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
     sample = AskedSample.of(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
@@ -243,11 +239,7 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     """Where a run's answer is not the label, bool (n,): positive where logit > 0, or probability >
     0.5.
     """
-    values = Aligned(run, challenge.image_ids, challenge.split).values(
-        challenge.task, slice(None), challenge
-    )
-    wrong: NDArray[np.bool_] = said_positive(values, run.scale) != challenge.labels
-    return wrong
+    return np.asarray(said_positive(values_of(run, challenge), run.scale) != challenge.labels)
 
 
 def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from nooch.analysis.slice_conditions import Booleans, SliceCondition, SliceCondi
 from nooch.analysis.slice_tests import MOST, FoundSlice, SliceFamily, SliceSide, slice_families
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import plural, readable
 from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import identifier
@@ -31,6 +31,7 @@ from nooch.data import Dataset, as_dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.predictions import predicted_tasks
 from nooch.suites import ChallengeSet
 
 _SCHEMA: dict[str, Any] = {
@@ -163,12 +164,8 @@ def find_slices(
     if min_support < 2:
         raise ParameterError(f"min_support is {min_support}", allowed="at least 2")
     split = checked_split(data, split)
-    for task in tasks or ():
-        check_one_of("class", task, data.classes, owner="the dataset")
     runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
-    wanted = [t for t in tasks or data.classes if any(t in run.tasks for run in runs)]
-    if not wanted:
-        raise InputError("there are no predictions for these tasks", where="predictions")
+    wanted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", of="class")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
     shared = SliceConditions(part, _half(part, group), data, alone)

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress, options_from
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
@@ -26,7 +26,13 @@ from nooch.evaluation.conditions import Condition, check_names, judge, parse_con
 from nooch.evaluation.metrics import ANSWER_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Aligned, KnownImages, Predictions, task_notes
+from nooch.evaluation.predictions import (
+    Aligned,
+    KnownImages,
+    Predictions,
+    predicted_tasks,
+    task_notes,
+)
 from nooch.evaluation.scores import (
     Metric,
     Resamples,
@@ -194,7 +200,7 @@ def evaluate(
     if asked.overlay:
         return _side_by_side(suite, runs, asked, progress)
     asked = _resolved(asked, suite, runs, conditions)
-    tasks = _predicted(suite, runs, asked.tasks)
+    tasks = predicted_tasks(runs, suite.tasks, asked.tasks, owner="the suite")
     splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
     wanted = suite.select_keys(asked.criteria or (), tasks)
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
@@ -407,22 +413,6 @@ def _resolved(
             "two averages have one name", where="averages", allowed="each name once"
         )
     return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
-
-
-def _predicted(suite: Suite, runs: Sequence[Predictions], asked: Sequence[str] | None) -> list[str]:
-    """The tasks asked for, by default all of the suite, that a run has predictions for."""
-    for task in asked or ():
-        check_one_of("task", task, suite.tasks, owner="the suite")
-    predicted = {task for run in runs for task in run.tasks}
-    wanted = suite.tasks if asked is None else asked
-    tasks = [task for task in suite.tasks if task in predicted and task in wanted]
-    if not tasks:
-        others = some_of(sorted(predicted))
-        raise InputError(
-            f"there are no predictions for {some_of(wanted)}, but for {others}",
-            allowed="at least one task",
-        )
-    return tasks
 
 
 def _notes(

@@ -18,7 +18,7 @@ from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.evaluation.prediction_files import load_predictions
-from nooch.evaluation.predictions import Aligned, Predictions
+from nooch.evaluation.predictions import Aligned, Predictions, predicted_tasks, values_of
 from nooch.suites import EASY, SUBSETS, ChallengeSet, Mark, Suite
 from nooch.suites.search import resolve_tasks
 from nooch.suites.sweep import Sweep, SweepOptions, swept
@@ -62,11 +62,7 @@ def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]
         "hard": ~of_subset.pop("easy"),
         **of_subset,
     }
-    by_run = []
-    for run in runs:
-        aligned = Aligned(run, challenge.image_ids, challenge.split)
-        values = aligned.values(challenge.task, slice(None), challenge)
-        by_run.append(losses(challenge.labels, values, run.scale))
+    by_run = [losses(challenge.labels, values_of(run, challenge), run.scale) for run in runs]
     loss = np.mean(by_run, axis=0)
     sides = ("positive", "negative", "hard_positive", "hard_negative")
     return {
@@ -111,7 +107,10 @@ def sweep_losses(
         raise ParameterError("lift is swept for counts alone", remedy="`sweep_thresholds`")
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = load_predictions(predictions, data=data, scale=scale)
-    names = _tasks(data, runs, asked.tasks)
+    chosen = None if asked.tasks is None else resolve_tasks(data.classes, asked.tasks)
+    names = predicted_tasks(runs, data.classes, chosen, owner="the dataset", of="class")
+    if missing := [name for name in chosen or () if name not in names]:
+        raise InputError(f"there are no predictions for {some_of(missing)}")
     image_ids = data.select(split).images["image_id"]
     aligned = {run.run: Aligned(run, image_ids, split) for run in runs}
 
@@ -133,22 +132,3 @@ def sweep_losses(
         return loss
 
     return swept(data, asked, names, [split], progress, losses_of)
-
-
-def _tasks(
-    data: Dataset, runs: Sequence[Predictions], tasks: str | Sequence[str] | None
-) -> list[str]:
-    predicted = {task for run in runs for task in run.tasks}
-    if tasks is None and not predicted & set(data.classes):
-        raise InputError(
-            f"no class of the dataset is predicted, but {some_of(sorted(predicted))}",
-            allowed=some_of(data.classes),
-        )
-    if tasks is None:
-        return [name for name in data.classes if name in predicted]
-    names = resolve_tasks(data.classes, tasks)
-    if missing := [name for name in names if name not in predicted]:
-        raise InputError(
-            f"there are no predictions for {some_of(missing)}", allowed=some_of(sorted(predicted))
-        )
-    return names

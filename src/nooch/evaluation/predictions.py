@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.words import counted, counted_are, plural
 from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import float_array, in_main_memory
@@ -208,6 +208,38 @@ def task_notes(
         asked = f"; did you mean {meant}?" if meant else ""
         notes.append(f"{lack} of the {owner}: {some_of(missing)}{asked}")
     return notes
+
+
+def predicted_tasks(
+    runs: Sequence[Predictions],
+    known: Sequence[str],
+    asked: Sequence[str] | None = None,
+    *,
+    owner: str,
+    of: str = "task",
+) -> list[str]:
+    """The known tasks, or those of them asked for, that a run has predictions for. Raises
+    ParameterError for one that the owner does not have, InputError where none has predictions.
+    """
+    for task in asked or ():
+        check_one_of(of, task, known, owner=owner)
+    predicted = {task for run in runs for task in run.tasks}
+    wanted = known if asked is None else asked
+    tasks = [task for task in wanted if task in predicted]
+    if not tasks:
+        raise InputError(
+            f"there are no predictions for {some_of(wanted, 12)}, but for"
+            f" {some_of(sorted(predicted))}",
+            where="predictions",
+            allowed=f"those of at least one {of} of {owner}",
+        )
+    return tasks
+
+
+def values_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.float64]:
+    """A run's values of a set's images, float64 (n,)."""
+    aligned = Aligned(run, challenge.image_ids, challenge.split)
+    return aligned.values(challenge.task, slice(None), challenge)
 
 
 class Aligned:

@@ -16,7 +16,7 @@ from nooch.criteria.contract import read_task_numbers
 from nooch.data import class_name
 from nooch.evaluation.metrics import stable_order
 from nooch.evaluation.metrics.pointwise import probabilities
-from nooch.evaluation.predictions import Aligned, Predictions
+from nooch.evaluation.predictions import Predictions, values_of
 from nooch.suites import ChallengeSet, Suite
 
 AnswerThreshold = float | str | Path | Mapping[str, float]
@@ -106,8 +106,7 @@ def _chosen(
         images, sides = _validation_images(suite, task)
         for run in [run for run in runs if task in run.tasks]:
             try:
-                aligned = Aligned(run, images.image_ids, _CHOSEN)
-                values = aligned.values(task, slice(None), images)
+                values = values_of(run, images)
             except InputError as error:
                 raise InputError(
                     f"no threshold can be chosen on {_CHOSEN}: {error.problem}",
