@@ -359,7 +359,7 @@ def wait(*_):
 
 if {where!r} == "reading":
     import nooch.data.readers.coco.rows
-    nooch.data.readers.coco.rows.SliceJob.write = wait
+    nooch.data.readers.coco.rows.FileJob._write = wait
 else:
     import polars
 

@@ -15,7 +15,6 @@ from nooch.base.calls import no_progress
 from nooch.base.errors import InputError
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS
 from nooch.data.readers.image_files import LABEL_MAPS, PHOTOGRAPHS, UNREADABLE, opened_image
-from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import count_maps
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.thumbnails import Wanted, draw_pictures
@@ -48,7 +47,7 @@ def _plain(path):
 def _counted(path):
     rows = pl.DataFrame({"image_id": [1], "stem": ["image"], "file": [str(path)]})
     folder = Path(tempfile.mkdtemp(dir=path.parent))
-    counted = count_maps(rows, {0: "dark"}, set(), folder, JobRunner(map, no_progress))
+    counted = count_maps(rows, {0: "dark"}, set(), folder, map, no_progress)
     return counted.read(None, None)
 
 

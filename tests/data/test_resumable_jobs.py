@@ -8,8 +8,7 @@ import pytest
 from coco_files import write
 
 from nooch.base.engines import LocalEngine
-from nooch.data.readers.contract import NumberedJob
-from nooch.data.readers.jobs import JobRunner, map_for
+from nooch.data.readers.jobs import NumberedJob, map_for, results_of
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,11 @@ class SquareJob(NumberedJob):
 
 
 @pytest.mark.parametrize("map_", [map, LocalEngine(1).map])
-def test_progress_starts_when_all_batches_are_listed(tmp_path, map_):
+def test_progress_counts_jobs_that_were_done_before(tmp_path, map_):
     SquareJob(tmp_path, 1).result()
     jobs, shown = [SquareJob(tmp_path, n) for n in range(8)], []
-    runner = JobRunner(map_, lambda *step: shown.append(step))
-    runner.run(iter(jobs[:3]), iter(jobs[3:]))
-    assert {total for _, total in shown} == {8}
-    assert shown[-1] == (8, 8)
-    assert runner.results(jobs) == [n**2 for n in range(8)]
+    assert results_of(jobs, map_, lambda *step: shown.append(step)) == [n**2 for n in range(8)]
+    assert shown == [(n, 8) for n in range(1, 9)]
 
 
 @pytest.mark.parametrize(("most", "expected"), [(6, builtins.map), (5, None)])

@@ -454,7 +454,7 @@ def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
 
     act = partial(import_dataset, reading, tmp_path / "out")
     fails(partial(act, map=mapping), "was changed while it was read")
-    fails(partial(act, part_size=0), "a part of 0 images", kind=ParameterError)
+    fails(partial(act, part_size=0), "`part_size`: is 0", kind=ParameterError)
 
 
 def test_a_part_file_may_have_a_column_without_values(tmp_path):

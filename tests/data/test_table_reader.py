@@ -193,7 +193,7 @@ WIDE = {
         "columns image_id have a name that nooch uses"),
     "semicolons": ("id;y\n1;1\n", {}, "its columns are separated by semicolons", "commas"),
     "tabs": ("id\ty\n1\t1\n", {}, "its columns are separated by tabs", "call it .tsv"),
-    "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "file names lead out",
+    "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "column file_name holds",
         "relative paths"),
     "a size in words": ("id,y,width,height\n1,1,wide,4\n", {},
         "table.csv: ", "sizes of images are of the wrong kind", "wide"),

@@ -38,7 +38,7 @@ from nooch.data import (
 )
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.data.importing.recognition import recognize
-from nooch.data.readers.contract import ImageListing, NumberedJob, read
+from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
 from nooch.data.readers.image_rows import (
     ImageRows,
@@ -47,7 +47,7 @@ from nooch.data.readers.image_rows import (
     listed_digest,
     write_batch,
 )
-from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
 from nooch.models.images import Decoding, dark_notes, decode_images
@@ -383,7 +383,7 @@ class AnnotationReading(Options):
             AnnotationJob(folder, number, rows, *rest, thresholds)
             for number, rows in enumerate(batches)
         ]
-        results = JobRunner(map, progress).results(jobs)
+        results = results_of(jobs, map, progress)
         broken = [name for names, _ in results for name in names]
         if len(broken) == self.listed.height:
             problem = f"none of {len(broken)} images can be read: {some_of(broken)}"

@@ -25,8 +25,8 @@ from nooch.data.arrays import read_array
 from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
 from nooch.data.part_files import Header, file_record
-from nooch.data.readers.contract import ImageListing, NumberedJob, Scanned, part_edges
-from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.contract import ImageListing, Scanned, part_edges
+from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.splits import group_names, split_codes
 from nooch.data.table_schema import SPLITS
 
@@ -177,13 +177,13 @@ def write_parts(
     del ids
     work.dataset.mkdir(exist_ok=True)
     jobs = [PartJob(folder, number, work, part) for number, part in enumerate(parts)]
-    written = JobRunner(map, partial(progress, "putting parts together")).results(jobs)
+    written = results_of(jobs, map, partial(progress, "putting parts together"))
     if plan is not None and plan.group is not None:
         groups = groups_of([work.groups(number) for number in range(len(parts))])
         # of the ids, only the number counts
         _save_splits(work, plan, split_codes(groups, plan, groups))
         again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
-        written = JobRunner(map, partial(progress, "splitting parts")).results(again)
+        written = results_of(again, map, partial(progress, "splitting parts"))
     return work, written
 
 

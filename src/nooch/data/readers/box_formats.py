@@ -21,7 +21,6 @@ from nooch.data.readers.image_rows import (
     parse_files,
     write_rows,
 )
-from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_files import BROKEN_TABLE, read_table
 from nooch.data.table_schema import class_name, identifiers
 
@@ -70,8 +69,8 @@ class FoundBoxes:
         if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
             problem = f"several files are called {some_of(twice)}"
             raise InputError(problem, where=self.source, allowed="one file for each image")
-        listed, runner = _with_bare(self.listed, images), JobRunner(map, progress)
-        return parse_files(listed, self.parse, self.parsed, folder, runner)
+        listed = _with_bare(self.listed, images)
+        return parse_files(listed, self.parse, self.parsed, folder, map, progress)
 
 
 def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:

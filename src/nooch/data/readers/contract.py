@@ -6,23 +6,20 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress, no_progress
-from nooch.base.errors import InputError
 from nooch.base.split_plan import SplitPlan
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
-from nooch.data.readers.jobs import ResumableJob
 
 _BLOCK = 1 << 22
 
@@ -129,34 +126,6 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
         if listing is not None:
             provenance["notes"] = [*provenance["notes"], *listing.notes]
         return replace(data, provenance=provenance)
-
-
-@dataclass(frozen=True)
-class NumberedJob(ResumableJob):
-    """A job of a kind (``name``); the file of its result lies in ``folder``."""
-
-    name: ClassVar[str]
-    folder: Path
-    number: int
-
-    @property
-    def result_file(self) -> Path:
-        """Named after the kind and the number."""
-        return self.folder / f"{self.name}-{self.number:07d}.msgpack"
-
-
-@contextlib.contextmanager
-def as_given(files: Iterable[tuple[str, object]]) -> Iterator[None]:
-    """Make errors name files as they were given; ``files`` are pairs (path that is read, name)."""
-    try:
-        yield
-    except InputError as error:
-        name = dict(files).get(str(error.where))
-        if name is None:
-            raise
-        raise InputError(
-            error.problem, where=name, allowed=error.allowed, remedy=error.remedy
-        ) from error
 
 
 def part_edges(n_images: int, part_size: int | None) -> list[int]:

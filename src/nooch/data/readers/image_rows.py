@@ -17,12 +17,13 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.readers.contract import ImageListing, NumberedJob, in_range
+from nooch.data.readers.contract import ImageListing, in_range
 from nooch.data.readers.image_files import FolderWalk
-from nooch.data.readers.jobs import JobRunner
+from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.table_schema import CORE_COLUMNS
 
 Parse = Callable[[Path, str], dict[str, Any]]
@@ -71,7 +72,12 @@ def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
 
 
 def parse_files(
-    listed: pl.DataFrame, parse: Parse, schema: Mapping[str, Any], folder: Path, runner: JobRunner
+    listed: pl.DataFrame,
+    parse: Parse,
+    schema: Mapping[str, Any],
+    folder: Path,
+    map: Map,
+    progress: StepProgress,
 ) -> ImageRows:
     """Parse files into a table whose rows keep the order of ``listed``: ``image_id``, ``file``
     (null: the image has none, and its lists are empty), and other columns.
@@ -81,7 +87,7 @@ def parse_files(
         _ParseJob(folder, number, batch, parse, schema, here)
         for number, batch in enumerate(_batches(listed))
     ]
-    runner.run(jobs)
+    results_of(jobs, map, progress)
     return ImageRows(folder, len(jobs))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,15 +14,19 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.work_folder import Steps
 
 
-class ResumableJob(ABC):
-    """Work that is done once; ``result_type`` is the type of its result."""
+@dataclass(frozen=True)
+class NumberedJob(ABC):
+    """Work of a kind (``name``) that is done once; its result is kept in ``folder``."""
 
+    name: ClassVar[str]
     result_type: ClassVar[Any]
+    folder: Path
+    number: int
 
     @property
-    @abstractmethod
-    def result_file(self) -> Path:
+    def result_name(self) -> str:
         """The file of the result, which exists once the work is done."""
+        return f"{self.name}-{self.number:07d}.msgpack"
 
     @abstractmethod
     def make(self) -> Any:
@@ -29,41 +34,17 @@ class ResumableJob(ABC):
 
     def result(self) -> Any:
         """The result; the work is done first if it was not before."""
-        file = self.result_file
-        return Steps(file.parent).get(file.name, self.make, self.result_type)
+        return Steps(self.folder).get(self.result_name, self.make, self.result_type)
 
 
-class JobRunner:
-    """Runs jobs step by step, with progress over all steps; their number is not known before."""
-
-    def __init__(self, map: Map, progress: StepProgress) -> None:
-        self._map, self._progress = map, progress
-        self._done = self._total = self._unlisted = 0
-
-    def run(self, *batches: Iterable[ResumableJob]) -> None:
-        """Do the jobs that were not done before; a batch is listed while those before it run."""
-        self._unlisted = len(batches)
-        for _ in self._map(methodcaller("result"), self._waiting(batches)):
-            self._tick(1)
-
-    def _waiting(self, batches: Iterable[Iterable[ResumableJob]]) -> Iterator[ResumableJob]:
-        for jobs in map(list, batches):
-            waiting = [job for job in jobs if not job.result_file.is_file()]
-            self._total += len(jobs)
-            self._unlisted -= 1
-            self._tick(len(jobs) - len(waiting))
-            yield from waiting
-
-    def results(self, jobs: Sequence[ResumableJob]) -> list[Any]:
-        """The results of jobs, in their order."""
-        self.run(jobs)
-        return [job.result() for job in jobs]
-
-    def _tick(self, more: int) -> None:
-        self._done += more
-        # until all batches are listed, the total is too small
-        if not self._unlisted:
-            self._progress(self._done, self._total)
+def results_of(jobs: Sequence[NumberedJob], map: Map, progress: StepProgress) -> list[Any]:
+    """The results of jobs, in their order; those that were not done before are done by ``map``."""
+    waiting = [job for job in jobs if not Steps(job.folder).has(job.result_name)]
+    before = len(jobs) - len(waiting)
+    progress(before, len(jobs))
+    for done, _ in enumerate(map(methodcaller("result"), waiting), before + 1):
+        progress(done, len(jobs))
+    return [job.result() for job in jobs]
 
 
 def map_for(files: Iterable[Path], most: int, map: Map) -> Map:

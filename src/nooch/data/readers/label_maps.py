@@ -23,7 +23,6 @@ from nooch.data.dataset import Dataset
 from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.data.readers.contract import read
 from nooch.data.readers.image_rows import MISSING, ImageRows, ScannedRows, listed_digest
-from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import class_name
 
@@ -97,7 +96,7 @@ class MapReading:
         del part_size
         names, ignored = self._classes()
         listed = list_maps(self.folder, self.suffix)
-        rows = count_maps(listed, names, ignored, folder, JobRunner(map, progress))
+        rows = count_maps(listed, names, ignored, folder, map, progress)
         about = {
             "reader": "label-maps",
             "area": "pixels",

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.image_rows import ImageRows, files_below, parse_files
-from nooch.data.readers.jobs import JobRunner
 from nooch.data.table_schema import identifiers
 
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
@@ -56,7 +56,8 @@ def count_maps(
     names: Mapping[int, str],
     ignored: Collection[int],
     folder: Path,
-    runner: JobRunner,
+    map: Map,
+    progress: StepProgress,
 ) -> ImageRows:
     """Count the pixels of every class in maps of ``list_maps``: their size, and lists of ``keys``
     (columns, in the order of ``names``, which are of values), ``pixels`` and ``areas``; ``ignored``
@@ -64,7 +65,7 @@ def count_maps(
     """
     columns = {value: column for column, value in enumerate(names)}
     parse = partial(_count, columns, frozenset(ignored))
-    return parse_files(listed, parse, _COUNTED, folder, runner)
+    return parse_files(listed, parse, _COUNTED, folder, map, progress)
 
 
 def _count(

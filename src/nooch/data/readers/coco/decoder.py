@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ Cut = tuple[int, int]
 """Where a slice of an array ends, behind an element, and where the next element begins."""
 
 K = TypeVar("K", bound=msgspec.Struct)
-R = TypeVar("R", bound=Sized)
+R = TypeVar("R")
 
 _ARRAYS = ("images", "annotations")
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -42,10 +42,6 @@ _NEAR = 1 << 20
 _TRAILING = re.compile(r"JSON is malformed: trailing characters \(byte (\d+)\)")
 _TRUNCATED = "Input data was truncated"
 _ANY = msgspec.json.Decoder(msgspec.Raw)
-
-
-class _Nothing(msgspec.Struct, gc=False):
-    """An object without fields: decoding only checks that it is JSON."""
 
 
 class Document(Generic[K]):
@@ -82,7 +78,7 @@ class Document(Generic[K]):
             elif key in self._decoders:
                 self.members[key] = self._value(key)
             else:
-                self._skip(key, _ANY)
+                self._skip()
 
     def rest(self) -> K:
         """The document without ``images`` and ``annotations``, at its end. Raises InputError."""
@@ -91,18 +87,12 @@ class Document(Generic[K]):
         )
         document = decode(b"{%b}" % text, self._kind, self._path)
         if self._peek():
-            self._refuse_whole()
+            self._refuse()
         return document
 
-    def passed(self, key: str) -> int:
-        """Go to the end of the value here, and give it. Raises InputError."""
-        self._skip(key, _ANY)
-        return self._at
-
-    def cuts(self, end: int | None = None) -> list[Cut]:
-        """Probable boundaries of the elements of the array that begins here, about a slice apart.
-
-        The last one is the end of the array, ``end`` if it is known.
+    def cuts(self) -> list[Cut]:
+        """Probable boundaries of the elements of the array that begins here, about a slice apart;
+        the last one is the end of the array, or of a later one.
         """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
@@ -112,8 +102,7 @@ class Document(Generic[K]):
         patterns = [
             re.compile(_BETWEEN % re.escape(text)) for text in ([first[1]] if first else []) + [b""]
         ]
-        cuts, behind = list[Cut](), array.end()
-        most = len(self._content) if end is None else end
+        cuts, behind, most = list[Cut](), array.end(), len(self._content)
         for target in range(behind + self._size, most, self._size):
             near = (self._content, max(target, behind), min(target + _NEAR, most))
             if cut := next(filter(None, (pattern.search(*near) for pattern in patterns)), None):
@@ -124,12 +113,6 @@ class Document(Generic[K]):
         if last := _LAST.search(self._content, near_end.end() if near_end else behind, most):
             cuts.append((last.start() + 1, last.end()))
         return cuts
-
-    def slices(self, cuts: Sequence[Cut]) -> Iterator[tuple[int, int]]:
-        """Start and end of each slice of the array that begins here."""
-        if array := _OBJECTS.match(self._content, self._at):
-            starts = [array.end(), *(after for _, after in cuts)]
-            yield from ((start, stop) for start, (stop, _) in zip(starts, cuts, strict=False))
 
     def records(self, key: str) -> Iterator[tuple[Any, msgspec.Raw]]:
         """The elements of the array that begins here, each with its JSON. Raises InputError."""
@@ -144,26 +127,27 @@ class Document(Generic[K]):
             except BROKEN_JSON:
                 return None
 
-        for _, _, records in self.elements(key, self.cuts(), pairs):
+        for _, records in self.elements(key, pairs):
             yield from records
 
     def elements(
-        self, key: str, cuts: Sequence[Cut], attempt: Callable[[int, int], R | None]
-    ) -> Iterator[tuple[int, Cut, R]]:
-        """Go through the array that begins here in slices that are certain to be whole elements."""
+        self, key: str, attempt: Callable[[int, int], R | None]
+    ) -> Iterator[tuple[int, R]]:
+        """Go through the array that begins here in slices that are certain to be whole elements:
+        where each begins, and what ``attempt`` made of it, which is None where it does not decode.
+        """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
             self.members[key] = self._value(key)
             return
         self.members[key] = b"[]"
-        decoder = self._decoders[key]
-        ends = [*cuts, (len(self._content), len(self._content))]
-        start, number, turn, step = array.end(), 0, 0, 1
+        ends = [*self.cuts(), (len(self._content), len(self._content))]
+        start, turn, step = array.end(), 0, 1
         while self._content[start] != ord("]"):
             stop, after = ends[min(turn, len(ends) - 1)]
             result = None if stop == len(self._content) else attempt(start, stop)
             if result is None:
-                end = self._array_end(key, decoder, start, stop, number)
+                end = self._array_end(self._decoders[key], start, stop)
                 if end is None:
                     # the cut is within an element; skipping twice as many each time is linear
                     turn, step = turn + step, 2 * step
@@ -171,15 +155,14 @@ class Document(Generic[K]):
                 stop = after = self._content.rfind(b"]", start, end)
                 result = attempt(start, stop)
             if result is None:
-                # the array is JSON, but a value in it that is decoded by itself is not
-                damaged = ValueError("holds a value that is no JSON in UTF-8")
-                raise self._refusal(damaged, key, start - 1, number)
-            yield start, (stop, after), result
-            start, number, turn, step = after, number + len(result), turn + 1, 1
+                self._refuse()
+            else:
+                yield start, result
+            start, turn, step = after, turn + 1, 1
         self._at = start + 1
 
-    def _array_end(self, key: str, decoder: Any, start: int, stop: int, number: int) -> int | None:
-        """Where an array ends before ``stop``, or None; element ``number`` is at ``start``."""
+    def _array_end(self, decoder: Any, start: int, stop: int) -> int | None:
+        """Where an array ends before ``stop``, or None; an element is at ``start``."""
         try:
             decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
         except BROKEN_JSON as error:
@@ -187,7 +170,7 @@ class Document(Generic[K]):
                 return start + int(trailing[1]) - 2
             if str(error) == _TRUNCATED and stop < len(self._content):
                 return None
-            raise self._refusal(error, key, start - 1, number) from error
+            self._refuse()
         return stop
 
     def _key(self) -> str | None:
@@ -198,14 +181,11 @@ class Document(Generic[K]):
         if before == b"}":
             return None
         if self._peek() != b'"':
-            self._refuse_whole()
+            self._refuse()
         start, key = self._at, ""
         try:
-            self._skip("", _ANY)
+            self._skip()
             key = msgspec.json.decode(self._content[start : self._at], type=str)
-        except InputError:
-            # the whole is refused in other words
-            self._refuse_whole()
         except UnicodeDecodeError:
             # of a member that is not wanted, any bytes will do
             pass
@@ -215,10 +195,10 @@ class Document(Generic[K]):
 
     def _value(self, key: str) -> bytes:
         start = self._at
-        self._skip(key, self._decoders[key])
+        self._skip(self._decoders[key])
         return bytes(self._content[start : self._at])
 
-    def _skip(self, key: str, decoder: Any) -> None:
+    def _skip(self, decoder: Any = _ANY) -> None:
         """Check the value here, and go to its end."""
         start = self._at
         try:
@@ -228,7 +208,7 @@ class Document(Generic[K]):
         except BROKEN_JSON as error:
             trailing = _TRAILING.fullmatch(str(error))
             if trailing is None:
-                raise self._refusal(error, key, start) from error
+                self._refuse()
             self._at = start + int(trailing[1]) - 1
         drop(self._content, start, self._at)
 
@@ -241,23 +221,16 @@ class Document(Generic[K]):
     def _take(self, allowed: bytes) -> bytes:
         character = self._peek()
         if not character or character not in allowed:
-            self._refuse_whole()
+            self._refuse()
         self._at += 1
         return character
 
-    def _refuse_whole(self) -> None:
+    def _refuse(self) -> NoReturn:
         """Raise the error of the whole document, which is correct up to here."""
-        decode(self._content, _Nothing, self._path)
-
-    def _refusal(self, error: Exception, key: str, offset: int, number: int = 0) -> InputError:
-        """A decoder's error in the piece at byte ``offset``, worded for the whole document."""
-        text = re.sub(
-            r"(?<=\(byte )\d+(?=\)$)", lambda byte: str(int(byte[0]) + offset), str(error)
-        )
-        if isinstance(error, msgspec.ValidationError):
-            text = re.sub(r"(?<=`\$\[)\d+", lambda index: str(int(index[0]) + number), text)
-            text = text.replace("`$", f"`$.{key}") if "`$" in text else f"{text} - at `$.{key}`"
-        return refused(error, text, self._path)
+        decode(self._content, self._kind, self._path)
+        # it is JSON, but a value in it that is decoded by itself is not
+        text = "holds a value that is no JSON in UTF-8"
+        raise refused(ValueError(text), text, self._path)
 
 
 def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
@@ -265,11 +238,14 @@ def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """A file's bytes, mapped. Raises InputError for a file that is empty, packed or unreadable."""
-    with unreadable(path):
+def opened(path: Path, given: object = None) -> Iterator[Any]:
+    """A file's bytes, mapped; errors call it as ``given``. Raises InputError for a file that is
+    empty, packed or unreadable.
+    """
+    where = given or path
+    with unreadable(where):
         if not path.stat().st_size:
-            raise InputError("is empty", where=path)
+            raise InputError("is empty", where=where)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     # errors of the with block are not errors of this file
@@ -277,7 +253,7 @@ def opened(path: Path) -> Iterator[Any]:
         for begin, what, remedy in _NO_JSON:
             if content[: len(begin)] == begin:
                 raise InputError(
-                    f"is no JSON, but {what}", where=path, allowed="JSON in UTF-8", remedy=remedy
+                    f"is no JSON, but {what}", where=where, allowed="JSON in UTF-8", remedy=remedy
                 )
         yield content
 

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.readers.coco.structure import ParsedFile
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.image_rows import ImageRows, entries_of
-from nooch.data.readers.jobs import JobRunner
 from nooch.data.readers.map_pixels import count_maps, list_maps
 
 
@@ -43,7 +43,12 @@ class StuffMaps:
 
 
 def scan_stuff_maps(
-    maps: Path, values: str, known: NDArray[np.int64], folder: Path, runner: JobRunner
+    maps: Path,
+    values: str,
+    known: NDArray[np.int64],
+    folder: Path,
+    map: Map,
+    progress: StepProgress,
 ) -> StuffMaps:
     """Count the pixels of stuff in maps."""
     listed = list_maps(maps)
@@ -60,4 +65,6 @@ def scan_stuff_maps(
     }
     # thing pixels are left to the things files
     ignored = (set(map_values(values)) | {0, 255, OTHER}) - set(stuff)
-    return StuffMaps(maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, runner))
+    return StuffMaps(
+        maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, map, progress)
+    )

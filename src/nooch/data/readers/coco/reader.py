@@ -18,7 +18,6 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data.readers.coco.decoder import SLICE
 from nooch.data.readers.coco.rows import ScannedFile, scan_files
 from nooch.data.readers.cocostuff import map_values
-from nooch.data.readers.jobs import JobRunner
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,9 +143,8 @@ class CocoReading:
             from nooch.data.readers.coco.pixels import scan_stuff_maps
 
             known = ScannedCoco(files, classes, None).ids().to_numpy()
-            runner = JobRunner(map, progress)
             maps = scan_stuff_maps(
-                Path(self.stuff_maps), self.stuff_map_values, known, folder, runner
+                Path(self.stuff_maps), self.stuff_map_values, known, folder, map, progress
             )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
         return ScannedCoco(files, classes, maps)

@@ -1,11 +1,11 @@
-"""COCO files of any size -> rows on disk by image id, a slice per job; and back, by id range."""
+"""COCO files of any size -> rows on disk by image id, a job per file; and back, by id range."""
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
@@ -21,7 +21,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError
 from nooch.base.limits import BROKEN_JSON
-from nooch.data.readers.coco.decoder import Cut, Document, opened, slice_text
+from nooch.data.readers.coco.decoder import Document, opened, slice_text
 from nooch.data.readers.coco.structure import (
     STRUCTURE,
     Annotation,
@@ -40,7 +40,7 @@ from nooch.data.readers.coco.structure import (
     instances_of,
     look_up,
 )
-from nooch.data.readers.jobs import JobRunner, ResumableJob, map_for
+from nooch.data.readers.jobs import NumberedJob, map_for, results_of
 
 _BLOCK = 1024
 """Texts that are decoded at once."""
@@ -112,103 +112,6 @@ class _Mask(msgspec.Struct, gc=False):
     segmentation: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class SliceResult(msgspec.Struct):
-    """What came of a slice: its number of rows; or that a value in it is refused."""
-
-    n: int
-    refused: bool = False
-
-    def __len__(self) -> int:
-        return self.n
-
-
-@dataclass(frozen=True)
-class SliceJob(ResumableJob):
-    """Decode a slice of the images or annotations of a file, and write it as rows.
-
-    Attributes:
-        role: things, stuff or captions.
-        path: of the file, absolute.
-        stem: path of what is written, without ending.
-        key: of the array.
-        start: byte of its first element.
-        stop: byte behind its last element.
-    """
-
-    result_type: ClassVar[Any] = SliceResult | None
-    role: str
-    path: Path
-    stem: Path
-    key: str
-    start: int
-    stop: int
-
-    @property
-    def result_file(self) -> Path:
-        """Next to the rows."""
-        return self.stem.with_suffix(".msgpack")
-
-    def make(self) -> SliceResult | None:
-        """Write the rows; None where the slice does not decode as an array."""
-        try:
-            return self.write()
-        except BROKEN_JSON:
-            return None
-        except InputError:
-            return SliceResult(0, refused=True)
-
-    def write(self) -> SliceResult:
-        """Write the rows. Raises a decoder's errors, and InputError for refused values."""
-        with opened(self.path) as content:
-            text = slice_text(content, self.start, self.stop)
-        if self.key == "images":
-            *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), self.path)
-            # names of images that only captions list are not used
-            return self._written(_IMAGE, columns, None if self.role == "captions" else names)
-        if self.role == "captions":
-            records = msgspec.json.decode(text, type=list[Caption])
-            ids, captions = caption_columns(records, self.path)
-            return self._written(_CAPTION, (ids, np.arange(len(ids))), captions)
-        ids, categories, areas = annotation_columns(
-            msgspec.json.decode(text, type=list[Annotation]), self.path
-        )
-        masks = None
-        if (bare := np.isnan(areas)).any():
-            segmentations = msgspec.json.decode(text, type=list[_Mask])
-            masks = [
-                bytes(mask.segmentation).decode() if b else None
-                for mask, b in zip(segmentations, bare, strict=True)
-            ]
-        return self._written(_ANNOTATION, (ids, np.arange(len(ids)), categories, areas), masks)
-
-    def _written(
-        self,
-        kind: np.dtype[Any],
-        columns: Sequence[NDArray[Any]],
-        texts: Sequence[str | None] | None,
-    ) -> SliceResult:
-        write_rows(self.stem, kind, columns, texts)
-        return SliceResult(len(columns[0]))
-
-
-@dataclass(frozen=True)
-class SourceJob(ResumableJob):
-    """Describe a file for the provenance; the attributes are those of a ``SliceJob``."""
-
-    result_type: ClassVar[Any] = dict[str, Any]
-    path: Path
-    stem: Path
-
-    @property
-    def result_file(self) -> Path:
-        """The description."""
-        return self.stem.with_suffix(".msgpack")
-
-    def make(self) -> dict[str, Any]:
-        """Name, size and hash."""
-        return source_of(self.path)
-
-
 def source_of(path: Path) -> dict[str, Any]:
     """Name, size and hash of a file, for the provenance."""
     # BLAKE3, because SHA-256 of a gigabyte would be a quarter of an import's work
@@ -221,7 +124,7 @@ def source_of(path: Path) -> dict[str, Any]:
 class SliceRows:
     """Rows of one slice on disk; the first is number ``first`` of the array."""
 
-    stem: Path
+    stem: str
     first: int
 
 
@@ -231,7 +134,7 @@ class ScannedFile:
 
     Attributes:
         role: things, stuff or captions.
-        path: as it was given.
+        given: the path, as it was given.
         images: rows of images.
         annotations: rows of annotations, in the order of the file.
         categories: id -> name as the file spells it.
@@ -240,12 +143,17 @@ class ScannedFile:
     """
 
     role: str
-    path: Path
+    given: str
     images: list[SliceRows]
     annotations: list[SliceRows]
     categories: dict[int, str]
     licenses: list[dict[str, Any]]
     source: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """As it was given."""
+        return Path(self.given)
 
     @property
     def name(self) -> str:
@@ -254,7 +162,7 @@ class ScannedFile:
 
     def ids(self) -> NDArray[np.int64]:
         """Ids of all images: int64 (n_images,)."""
-        return np.concatenate([read_ids(part.stem, _IMAGE) for part in self.images])
+        return np.concatenate([read_ids(Path(part.stem), _IMAGE) for part in self.images])
 
     def read(self, low: int | None, high: int | None) -> ParsedFile:
         """The content for images with ``low <= id < high``. Raises InputError for bad values."""
@@ -276,7 +184,7 @@ class ScannedFile:
         return _CAPTION if self.role == "captions" else _ANNOTATION
 
     def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
-        parts = [read_rows(part.stem, _IMAGE, low, high) for part in self.images]
+        parts = [read_rows(Path(part.stem), _IMAGE, low, high) for part in self.images]
         rows = np.concatenate([rows for rows, _ in parts])
         names = [*chain.from_iterable(texts for _, texts in parts)]
         order = np.argsort(rows["id"], kind="stable")
@@ -288,7 +196,7 @@ class ScannedFile:
         self, part: SliceRows, images: dict[str, Any], low: int | None, high: int | None
     ) -> tuple[NDArray[Any], list[Any]]:
         """Rows of one slice, an image's in the order of the file; and the captions."""
-        rows, texts = read_rows(part.stem, self._kind, low, high)
+        rows, texts = read_rows(Path(part.stem), self._kind, low, high)
         rows["number"] += part.first
         if texts and self.role != "captions":
             rows["area"] = fill_areas(
@@ -302,6 +210,88 @@ class ScannedFile:
         return rows, texts
 
 
+@dataclass(frozen=True)
+class FileJob(NumberedJob):
+    """Decode the images and annotations of a file slice by slice, write these as rows, and hash the
+    file meanwhile. The ``role`` is things, stuff or captions; errors call the file as ``given``.
+    """
+
+    name: ClassVar[str] = "file"
+    result_type: ClassVar[Any] = ScannedFile
+    role: str
+    path: Path
+    given: str
+    size: int
+
+    def make(self) -> ScannedFile:
+        """Raises InputError: a file that cannot be read, is truncated or of another structure, or
+        lists no image.
+        """
+        where = Path(self.given)
+        kind: type[Instances | Captions] = Captions if self.role == "captions" else Instances
+        slices: dict[str, list[SliceRows]] = {}
+        with ThreadPoolExecutor(1) as pool, opened(self.path, self.given) as content:
+            source = pool.submit(source_of, self.path)
+            document = Document[Any](content, where, kind, self.size)
+            for key in document.arrays():
+                slices[key], first = [], 0
+                write = partial(self._write, content, key)
+                for start, n_rows in document.elements(key, write):
+                    slices[key].append(SliceRows(str(self._stem(key, start)), first))
+                    first += n_rows
+            rest = document.rest()
+        if not slices.get("images"):
+            raise InputError("lists no image", where=where, allowed=STRUCTURE)
+        return ScannedFile(
+            self.role,
+            self.given,
+            slices["images"],
+            slices["annotations"],
+            categories_of(getattr(rest, "categories", []), where),
+            getattr(rest, "licenses", None) or [],
+            {"role": self.role, **source.result()},
+        )
+
+    def _stem(self, key: str, start: int) -> Path:
+        return self.folder / f"file-{self.number}-{key}-{start:x}"
+
+    def _write(self, content: Any, key: str, start: int, stop: int) -> int | None:
+        """Write the rows of a slice, and give their number; None where it does not decode. Raises
+        InputError for refused values.
+        """
+        try:
+            kind, columns, texts = self._columns(key, slice_text(content, start, stop))
+        except BROKEN_JSON:
+            return None
+        write_rows(self._stem(key, start), kind, columns, texts)
+        return len(columns[0])
+
+    def _columns(
+        self, key: str, text: bytes
+    ) -> tuple[np.dtype[Any], Sequence[NDArray[Any]], Sequence[str | None] | None]:
+        """The type of rows, their columns and their texts."""
+        where = Path(self.given)
+        if key == "images":
+            *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), where)
+            # names of images that only captions list are not used
+            return _IMAGE, columns, None if self.role == "captions" else names
+        if self.role == "captions":
+            records = msgspec.json.decode(text, type=list[Caption])
+            ids, captions = caption_columns(records, where)
+            return _CAPTION, (ids, np.arange(len(ids))), captions
+        ids, categories, areas = annotation_columns(
+            msgspec.json.decode(text, type=list[Annotation]), where
+        )
+        masks = None
+        if (bare := np.isnan(areas)).any():
+            segmentations = msgspec.json.decode(text, type=list[_Mask])
+            masks = [
+                bytes(mask.segmentation).decode() if b else None
+                for mask, b in zip(segmentations, bare, strict=True)
+            ]
+        return _ANNOTATION, (ids, np.arange(len(ids)), categories, areas), masks
+
+
 def scan_files(
     files: Sequence[tuple[str, Path]],
     folder: Path,
@@ -309,108 +299,23 @@ def scan_files(
     map: Map,
     progress: StepProgress,
 ) -> list[ScannedFile]:
-    """Scan files, each given with its role; finished jobs in ``folder`` are not repeated. Raises
-    InputError: a file that cannot be read, is truncated or of another structure, or lists no image.
+    """Scan files, each given with its role; those that are done in ``folder`` are not repeated.
+    Raises InputError as ``FileJob``.
     """
-    scans = [
-        _Scan(role, path, folder / f"file-{number}", slice_size)
+    for _, path in files:
+        with opened(path):
+            # a file that is no JSON is refused before jobs start
+            pass
+    jobs = [
+        FileJob(folder, number, role, path.absolute(), str(path), slice_size)
         for number, (role, path) in enumerate(files)
     ]
-    walks = [scan.walk() for scan in scans]
-    runner = JobRunner(map_for([path for _, path in files], slice_size, _importing(map)), progress)
-    # files are hashed while they are cut
-    runner.run((scan.source for scan in scans), _next(walks))
-    while jobs := [*_next(walks)]:
-        runner.run(jobs)
-    return [scan.file() for scan in scans]
 
-
-def _next(walks: Sequence[Iterator[list[SliceJob]]]) -> Iterator[SliceJob]:
-    return (job for walk in walks for job in next(walk, []))
-
-
-def _importing(map: Map) -> Map:
-    """A map that imports the module that merges rows, which takes a while, as its workers start."""
-
-    def apply(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+    def importing(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+        # the module that merges rows takes a while to import: meanwhile workers start
         results = map(function, items)
         import nooch.data.readers.coco.merge  # noqa: F401
 
         return results
 
-    return apply
-
-
-class _Scan:
-    """The scan of one file; ``stem``: how the paths of what is written begin."""
-
-    def __init__(self, role: str, path: Path, stem: Path, size: int) -> None:
-        with opened(path):
-            # a file that is no JSON is refused before jobs start
-            self.source = SourceJob(path.absolute(), stem)
-        self._role, self._path, self._stem, self._size = role, path, stem, size
-        self._kind: type[Instances | Captions] = Captions if role == "captions" else Instances
-        self._slices: dict[str, list[tuple[SliceJob, SliceResult]]] = {}
-        self._waiting: list[tuple[str, Document[Any], list[Cut]]] = []
-
-    def walk(self) -> Iterator[list[SliceJob]]:
-        """Walk through the file; yields slices to be done before it continues."""
-        with opened(self._path) as content:
-            document = Document(content, self._path, self._kind, self._size)
-            for key in document.arrays():
-                here = copy(document)
-                # find the end of images, so that workers read images and annotations together
-                end = document.passed(key) if key == "images" else None
-                self._waiting.append((key, document if end is None else here, here.cuts(end)))
-                if end is None:
-                    yield from self._read()
-            yield from self._read()
-            self._rest = document.rest()
-
-    def _read(self) -> Iterator[list[SliceJob]]:
-        """Have workers read the arrays, and check the results."""
-        jobs = [
-            self._slice(key, *ends)
-            for key, document, cuts in self._waiting
-            for ends in document.slices(cuts)
-        ]
-        if jobs:
-            yield jobs
-        for key, document, cuts in self._waiting:
-            self._slices[key] = []
-            for start, (stop, _), rows in document.elements(key, cuts, partial(self._attempt, key)):
-                self._slices[key].append((self._slice(key, start, stop), rows))
-        self._waiting.clear()
-
-    def _slice(self, key: str, start: int, stop: int) -> SliceJob:
-        # the same bytes may be tried as images and as annotations
-        stem = self._stem.with_name(f"{self._stem.name}-{key}-{start:x}-{stop:x}")
-        return SliceJob(self._role, self.source.path, stem, key, start, stop)
-
-    def _attempt(self, key: str, start: int, stop: int) -> SliceResult | None:
-        job = self._slice(key, start, stop)
-        rows: SliceResult | None = job.result()
-        if rows is not None and rows.refused:
-            # a worker cannot know whether its slice starts at an element
-            job.write()
-        return rows
-
-    def file(self) -> ScannedFile:
-        """The whole file, once it was walked through. Raises InputError."""
-        if not self._slices.get("images"):
-            raise InputError("lists no image", where=self._path, allowed=STRUCTURE)
-        parts: dict[str, list[SliceRows]] = {}
-        for key, slices in self._slices.items():
-            parts[key], first = [], 0
-            for job, rows in slices:
-                parts[key].append(SliceRows(job.stem, first))
-                first += len(rows)
-        return ScannedFile(
-            self._role,
-            self._path,
-            parts["images"],
-            parts["annotations"],
-            categories_of(getattr(self._rest, "categories", []), self._path),
-            getattr(self._rest, "licenses", None) or [],
-            {"role": self._role, **self.source.result()},
-        )
+    return results_of(jobs, map_for([path for _, path in files], slice_size, importing), progress)

@@ -250,7 +250,8 @@ def _file_name(image: Image) -> str | None:
 
 
 def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
-    """Id -> name. Raises InputError for ids that are repeated."""
+    """Id -> name. Raises InputError for ids that are repeated, or of more than 64 bits."""
+    integers((c.id for c in categories), len(categories), path)
     names = {c.id: c.name for c in categories}
     if len(names) != len(categories):
         ids = [c.id for c in categories]
