@@ -22,8 +22,7 @@ from measuring import parser
 from numpy.typing import NDArray
 
 from nooch.models.encoders import encoder
-from nooch.models.encoders.folders import locate
-from nooch.models.encoders.sbert import PRECISIONS, SbertEncoder
+from nooch.models.encoders.sbert import PRECISIONS, SbertEncoder, locate
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CAPTIONS = SHARED / "data" / "captions" / "captions_val2017.json"

@@ -54,7 +54,7 @@ def world(tmp_path_factory):
 def network(of_car, of_road, bias):
     """A model whose logit of ``car`` is linear in the shares of red and green pixels."""
     from nooch.models.images import Inputs, Preprocessing
-    from nooch.models.task_contract import TaskModel
+    from nooch.models.task_models import TaskModel
 
     def outputs(pixels):
         red, green = ((pixels[:, at] > 0.5) & (pixels[:, 1 - at] < 0.3) for at in (0, 1))

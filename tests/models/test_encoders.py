@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 from nooch.base.errors import InputError, NoochError, ParameterError, UndefinedError
 from nooch.data import Dataset
 from nooch.models.encoders import ENCODERS, embed_captions, encoder, load_embedding
-from nooch.models.encoders.folders import locate
+from nooch.models.encoders.caption_vectors import distinct
 from nooch.models.encoders.lexical import LexicalEncoder
-from nooch.models.encoders.sentence_batches import distinct, equal_lengths
+from nooch.models.encoders.sbert import equal_lengths, locate
 
 SENTENCES = [
     "A dog runs across the green grass.",

@@ -12,8 +12,7 @@ import pytest
 
 from nooch.base.errors import InputError, MissingExtraError, ParameterError
 from nooch.models.encoders import encoder
-from nooch.models.encoders.folders import check_folder, locate
-from nooch.models.encoders.sbert import SbertEncoder
+from nooch.models.encoders.sbert import SbertEncoder, check_folder, locate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

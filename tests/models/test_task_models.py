@@ -18,7 +18,7 @@ transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed (nooch[train])"
 )
 
-from nooch.models.classifiers import any_class, one_class  # noqa: E402
+from nooch.models.task_models import any_class, one_class  # noqa: E402
 
 TASKS = {"car": ["sport car", "car"], "street": ["street"]}
 

@@ -35,7 +35,7 @@ from nooch.inference.predict import (
     tasks_to_predict,
 )
 from nooch.models.images import Decoding, decode_images
-from nooch.models.task_contract import TaskModel
+from nooch.models.task_models import TaskModel
 from nooch.report.figures.style import encoded
 from nooch.report.images.cue_masks import cue_masks
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet

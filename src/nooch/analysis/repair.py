@@ -33,7 +33,7 @@ from nooch.evaluation.thresholds import AnswerThreshold
 from nooch.inference.predict import save_predictions
 from nooch.models.caches.features import given_features
 from nooch.models.devices import choose_device
-from nooch.models.linear_head import save_head
+from nooch.models.saved_networks import save_head
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.training.bench.config import BenchConfig, read_config
 from nooch.training.bench.plan import identity_of, plan_bench, rows_of_splits

@@ -19,7 +19,7 @@ from nooch.evaluation import Predictions
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.images import Decoding, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
-from nooch.models.task_contract import TaskModel
+from nooch.models.task_models import TaskModel
 from nooch.suites import Suite, as_suite
 
 

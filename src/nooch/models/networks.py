@@ -15,13 +15,26 @@ from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import memory_limits
-from nooch.models.linear_head import initial_heads
 from nooch.models.pixel_batches import Pixels, check_pixels, parts, read_ahead
 from nooch.models.sources import SCRATCH
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, Module, ParameterDict
+
+
+def initial_heads(seeds: Sequence[int], d: int) -> Tensor:
+    """Weights and biases of a head for each seed, float32 (d + 1, n_seeds).
+
+    Uniform in +-1 / sqrt(d), as in ``torch.nn.Linear``; a column depends on its seed and d alone.
+    """
+    import torch
+
+    columns = []
+    for seed in seeds:
+        random = torch.Generator().manual_seed(seed)
+        columns.append((torch.rand(d + 1, generator=random) * 2 - 1) / d**0.5)
+    return torch.stack(columns, dim=1)
 
 
 def blocks_of(module: Module) -> dict[str, Module]:

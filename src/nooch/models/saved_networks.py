@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, ParameterError, unreadable
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.data import encode_header, load_header
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.images import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
-from nooch.models.linear_head import HEAD_FILE
 from nooch.models.networks import Network, NetworkOptions, build_network
 from nooch.models.sources import is_custom, silently
 
@@ -23,9 +24,22 @@ if TYPE_CHECKING:
 
 
 NETWORK_MARKER = "network.json"
+HEAD_FILE = "head.safetensors"
 _VERSION = 1
 _WEIGHTS = "model.safetensors"
 _AGAIN = "save it again with save_network"
+
+
+def save_head(head: NDArray[np.float32], folder: Path) -> None:
+    """Write a head, float32 (d + 1,), or several, (n, d + 1), as ``head.safetensors``.
+
+    The file has ``weight`` (n, d) and ``bias`` (n,), float32; a folder that is missing is made.
+    """
+    from safetensors.numpy import save_file
+
+    heads = np.atleast_2d(head)
+    folder.mkdir(exist_ok=True)
+    save_file({"weight": heads[:, :-1].copy(), "bias": heads[:, -1].copy()}, folder / HEAD_FILE)
 
 
 class NetworkHeader(msgspec.Struct, frozen=True, kw_only=True):

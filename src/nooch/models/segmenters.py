@@ -26,11 +26,10 @@ from nooch.base.files import sha256_once
 from nooch.base.text_encoding import text_lines
 from nooch.data import class_name
 from nooch.data.readers.label_maps import means_void
-from nooch.models.classifiers import labels_of
 from nooch.models.images import Inputs, black_image
 from nooch.models.pixel_batches import chunks
 from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of
-from nooch.models.zero_shot import tokenizer_of
+from nooch.models.task_models import labels_of, tokenizer_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,22 +1,91 @@
-"""Kinds of models that answer tasks, and loading one by its source."""
+"""Networks that give a logit for each task: trained here, classifiers, models such as CLIP."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.models.classifiers import is_classifier, load_classifier
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.models.devices import choose_device
+from nooch.models.images import Inputs, black_image
 from nooch.models.saved_networks import NETWORK_MARKER, load_network
-from nooch.models.task_contract import Asked, TaskModel, tried
-from nooch.models.task_maps import TaskWords
-from nooch.models.zero_shot import is_zero_shot, load_zero_shot
+from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of, quietly
+from nooch.models.task_maps import TaskWords, find_labels, prompts_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is asked of a model: a hub id or a folder, and the tasks in order.
+
+    ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
+    (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
+    ``skip_unmapped`` leaves out tasks of which a classifier has no label; ``backbone`` is a custom
+    one that a network was trained on.
+    """
+
+    source: str
+    tasks: tuple[str, ...]
+    words: Mapping[str, TaskWords] | None = None
+    size: int | tuple[int, int] | None = None
+    device: str = "cpu"
+    skip_unmapped: bool = False
+    backbone: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The source as a folder, which need not be there."""
+        return Path(self.source).expanduser()
+
+    @cached_property
+    def resolved(self) -> ModelSource:
+        """The source as a model of transformers. Raises InputError where it is none."""
+        return find_source(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskModel:
+    """A network that answers tasks.
+
+    Attributes:
+        name: hub id, or the folder's name.
+        identity: hash of weights and configuration.
+        kind: one of ``nooch.models.task_models.KINDS``.
+        tasks: in the order of the logits.
+        inputs: how pixels are made ready.
+        outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.
+        meaning: what stands for each task, as text.
+    """
+
+    name: str
+    identity: str
+    kind: str
+    tasks: tuple[str, ...]
+    inputs: Inputs
+    outputs: Callable[[Tensor], Tensor]
+    meaning: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of its input in pixels."""
+        return self.inputs.preprocessing.size
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return self.inputs.device
+
+    def logits(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """Logits of the tasks: uint8 (m, height, width, 3) -> float64 (m, n_tasks)."""
+        return self.outputs(self.inputs.prepare(pixels))
 
 
 def is_trained(asked: Asked) -> bool:
@@ -49,6 +118,210 @@ def load_trained(asked: Asked) -> TaskModel:
 
     name, meaning = asked.folder.name, dict.fromkeys(asked.tasks, "output")
     return TaskModel(name, header.head, "trained", asked.tasks, backbone.inputs, outputs, meaning)
+
+
+def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
+    """For a softmax: the classes exclude each other, p = sum of their probabilities.
+
+    log p - log(1 - p) = logsumexp over these - logsumexp over the others, exact near 0 and 1. From
+    outputs before the softmax (m, n_classes): float64 (m,).
+    """
+    import torch
+
+    values = outputs.double()
+    chosen = torch.zeros(values.shape[1], dtype=torch.bool, device=values.device)
+    chosen[list(inside)] = True
+    return torch.logsumexp(values[:, chosen], 1) - torch.logsumexp(values[:, ~chosen], 1)
+
+
+def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
+    """For several sigmoids: p = 1 - product of (1 - probability), classes taken as independent.
+
+    With S = sum of softplus(output), 1 - p is exp(-S), so that the logit is S + log(1 - exp(-S)).
+    From outputs before the sigmoids (m, n_classes): float64 (m,).
+    """
+    import torch
+
+    chosen = outputs.double()[:, list(inside)]
+    if chosen.shape[1] == 1:
+        return chosen[:, 0]
+    total = torch.nn.functional.softplus(chosen).sum(1)
+    return total + torch.log(-torch.expm1(-total))
+
+
+ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
+    "single_label_classification": one_class,
+    "multi_label_classification": any_class,
+}
+"""``problem_type`` of a configuration -> what its outputs mean; the first where it has none."""
+
+
+def is_classifier(asked: Asked) -> bool:
+    """Whether the configuration is that of an image classifier."""
+    listed = asked.resolved.config.get("architectures") or []
+    return any(str(name).endswith("ForImageClassification") for name in listed)
+
+
+def load_classifier(asked: Asked) -> TaskModel:
+    """A classifier that gives the tasks' logits. Raises InputError: tasks without labels, missing
+    weights, a ``problem_type`` of no classification.
+    """
+    resolved, labels = asked.resolved, labels_of(asked.resolved)
+    kind = resolved.config.get("problem_type") or "single_label_classification"
+    if kind not in ANSWERS:
+        allowed = ", ".join(ANSWERS)
+        raise InputError(f"has the problem_type {kind}", where=resolved.name, allowed=allowed)
+    inside = find_labels(
+        labels, asked.tasks, asked.words, resolved.name, skip_unmapped=asked.skip_unmapped
+    )
+    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
+    from transformers import AutoModelForImageClassification
+
+    module = complete(AutoModelForImageClassification, resolved, asked.device)
+    answer = ANSWERS[kind]
+
+    def outputs(batch: Tensor) -> Tensor:
+        import torch
+
+        values = module(batch).logits
+        if values.shape[1] != len(labels):
+            allowed = f"{len(labels)}, one for each label"
+            raise InputError(
+                f"gives {values.shape[1]} outputs", where=resolved.name, allowed=allowed
+            )
+        return torch.stack([answer(values, places) for places in inside.values()], 1)
+
+    meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
+    name, identity = resolved.name, resolved.identity
+    return TaskModel(name, identity, "classifier", tuple(inside), inputs, outputs, meaning)
+
+
+def labels_of(resolved: ModelSource) -> list[str]:
+    """Labels in the order of the outputs. Raises InputError for an ``id2label`` that has not one
+    for each.
+    """
+    config, name = resolved.config, resolved.name
+    broken, problem = (TypeError, ValueError), "id2label cannot be read"
+    with unreadable(name, "numbers and labels", broken, problem=problem):
+        named = dict(config.get("id2label") or {})
+        numbered = {int(number): str(label) for number, label in named.items()}
+    if sorted(numbered) != list(range(len(numbered))) or not numbered:
+        raise InputError(
+            f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
+            where=name,
+            allowed="a label for each output",
+            remedy="write id2label into config.json: it gives the outputs their meaning",
+        )
+    return [numbered[number] for number in range(len(numbered))]
+
+
+# models that were trained on texts of one length, filled up with padding
+_ONE_LENGTH = frozenset({"siglip"})
+_VOCABULARIES = (
+    *("tokenizer.json", "vocab.json", "vocab.txt"),
+    *("spiece.model", "sentencepiece.bpe.model"),
+)
+_NEEDED = ("get_text_features", "get_image_features", "logit_scale")
+
+
+def is_zero_shot(asked: Asked) -> bool:
+    """Whether the configuration has a tower for texts and one for images."""
+    return {"text_config", "vision_config"} <= asked.resolved.config.keys()
+
+
+def load_zero_shot(asked: Asked) -> TaskModel:
+    """A model of texts and images that gives the tasks' logits.
+
+    The similarity of an image and a prompt is their cosine times the model's own scale. A task's
+    logit is logsumexp over its positive prompts less logsumexp over its negative ones: p is the
+    softmax's share of the positive prompts.
+    """
+    resolved, prompts = asked.resolved, prompts_of(asked.tasks, asked.words)
+    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
+    from transformers import AutoModel
+
+    module = complete(AutoModel, resolved, asked.device)
+    if not all(hasattr(module, name) for name in _NEEDED):
+        kind = resolved.config["model_type"]
+        raise InputError(
+            f"a model of type {kind} does not compare texts and images by cosine",
+            where=resolved.name,
+            allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
+        )
+    every = (text for sides in prompts.values() for side in sides for text in side)
+    texts = list(dict.fromkeys(every))
+    towards = _embedded(module, resolved, texts, asked.device)
+    columns = {
+        task: [[texts.index(text) for text in side] for side in sides]
+        for task, sides in prompts.items()
+    }
+
+    def outputs(batch: Tensor) -> Tensor:
+        import torch
+
+        images = _unit(module.get_image_features(pixel_values=batch))
+        similar = (images @ towards.T).double() * module.logit_scale.double().exp()
+        sums = [[torch.logsumexp(similar[:, c], 1) for c in columns[task]] for task in asked.tasks]
+        return torch.stack([positive - negative for positive, negative in sums], 1)
+
+    meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
+    return TaskModel(
+        resolved.name, resolved.identity, "zero-shot", asked.tasks, inputs, outputs, meaning
+    )
+
+
+def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: str) -> Tensor:
+    """Embeddings of length 1, float32 (n_texts, d)."""
+    import torch
+
+    tokenizer = tokenizer_of(resolved)
+    config = module.config.text_config
+    ids = tokenizer(list(texts))["input_ids"]
+    most = int(config.max_position_embeddings)
+    if long := [text for text, numbers in zip(texts, ids, strict=True) if len(numbers) > most]:
+        raise InputError(
+            f"prompts have more than {most} tokens: {some_of(long)}",
+            where="`task_map`",
+            allowed="shorter prompts",
+        )
+    if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
+        raise InputError(
+            "the tokenizer does not distinguish prompts, or is not this model's",
+            where=resolved.folder,
+            allowed="the model's own tokenizer, and prompts in words that it knows",
+        )
+    fixed = resolved.config["model_type"] in _ONE_LENGTH
+    padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
+    tokens = tokenizer(list(texts), return_tensors="pt", **padding).to(device)
+    with torch.inference_mode():
+        return _unit(module.get_text_features(**tokens))
+
+
+def tokenizer_of(resolved: ModelSource) -> Any:
+    """The tokenizer in a model's folder. Raises InputError where there is none."""
+    from transformers import AutoTokenizer
+
+    # without its vocabulary transformers makes a tokenizer that knows no word
+    if resolved.folder is None or not any(
+        (resolved.folder / name).is_file() for name in _VOCABULARIES
+    ):
+        raise InputError(
+            "holds no tokenizer",
+            where=resolved.folder or resolved.name,
+            allowed=f"one of {', '.join(_VOCABULARIES)}",
+            remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
+        )
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    with quietly(resolved):
+        return AutoTokenizer.from_pretrained(str(resolved.folder), **safe)
+
+
+def _unit(features: Any) -> Tensor:
+    """Features at length 1; newer versions of transformers give them inside an output."""
+    import torch
+
+    values: Tensor = getattr(features, "pooler_output", features)
+    return torch.nn.functional.normalize(values.float(), dim=1)
 
 
 @dataclass(frozen=True)
@@ -104,9 +377,15 @@ def load_task_model(
     if backbone is not None and not is_trained(asked):
         problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
         raise ParameterError(problem, where=asked.source, allowed=allowed)
-    for kind in KINDS.values():
-        if kind.fits(asked):
-            return tried(kind.load(asked))
+    kind = next((kind for kind in KINDS.values() if kind.fits(asked)), None)
+    if kind is not None:
+        model = kind.load(asked)
+        with black_image("answers", model.size, where=model.name) as black:
+            shape = tuple(model.logits(black).shape)
+        if shape != (1, len(model.tasks)):
+            allowed = f"(1, {len(model.tasks)})"
+            raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
+        return model
     raise InputError(
         f"a model of type {asked.resolved.config['model_type']} answers no tasks by itself",
         where=asked.resolved.name,

@@ -24,7 +24,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.base.calls import Options
-from nooch.models.linear_head import initial_heads
+from nooch.models.networks import initial_heads
 
 if TYPE_CHECKING:
     from torch import Tensor

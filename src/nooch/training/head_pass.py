@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import ParameterError
-from nooch.models.linear_head import save_head
+from nooch.models.saved_networks import save_head
 from nooch.training.block_sgd import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.network_state import Arrays, array_of, tensor_of

