@@ -8,6 +8,7 @@ from oracles import dataset_of
 
 from nooch.base.engines.job_window import Logged
 from nooch.base.errors import OutputError
+from nooch.base.work_folder import _FORMATS
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 
 FIND = "--criterion gist --encoder lexical --tau 0.5 --cues Y=A --tasks Y"
@@ -57,7 +58,7 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
 
     before = _contents(folder / kind)
     with monkeypatch.context() as patch:
-        patch.setattr("nooch.suites.embed.write_array", full)
+        patch.setitem(_FORMATS, ".npy", (None, full))
         done = run_cli(f"find {kind} {FIND} --out suite")
     assert done.code == 0, done.err
     assert "the embedding is not kept: cannot write: No space left on device" in done.err
@@ -80,9 +81,7 @@ def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
 
 
 def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatch):
-    from nooch.suites import embed as embedding
-
-    real, calls = embedding.write_array, []
+    (read, real), calls = _FORMATS[".npy"], []
 
     def second_fails(path, values):
         calls.append(path)
@@ -91,7 +90,7 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
         real(path, values)
 
     before = _contents(folder / "parts")
-    monkeypatch.setattr("nooch.suites.embed.write_array", second_fails)
+    monkeypatch.setitem(_FORMATS, ".npy", (read, second_fails))
     done = run_cli(f"find parts {FIND} --out suite")
     assert "the embedding is not kept" in done.err
     assert len(calls) == 2

@@ -8,8 +8,10 @@ import pytest
 from full_disk import full_disk
 from refusals import fails
 
-from nooch.base.errors import InputError
-from nooch.data.arrays import read_array, write_array
+from nooch.base.errors import InputError, OutputError
+from nooch.base.files import write_array
+from nooch.base.work_folder import Steps
+from nooch.data.arrays import read_array
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,8 @@ def test_what_is_written_is_read(tmp_path, values):
 def test_a_full_disk_is_noticed_to_the_last_byte(tmp_path, missing):
     # numpy by itself uses C's stdio, which loses the error of the last bytes
     values = np.zeros((40960 + missing - 128) // 4, np.float32)
-    with full_disk(40960), pytest.raises(OSError, match="File too large"):
-        write_array(tmp_path / "a.npy", values)
+    with full_disk(40960), pytest.raises(OutputError, match="File too large"):
+        Steps(tmp_path).put("a.npy", values)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -355,11 +355,7 @@ def write_array(path: Path, values: Any) -> None:
     """Write an array to a ``.npy`` file of this very name."""
     import numpy as np
 
-    try:
-        with path.open("wb") as file:
-            # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
-            writer: Any = SimpleNamespace(write=file.write)
-            np.save(writer, values, allow_pickle=False)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    with path.open("wb") as file:
+        # not the file itself: with C's stdio a full disk at the last bytes goes unnoticed
+        writer: Any = SimpleNamespace(write=file.write)
+        np.save(writer, values, allow_pickle=False)

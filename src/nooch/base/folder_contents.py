@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from nooch.base.errors import OutputError, some_of
@@ -54,23 +53,13 @@ _LEFT = re.compile(r"(.*/)?\.[^/]+\.(partial-[0-9a-f]{16}|lock)")
 """Temporary files of killed processes."""
 
 
-def _exported(folder: Path) -> set[str]:
-    return set(json.loads((folder / "nooch-export.json").read_bytes())["files"])
-
-
-_RECORDED: dict[str, Callable[[Path], set[str]]] = {
-    "nooch-export.json": _exported,
-}
-"""Kinds of folders whose names are recorded in them."""
-
-
 def foreign_files(folder: Path, marker: str) -> list[str]:
     """Paths of files, links and empty folders below a folder that nooch did not write."""
     recorded, known = {marker}, re.compile(_NAMES[marker])
     # without its record, all that is in it may be somebody's
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        if marker in _RECORDED:
-            recorded |= _RECORDED[marker](folder)
+        if marker == "nooch-export.json":
+            recorded |= {*json.loads((folder / marker).read_bytes())["files"]}
     found = []
     for root, folders, files in os.walk(folder):
         here = Path(root)

@@ -17,11 +17,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Map, Progress
-from nooch.base.disk import sync
 from nooch.base.errors import InputError
-from nooch.base.files import replacing, write_array
+from nooch.base.files import replacing
 from nooch.base.split_plan import SplitPlan
-from nooch.data.arrays import read_array
+from nooch.base.work_folder import Batches, Steps
 from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
 from nooch.data.part_files import Header, file_record
@@ -89,13 +88,9 @@ class Work:
         return self.folder / "dataset"
 
     @property
-    def splits(self) -> Path:
-        """Position in SPLITS of every image."""
-        return self.folder / "splits.npy"
-
-    def groups(self, number: int) -> Path:
-        """Name of the group of each image of a part."""
-        return self.folder / f"groups-{number:07d}.parquet"
+    def kept(self) -> Steps:
+        """Position in SPLITS of every image; groups of the images of each part."""
+        return Steps(self.folder)
 
 
 @dataclass(frozen=True)
@@ -114,8 +109,7 @@ class PartJob(NumberedJob):
         group = None if work.plan is None else work.plan.group
         if group is not None:
             names = group_names(data.images, group).to_frame()
-            names.write_parquet(work.groups(self.number))
-            sync(work.groups(self.number))
+            work.kept.put(_groups_file(self.number), [names])
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
@@ -127,7 +121,7 @@ class PartJob(NumberedJob):
     def divided(self, images: pl.DataFrame) -> pl.DataFrame:
         """Images with their splits."""
         first, last = self.part.first, self.part.first + self.part.count
-        codes = read_array(self.work.splits, mapped=True)[first:last]
+        codes = self.work.kept.read("splits.npy")[first:last]
         return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -150,12 +144,15 @@ class SplitJob(PartJob):
         return written
 
 
-def groups_of(files: Sequence[Path]) -> pl.Series:
+def _groups_file(part: int) -> str:
+    return f"groups-{part:07d}.arrow"
+
+
+def groups_of(parts: Sequence[Batches]) -> pl.Series:
     """The group of each image of all parts, as a number in the order of the groups' names."""
-    named = [pl.scan_parquet(file, glob=False).select("group") for file in files]
-    names = pl.concat(some.unique() for some in named).unique().collect()["group"].sort()
+    names = pl.concat(part[0]["group"].unique() for part in parts).unique().sort()
     kind = pl.Enum(names)
-    return pl.concat(some.collect()["group"].cast(kind).to_physical() for some in named)
+    return pl.concat(part[0]["group"].cast(kind).to_physical() for part in parts)
 
 
 def write_parts(
@@ -179,7 +176,7 @@ def write_parts(
     jobs = [PartJob(folder, number, work, part) for number, part in enumerate(parts)]
     written = results_of(jobs, map, partial(progress, "putting parts together"))
     if plan is not None and plan.group is not None:
-        groups = groups_of([work.groups(number) for number in range(len(parts))])
+        groups = groups_of([work.kept.read(_groups_file(job.number)) for job in jobs])
         # of the ids, only the number counts
         _save_splits(work, plan, split_codes(groups, plan, groups))
         again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
@@ -203,7 +200,7 @@ def _save_splits(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
     counts = dict(zip(SPLITS, np.bincount(codes, minlength=len(SPLITS)).tolist(), strict=True))
     # raises for a split that is left empty before parts are written
     split_provenance({}, plan, counts)
-    write_array(work.splits, codes)
+    work.kept.put("splits.npy", codes)
 
 
 @dataclass(frozen=True)
