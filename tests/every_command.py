@@ -27,7 +27,9 @@ from nooch.models.caches.array_store import making, write_block
 from nooch.models.caches.features import FEATURES
 from nooch.suites import load_suite
 
-__all__ = ["COMMANDS", "ELSEWHERE", "HOSTILE", "PLAIN", "Command", "Names", "World"]
+__all__ = [
+    "COMMANDS", "ELSEWHERE", "HOSTILE", "PLAIN", "Command", "Names", "World", "annotation_files",
+]  # fmt: skip
 
 N = 120
 _TABLE = """
@@ -78,8 +80,8 @@ verify suite suite                                                | suite |  |
 add-attributes ds weather.csv out                                 | ds, weather.csv | data | 1000
 embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
 import table areas.parquet {table} out                            | areas.parquet | data | 2500
-import coco --things things.json --captions said.json out | things.json, said.json | data | 700
-import auto things.json out                                       | things.json | data | 700
+import coco --things train.json {captions} out | train.json, captions.json | data | 700
+import auto train.json out                                       | train.json | data | 700
 import coco-stuff root out                                        | root | data | 700
 import label-maps maps out --classes names.txt                    |  | data | 700
 import boxes labels out --boxes yolo --classes names.txt            |  | data | 700
@@ -96,6 +98,7 @@ scenes out --images 3                                             |  | data | 20
 _PARTS = {
     "find": "--criterion ce --alpha 0.001 --tasks {car}",
     "gist": "--criterion gist --encoder lexical --tau 0.5 --cues bowl=table --tasks bowl",
+    "captions": "--captions captions.json",
     "words": "--synonyms words.yaml",
     "repair": "--features vectors.npz --predictions p.parquet",
     "sweep": "--alpha 0:0.2:3 --beta 0.1 --tasks {car} --split test",
@@ -253,23 +256,16 @@ class World:
         areas.write_parquet(folder / "areas.parquet")
 
     def _annotations(self) -> None:
-        """Inputs of every import: ten images of 4 x 4 pixels."""
-        folder, images = self.folder, [image(n) for n in range(1, 11)]
-        things = document(images, [{"image_id": n, "category_id": 1, "area": n} for n in (1, 2)])
-        said = {"images": images, "annotations": [{"image_id": 1, "caption": "a person"}]}
-        write(folder / "things.json", things)
-        write(folder / "said.json", said)
-        for name, content in (("instances", things), ("stuff", document(images, [], STUFF))):
-            write(folder / "root" / "annotations" / f"{name}_val2017.json", content)
-        write(folder / "names.txt", "sky\nroad\n")
-        (folder / "maps").mkdir()
+        folder = self.folder
+        annotation_files(folder)
+        for name in ("train", "stuff"):
+            file = folder / "root" / "annotations" / f"{_IN_ROOT[name]}_val2017.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / f"{name}.json", file)
         for number in range(1, 11):
-            write(folder / "labels" / f"{number}.txt", "0 .5 .5 .5 .5")
             kind = folder / "by-class" / ("cat", "dog")[number % 2]
             kind.mkdir(parents=True, exist_ok=True)
             smooth(number, 4, 4).save(kind / f"{number}.png")
-            pixels = np.array([[0, number % 2]], np.uint8)
-            Image.fromarray(pixels).save(folder / "maps" / f"{number}.png")
         birds = {"img_id": range(1, 9), "img_filename": [f"{n}.jpg" for n in range(8)]}
         birds |= {"y": [0, 1] * 4, "place": [0, 0, 1, 1] * 2, "split": [0, 0, 0, 0, 1, 1, 2, 2]}
         write(folder / "birds" / "metadata.csv", pl.DataFrame(birds).write_csv())
@@ -309,6 +305,57 @@ class World:
                 at = unfinished.offset_of(number)
                 block = write_block(unfinished.array, at, values.astype(np.float32))
                 unfinished.record(number, block)
+
+
+_IN_ROOT = {"train": "instances", "stuff": "stuff"}
+
+
+def annotation_files(folder: Path) -> None:
+    """Inputs of every import: ten images of 4 x 4 pixels; in ``bad`` what is refused."""
+    ids = range(1, 11)
+    person = [{"image_id": i, "category_id": 1, "area": float(i % 3)} for i in ids if i % 2]
+    road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in ids if i % 3]
+    write(
+        folder / "train.json",
+        document([image(i) for i in ids if i <= 6], [p for p in person if p["image_id"] <= 6]),
+    )
+    write(
+        folder / "val.json",
+        document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]),
+    )
+    write(folder / "stuff.json", document([image(i) for i in ids], road, STUFF))
+    captions = {
+        "images": [image(i) for i in ids],
+        "annotations": [{"image_id": 1, "caption": "a person on a road"}],
+    }
+    write(folder / "captions.json", captions)
+    for i in ids:
+        write(folder / "labels" / f"{i}.txt", "0 .5 .5 .5 .5")
+        (folder / "maps").mkdir(exist_ok=True)
+        Image.fromarray(np.array([[0, i % 2]], np.uint8)).save(folder / "maps" / f"{i}.png")
+    write(folder / "names.txt", "sky\nroad\n")
+    rows = "".join(
+        f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids
+    )
+    write(folder / "table.csv", "id,path,bird,place,fold\n" + rows)
+    write(
+        folder / "long.csv",
+        "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids),
+    )
+    write(
+        folder / "split.csv",
+        "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids),
+    )
+    text = (folder / "train.json").read_text()
+    write(folder / "bad" / "cut.json", text[:200])
+    write(folder / "bad" / "types.json", document([{**image(1), "id": "1"}]))
+    write(
+        folder / "bad" / "unknown.json",
+        document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]),
+    )
+    write(folder / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))
+    write(folder / "bad" / "one.txt", "0 sky\n")
+    write(folder / "bad" / "split.csv", "image_id,split\n1,train\n")
 
 
 _FIND = "find ds --criterion ce --criterion gist --encoder lexical --match ce --alpha 0.001"

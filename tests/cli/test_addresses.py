@@ -136,25 +136,3 @@ def test_embed_in_workers_and_without(folder, run_cli):
     )
     run_cli(f"find fewer {GIST} --out suite").ok()
     assert open_dataset(folder / "fewer").part(1).embeddings["lexical-256"].shape[0] == 40
-
-
-NO_ADDRESS = "only datasets are read from one"
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("info nowhere://x", "no kind of address"),
-        ("info memory://nothing", "is no dataset"),
-        ("show s3://bucket/suite", NO_ADDRESS),
-        ("find whole --out s3://bucket/suite", NO_ADDRESS),
-        ("find whole --fitted s3://bucket/suite --out s", NO_ADDRESS),
-        ("find whole --engine local:1 --out s3://bucket/suite", NO_ADDRESS),
-        ("explain s3://b/s --task Y --image 1", NO_ADDRESS),
-        ("export s3://b/s out --to ids", NO_ADDRESS),
-    ],
-)
-def test_other_arguments_are_no_addresses(folder, run_cli, command, message):
-    before = sorted(folder.iterdir())
-    run_cli(command).refused(message)
-    assert sorted(folder.iterdir()) == before

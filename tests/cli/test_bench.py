@@ -195,33 +195,6 @@ def test_a_dry_run_writes_nothing(bench, run_cli, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-REFUSED = {
-    "a mistyped hyperparameter": (
-        "--set 'methods={gdro: {k: 5}}'",
-        "'k' is no hyperparameter of gdro",
-    ),
-    "a mistyped method": ("--set 'methods=[gdor]'", "did you mean gdro"),
-    "a mistyped name": ("--set learning_rate=1", "is no name of the configuration"),
-    "a task that the suite lacks": ("--set 'tasks=[car, carr]'", "'carr' is no task of the suite"),
-    "a negative rate": ("--set lr=-1", "`lr`: is -1"),
-    "text for a number": ("--set lr=fast", "`lr`: is 'fast'"),
-    "no seed": ("--set 'seeds=[]'", "`seeds`: are"),
-    "one seed twice": ("--set 'seeds=[1, 1]'", "`seeds`: are"),
-    "half an epoch": ("--set epochs=0.5", "`epochs`: is 0.5"),
-    "no value": ("--set lr", "name=value"),
-    "broken YAML": ("--set 'lr=[1'", "cannot be read"),
-    "an attribute that is not there": ("--set environment=place", "'place'"),
-    "an unknown device": ("--device gpu", "gpu"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_before_anything_is_trained(bench, run_cli, tmp_path, case):
-    options, message = REFUSED[case]
-    run_cli(bench("runs", options)).refused(message)
-    assert not (tmp_path / "runs").exists()
-
-
 def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tmp_path):
     run_cli(
         f"find {world / 'dataset'} --criterion gist --encoder {embedding} --tau 0.3 --tasks"

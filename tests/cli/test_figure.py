@@ -66,30 +66,6 @@ def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
     assert done.json["files"][:2] == ["fig4.svg", "fig4.csv"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("fig4", "give --runs RUNS --suite SUITE"),
-        ("fig3 --suite suite", "give --predictions FILE, or --runs RUNS"),
-        ("fig12", "give --sweep SWEEP"),
-        ("fig11 --sweep sweep", "--tau"),
-        ("fig13 --dataset dataset", "give --predictions FILE"),
-        ("fig27", "'fig27' is no figure"),
-        ("all", "no figure can be drawn"),
-        ("fig10 --dataset dataset --formats gif", "'gif' is no figure format"),
-        ("fig10 --dataset dataset --alpha x", "--alpha: 'x' is no grid"),
-        ("fig10 --dataset dataset --split tset", "did you mean test"),
-        ("fig10 --dataset dataset --tasks cra", "did you mean car"),
-        ("fig10 --sweep dataset", "is no sweep"),
-        ("fig4 --runs runs", "give --suite SUITE"),
-        ("fig4 --paper --criteria ce", "is no pair"),
-    ],
-)
-def test_wrong_options_end_with_code_2_and_leave_nothing(folder, run_cli, words, message):
-    run_cli(f"figure {words} --out out", cwd=folder).refused(message)
-    assert not (folder / "out").exists()
-
-
 def test_a_folder_of_figures_is_added_to_but_files_are_kept(folder, run_cli):
     words = "--paper --out out --formats png --dpi 40"
     run_cli(f"figure fig4 {words}").ok()

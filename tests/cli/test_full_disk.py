@@ -68,18 +68,6 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
     assert (folder / "suite" / sets).read_bytes() == (folder / "other" / sets).read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["whole", "parts"])
-def test_a_suite_that_does_not_fit_is_an_error(folder, run_cli, kind):
-    with full_disk(1000):
-        done = run_cli(f"find {kind} --cues Y=A --tasks Y --out suite")
-    assert (done.code, done.out) == (2, "")
-    assert "cannot write: File too large" in done.err
-    # measures of parts may be there, for the next time
-    assert sorted(path.name for path in folder.glob("[!.]*")) == ["parts", "whole"]
-    run_cli(f"find {kind} --cues Y=A --tasks Y --out suite").ok()
-    assert sorted(path.name for path in folder.iterdir()) == ["parts", "suite", "whole"]
-
-
 def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatch):
     (read, real), calls = _FORMATS[".npy"], []
 

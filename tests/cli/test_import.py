@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-from coco_files import STUFF, areas_of, document, image, write
+from coco_files import areas_of, write
+from every_command import annotation_files
 from PIL import Image
 from waiting import HANGS, until
 
@@ -19,47 +20,14 @@ from nooch.data import load_dataset
 def files(tmp_path):
     """A folder of inputs of every kind: ten images of 4 x 4 pixels."""
     folder = tmp_path / "in"
-    ids = range(1, 11)
-    person = [{"image_id": i, "category_id": 1, "area": float(i % 3)} for i in ids if i % 2]
-    road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in ids if i % 3]
-    write(
-        folder / "train.json",
-        document([image(i) for i in ids if i <= 6], [p for p in person if p["image_id"] <= 6]),
-    )
-    write(
-        folder / "val.json",
-        document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]),
-    )
-    write(folder / "stuff.json", document([image(i) for i in ids], road, STUFF))
-    captions = {
-        "images": [image(i) for i in ids],
-        "annotations": [{"image_id": 1, "caption": "a person on a road"}],
-    }
-    write(folder / "captions.json", captions)
-    for i in ids:
-        write(folder / "yolo" / f"{i}.txt", "0 .5 .5 .5 .5")
-        (folder / "maps").mkdir(exist_ok=True)
-        Image.fromarray(np.array([[0, i % 2]], np.uint8)).save(folder / "maps" / f"{i}.png")
-    write(folder / "names.txt", "sky\nroad\n")
-    rows = "".join(
-        f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids
-    )
-    write(folder / "table.csv", "id,path,bird,place,fold\n" + rows)
-    write(
-        folder / "long.csv",
-        "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids),
-    )
-    write(
-        folder / "split.csv",
-        "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids),
-    )
+    annotation_files(folder)
     return folder
 
 
 KINDS = {
     "coco": "coco --things in/train.json --things in/val.json --stuff in/stuff.json",
     "label-maps": "label-maps in/maps --classes in/names.txt",
-    "boxes": "boxes in/yolo --boxes yolo --classes in/names.txt",
+    "boxes": "boxes in/labels --boxes yolo --classes in/names.txt",
     "table": "table in/table.csv --id id --label bird --attributes place",
     "long-table": "table in/long.csv --id id --class class --area area",
 }
@@ -165,7 +133,7 @@ def test_pixel_maps_instead_of_a_stuff_file(run_cli, files, tmp_path):
 
 
 def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
-    done = run_cli("import boxes in/yolo data --boxes yolo --classes in/names.txt --format json")
+    done = run_cli("import boxes in/labels data --boxes yolo --classes in/names.txt --format json")
     assert done.json["area"] == "boxes"
     assert "areas are those of bounding boxes" in done.err
 
@@ -179,120 +147,6 @@ def test_help(run_cli, command):
 
 # what does not
 
-BROKEN = {
-    "truncated JSON": ("coco --things bad/cut.json", "bad/cut.json: is no valid JSON"),
-    "wrong types": ("coco --things bad/types.json", "$.images[0].id"),
-    "an unknown image": (
-        "coco --things train.json --stuff bad/unknown.json",
-        "image ids of annotations are not listed: 9",
-    ),
-    "a missing file": ("coco --things no.json", "no.json: cannot be read: No such file"),
-    "the same images twice": (
-        "coco --things train.json --things train.json",
-        "more than one of the things files",
-    ),
-    "no annotation file": ("coco", "no annotation file was given"),
-    "two kinds of stuff": ("coco --stuff stuff.json --stuff-maps maps", "exclude each other"),
-    "an unsafe file name": (
-        "coco --things bad/unsafe.json",
-        "column file_name holds ../1.jpg",
-    ),
-    "no maps": ("label-maps yolo --classes names.txt", "holds no label maps"),
-    "an unknown value": ("label-maps maps --classes bad/one.txt", "which is no class"),
-    "no class list": ("label-maps maps --classes cocostuf", "cannot be read"),
-    "an unknown box format": ("boxes yolo --boxes yollo", "did you mean yolo"),
-    "no names of boxes": ("boxes yolo --boxes yolo", "give --classes"),
-    "neither label nor class": ("table table.csv --id id", "a table needs --label or --class"),
-    "label and class": (
-        "table table.csv --id id --label bird --class place",
-        "a table needs --label or",
-    ),
-    "no column of ids": ("table table.csv --id ID --label bird", "'ID' is no column"),
-    "an area in words": (
-        "table table.csv --id id --class fold --area place",
-        "column place holds String",
-    ),
-    "two sources of splits": (
-        "table table.csv --id id --label bird --split-column fold --split 70/10/20",
-        "exclude each other",
-    ),
-    "values without meaning": (
-        "table table.csv --id id --label bird --split-column fold",
-        "--split-values",
-    ),
-    "values that are no pairs": (
-        "table table.csv --id id --label bird --split-column fold --split-values 0:train",
-        "'0:train' is no pair",
-    ),
-    "percentages of 110": ("coco --things train.json --split 70/20/20", "adds up to 110"),
-    "a split that is neither": (
-        "coco --things train.json --split no.npz",
-        "neither a file nor percentages",
-    ),
-    "a split without a name": (
-        "coco --things train.json --split ''",
-        "neither a file nor percentages",
-    ),
-    "a split that leaves images out": (
-        "coco --stuff stuff.json --split bad/split.csv",
-        "leaves out 9 of 10 images",
-    ),
-    "an empty split": ("coco --things train.json --split 90/5/5", "leaves valid and test empty"),
-    "a negative seed": (
-        "coco --things train.json --split 70/10/20 --seed -1",
-        "seed -1 is negative",
-    ),
-    "names of splits without a split": (
-        "coco --things train.json --split-values 0=train",
-        "--split-values needs --split",
-    ),
-    "a group without a split": ("coco --things train.json --group x", "--group needs --split"),
-    "a group that is nothing": (
-        "coco --things train.json --split 60/20/20 --group 'x{9}'",
-        "matches no part of",
-    ),
-    "no folder of images": (
-        "coco --things train.json --images nowhere",
-        "no such folder of images",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_errors_end_with_2_and_leave_nothing(run_cli, files, tmp_path, case):
-    text = (files / "train.json").read_text()
-    write(files / "bad" / "cut.json", text[:200])
-    write(files / "bad" / "types.json", document([{**image(1), "id": "1"}]))
-    write(
-        files / "bad" / "unknown.json",
-        document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]),
-    )
-    write(files / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))
-    write(files / "bad" / "one.txt", "0 sky\n")
-    write(files / "bad" / "split.csv", "image_id,split\n1,train\n")
-    (tmp_path / "out").mkdir()
-    words, message = BROKEN[case]
-    run_cli(f"import {words} ../out/below/data", cwd=files).refused(message)
-    assert _left(tmp_path / "out") == []
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("import coco", "Missing argument 'DATASET'"),
-        ("import table t.csv out --label y", "Missing option '--id'"),
-        ("import boxes b out", "Missing option '--boxes'"),
-        ("import coco out --thing x", "No such option"),
-        ("import coco out --processes 0", "--processes"),
-        ("import coco out --seed x", "--seed"),
-        ("import coco out --format xml", "--format"),
-        ("import coc out", "coc"),
-    ],
-)
-def test_wrong_words_end_with_2(run_cli, tmp_path, words, message):
-    run_cli(words, cwd=tmp_path).refused(message)
-    assert _left(tmp_path) == []
-
 
 def test_an_error_in_a_worker_process_is_shown_as_any_other(run_cli, files, tmp_path):
     write(files / "val.json", '{"images": [')
@@ -305,46 +159,10 @@ def test_an_error_in_a_worker_process_is_shown_as_any_other(run_cli, files, tmp_
 # where it is written
 
 
-def test_what_exists_is_replaced_only_when_told(run_cli, files, tmp_path):
-    run_cli(f"{COCO} data").ok()
-    before = load_dataset("data").fingerprint
-    run_cli(f"{TABLE} data").refused("data: exists already", "--overwrite")
-    assert load_dataset("data").fingerprint == before
-    # a failing replacement keeps the old one
-    run_cli("import coco data --things in/no.json --overwrite").refused()
-    assert load_dataset("data").fingerprint == before
-    run_cli(f"{TABLE} data --overwrite").ok()
-    assert load_dataset("data").fingerprint != before
-    assert _left(tmp_path) == ["data", "in"]
-
-
-def test_overwrite_never_deletes_what_is_no_dataset(run_cli, files, tmp_path):
-    letters = write(tmp_path / "home" / "letters.txt", "dear")
-    for out in ("home", "home/letters.txt"):
-        message = "holds no dataset.json, so it is not replaced"
-        run_cli(f"{COCO} {out} --overwrite").refused(message)
-    assert letters.read_text() == "dear"
+def test_an_empty_folder_is_replaced_only_when_told(run_cli, files, tmp_path):
     (tmp_path / "empty").mkdir()
     run_cli(f"{COCO} empty").refused("exists already")
     run_cli(f"{COCO} empty --overwrite").ok()
-
-
-def test_places_that_cannot_be_written(run_cli, files, tmp_path, monkeypatch):
-    for out, message in (
-        ("in/names.txt/data", "cannot make the folder"),
-        ("x" * 300, "File name too long"),
-        ("/proc/nooch", ""),
-    ):
-        assert run_cli(f"{COCO} {out}").refused(message).startswith("error: ")
-    monkeypatch.setattr("nooch.base.files.os.access", lambda _path, mode, **_: not mode & os.W_OK)
-    run_cli(f"{COCO} data").refused("no permission to write here")
-    assert _left(tmp_path) == ["in"]
-
-
-def test_the_output_is_checked_before_anything_is_read(run_cli, tmp_path):
-    (tmp_path / "data").mkdir()
-    done = run_cli("import coco data --things missing.json")
-    assert "exists already" in done.err
 
 
 # interrupted

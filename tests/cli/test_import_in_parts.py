@@ -100,20 +100,6 @@ def test_every_reader_takes_an_engine_and_parts(run_cli, tmp_path):
         assert len(load_dataset(out)) == 3
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--processes 2 --engine local:2", "--engine local:2, or another engine"),
-        ("--engine clowd", "'clowd' is no engine"),
-        ("--part-size 0", "--part-size"),
-        ("--part-size 9 --group x", "matches no part of"),
-    ],
-)
-def test_what_cannot_be_done_is_refused(run_cli, files, tmp_path, more, message):
-    run_cli(coco(files, "new/data", more)).refused(message)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["coco"]
-
-
 def test_pixel_maps_are_counted_in_parts(run_cli, files, tmp_path):
     for part, ids in (("train2017", range(1, 61)), ("val2017", range(61, 91))):
         (files / f"stuff_{part}.json").unlink()

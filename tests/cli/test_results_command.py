@@ -1,45 +1,23 @@
 """results and statements as a user types them."""
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
-from made_runs import made_runs
-from scored import small_suite
 
 from nooch.report.results.statements import STATEMENTS
-from nooch.suites import save_suite
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("world")
-    suite = small_suite()
-    save_suite(suite, folder / "suite")
-    made_runs(folder / "runs", suite)
-    made_runs(
-        folder / "half",
-        suite,
-        lost=lambda job: (job.task, job.method, job.seed) == ("car", "erm", 1),
-    )
-    few = {"settings": {"erm": [()], "gdro": [(("K", 5.0),)]}, "seeds": (0,)}
-    made_runs(folder / "few", suite, **few)
-    other = small_suite(path="elsewhere")
-    save_suite(other, folder / "other")
-    return folder
 
 
 @pytest.fixture(autouse=True)
-def in_world(world, monkeypatch, in_tmp_path):
-    monkeypatch.chdir(world)
+def in_world(scored, monkeypatch, in_tmp_path):
+    monkeypatch.chdir(scored)
 
 
 def words(text):
     return " ".join(text.split())
 
 
-def test_a_table_in_the_terminal(world, run_cli):
+def test_a_table_in_the_terminal(run_cli):
     done = run_cli("results runs --suite suite --like table3,16").ok()
     assert (
         "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)"
@@ -55,14 +33,14 @@ def test_a_table_in_the_terminal(world, run_cli):
     assert "table16: no results under gist" in words(done.err)
 
 
-def test_half_a_grid_is_said(world, run_cli):
+def test_half_a_grid_is_said(run_cli):
     done = run_cli("results half --suite suite --like 16").ok()
     assert "[2/3 seeds]" in done.out
     assert "1 of 24 jobs are not done" in words(done.err)
     assert "car: erm, seed 1" in words(done.err)
 
 
-def test_all_formats(world, run_cli, tmp_path):
+def test_all_formats(run_cli, tmp_path):
     base = "results runs --suite suite --like table16 --compare paper --by-sight"
     files = " ".join(f"--out {tmp_path}/r.{e}" for e in ("md", "tex", "csv", "parquet", "json"))
     done = run_cli(f"{base} {files} --paired erm --bootstrap 20").ok()
@@ -84,7 +62,7 @@ def test_all_formats(world, run_cli, tmp_path):
     run_cli(f"{base} {files}").refused("exists already")
 
 
-def test_counts_next_to_results(world, run_cli, tmp_path):
+def test_counts_next_to_results(run_cli, tmp_path):
     base = "results runs --suite suite --like"
     files = f"--out {tmp_path}/r.csv --out {tmp_path}/r.json"
     done = run_cli(f"{base} 2,16 {files}").ok()
@@ -105,7 +83,7 @@ def test_the_papers_own_tables(run_cli, tmp_path):
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 1 + 22 * 13 * 9 + 3 * 9
 
 
-def test_collected_scores(world, run_cli, tmp_path):
+def test_collected_scores(run_cli, tmp_path):
     scores = tmp_path / "scores"
     run_cli(f"collect runs suite --out {scores}").ok()
     one, other = (
@@ -116,37 +94,12 @@ def test_collected_scores(world, run_cli, tmp_path):
     run_cli(f"results {scores} --like 16 --paired all").refused("no predictions to resample")
 
 
-REFUSED = {
-    "no suite": ("", "which suite was trained for?"),
-    "a table of hyperparameters": ("--like table8", "'table8' is no table of results"),
-    "another paper": ("--compare resnet", "'resnet' is no comparison"),
-    "an unknown rule": ("--rule best", "'best' is no rule"),
-    "an unknown task": ("--tasks car,zebra", "'zebra' is no task"),
-    "an unknown method": ("--methods gdor", "did you mean gdro"),
-    "an unknown pair": ("--paired vrex --bootstrap 2", "'vrex' is no method"),
-    "a broken pair": ("--criteria gist", "'gist' is no pair"),
-    "a criterion that is not there": ("--criteria gist=mine", "'mine' is no criterion"),
-    "an ending": ("--out table.docx", "'.docx' is no ending"),
-    "no results under it": ("--like table4", "no table can be made: table4: no results under gist"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(run_cli, case):
-    options, message = REFUSED[case]
-    suite = "" if case == "no suite" else "--suite suite"
-    like = "" if "--like" in options else "--like 16"
-    before = set(Path().iterdir())
-    run_cli(f"results few {suite} {like} {options}").refused(message)
-    assert set(Path().iterdir()) == before
-
-
-def test_two_folders_of_one_criterion_are_refused(world, run_cli):
+def test_two_folders_of_one_criterion_are_refused(run_cli):
     command = "results few half --suite suite --like 16"
     run_cli(command).refused("both have results under ce")
 
 
-def test_statements(world, run_cli):
+def test_statements(run_cli):
     done = run_cli("statements paper").ok()
     assert all(statement.sentence in done.out for statement in STATEMENTS.values())
     found = run_cli("statements paper --format json").json

@@ -89,59 +89,6 @@ def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
     assert "no point of the grid has hard images on both sides" in done.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("", "nothing to sweep"),
-        ("--alpha 0.05", "alpha together with beta"),
-        ("--beta 0.05", "alpha together with beta"),
-        ("--alpha '' --beta 0.1", "nothing to sweep"),
-        ("--alpha 0:0.2 --beta 0.1", "--alpha: '0:0.2' is no grid"),
-        ("--alpha 0:0.2:5:6 --beta 0.1", "is no grid"),
-        ("--alpha 0:0.2:many --beta 0.1", "is no grid"),
-        ("--alpha 0:0.2:2.5 --beta 0.1", "is no grid"),
-        ("--alpha 0.1 --beta a", "--beta: 'a' is no grid"),
-        ("--alpha -0.1:0.2:4 --beta 0.1", "alpha is -0.1"),
-        ("--alpha 0.1 --beta -0.1", "beta is -0.1"),
-        ("--alpha 1:20:20 --beta 0.1", "did you mean 0.2?"),
-        ("--alpha nan --beta 0.1", "alpha is nan"),
-        ("--alpha 0:inf:3 --beta 0.1", "alpha is inf"),
-        ("--alpha 0.1 --beta 0.1 --encoder lexical", "--encoder: an encoder is for the gist"),
-        ("--tau 0.5", "give --encoder"),
-        ("--tau 0:3:4 --encoder e.npz", "tau reaches from 0 to 3"),
-        ("--tau 0.5 --encoder no-such-model", "no-such-model"),
-        ("--alpha 0.1 --beta 0.1 --tasks cra", "did you mean car"),
-        ("--alpha 0.1 --beta 0.1 --split tset", "did you mean test"),
-    ],
-)
-def test_wrong_options_end_with_code_2_and_leave_nothing(
-    dataset, run_cli, tmp_path, words, message
-):
-    data = nooch.load_dataset(dataset)
-    np.savez(tmp_path / "e.npz", image_ids=data.image_ids, embeddings=np.ones((len(data), 2)))
-    run_cli(f"sweep-thresholds dataset {words} --out out", cwd=tmp_path).refused(message)
-    assert {file.name for file in tmp_path.iterdir()} == {"dataset", "e.npz"}
-
-
-def test_output_that_exists_is_kept(dataset, run_cli, tmp_path):
-    words = "sweep-thresholds dataset --alpha 0.05 --beta 0.1 --split test"
-    run_cli(f"{words} --out out").ok()
-    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    run_cli(f"{words} --out out").refused("exists already")
-    run_cli(f"{words} --out out --overwrite").ok()
-    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
-    # a dataset is no sweep
-    run_cli(f"{words} --out dataset --overwrite").refused()
-    assert nooch.load_dataset(dataset)
-
-
-def test_a_dataset_that_is_none(run_cli, tmp_path):
-    run_cli(f"sweep-thresholds {tmp_path} --alpha 0.05 --beta 0.1 --out out").refused(
-        "is no dataset"
-    )
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_altered_dataset(dataset, run_cli, tmp_path):
     shutil.copy(dataset / "images.parquet", dataset / "areas.parquet")
     run_cli("sweep-thresholds dataset --alpha 0.05 --beta 0.1 --out out").refused("areas.parquet")
