@@ -122,7 +122,7 @@ def fsck(folder: str | Path) -> FolderCheck:
     with checked.checking(marker, again):
         intact = is_intact((path / marker).read_bytes())
         if intact is None:
-            checked.notes.append(f"{marker} has no checksum: an earlier version wrote it")
+            checked.notes.append(f"{marker} has no checksum")
         elif not intact:
             raise FormatError("was altered: its checksum is not that of its content")
         check(checked, again)
@@ -162,7 +162,6 @@ def _suite(checked: FolderCheck, again: str) -> None:
 
 def _runs(checked: FolderCheck, again: str) -> None:
     runs, jobs = RunsFolder.open(checked.folder), checked.folder / "jobs"
-    is_sealed, old = not checked.notes, 0
     checked.files |= {"timings.jsonl"}
     checked.files |= {f"passes/{file.name}" for file in checked.folder.glob("passes/*")}
     started = [job for job in runs.header.jobs if (jobs / job).is_dir()]
@@ -170,16 +169,11 @@ def _runs(checked: FolderCheck, again: str) -> None:
         below, remedy = f"jobs/{job}/", f"delete {jobs / job}, then {again}"
         checked.files.add(f"{below}done")
         with checked.checking(f"{below}done", remedy):
-            files = runs.files_of(job)
-            if not files and is_sealed:
-                raise FormatError("is empty")
-            if not files:
-                old += 1
-                checked.files |= {below + file.name for file in (jobs / job).iterdir()}
-            if checked.compare(files, remedy, below) and not runs.read_job(job).diverged:
+            if (
+                checked.compare(runs.files_of(job), remedy, below)
+                and not runs.read_job(job).diverged
+            ):
                 runs.predictions(job)
-    if old:
-        checked.notes.append(f"{old} jobs have no hashes: an earlier version wrote them")
     if waiting := len(runs.header.jobs) - len(started):
         checked.notes.append(f"{waiting} of {len(runs.header.jobs)} jobs are not done: {again}")
 

@@ -246,19 +246,6 @@ def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs, tmp_pa
                 assert known[2] == pytest.approx(np.mean(known[:2]), abs=0.0011)
 
 
-def test_earlier_scores_have_no_paper_ece_and_say_so(suite, runs, tmp_path):
-    """Scores from before there were easy sides, named averages and ``ece_paper`` stay readable."""
-    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
-    sides = pl.col("subset").is_in(["easy_positive", "easy_negative"])
-    earlier = scores.table.filter((pl.col("metric") != "ece_paper") & ~sides)
-    earlier = earlier.drop("interval", "n_tasks", "averaged_tasks")
-    write_collected(tmp_path, replace(scores, table=earlier), selected)
-    tables, notes = like(read_results(tmp_path, [suite]), ["table10", "table18"])
-    assert [table.name for table in tables] == ["table10"]
-    (note,) = (text for text in notes if "table18: no ece_paper under ce" in text)
-    assert "nooch collect again" in note
-
-
 def test_diverged_jobs_are_reported(suite, tmp_path):
     diverged = made_runs(
         tmp_path / "runs",
@@ -277,7 +264,7 @@ def worse_on_bowls(job):
     return (0.9, 0.5) if (job.task, job.setting) == ("car", "K=30") and job.seed else (0.4, 0.5)
 
 
-def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path):
+def test_runs_that_are_worse_than_a_constant_are_marked(suite, tmp_path):
     chosen = {"erm": [()], "gdro": [(("K", 30.0),)]}
     runs = made_runs(tmp_path / "runs", suite, settings=chosen, losses=worse_on_bowls)
     marked = read_results(runs.path, [suite])
@@ -302,21 +289,6 @@ def test_runs_that_are_worse_than_a_constant_are_marked(suite, results, tmp_path
     place = ["metric", "subset", "task", "method", "n_worse"]
     cells = [each.cells.select(place) for each in (collected, marked)]
     assert_frame_equal(*cells, check_row_order=False)
-    # folders of earlier versions do not record it
-    write_collected(folder, scores, selected.drop("worse_than_constant"))
-    for old in (read_results(folder, [suite]), results):
-        assert old.cells["n_worse"].null_count() == old.cells.height
-    # a folder that an earlier version started has it for some jobs
-    partly = made_runs(
-        tmp_path / "partly",
-        suite,
-        settings=chosen,
-        losses=lambda job: worse_on_bowls(job) if job.seed else (None, None),
-    )
-    (note,) = (text for text in score_runs(partly, suite)[2] if "worse than a constant" in text)
-    assert "2 of 8 jobs are worse than a constant" in note
-    assert "gdro K=30 2 of 4" in note
-    assert "of 4 jobs, trained by an earlier version, it is not recorded" in note
 
 
 def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):

@@ -13,7 +13,6 @@ from hypothesis import given
 from oracles import collections, dataset_of
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
-from nooch.base.files import sha256_of
 from nooch.criteria import CE, Combination, Gist
 from nooch.evaluation.explain import explain
 from nooch.suites import SUBSETS, load_suite, save_suite
@@ -73,24 +72,6 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
         if one.by_cue is not None:
             assert one.by_cue.dtype == other.by_cue.dtype == np.uint64
             assert np.array_equal(one.by_cue, other.by_cue)
-
-
-def test_a_suite_without_the_column_by_cue_is_read(tmp_path):
-    """Such suites are older than scores by cue."""
-    suite, _ = _suite()
-    folder = save_suite(suite, tmp_path / "suite")
-    file = pq.ParquetFile(folder / "challenge_sets.parquet")
-    groups = [file.read_row_group(n).drop_columns(["by_cue"]) for n in range(file.num_row_groups)]
-    with pq.ParquetWriter(folder / "challenge_sets.parquet", groups[0].schema) as writer:
-        for group in groups:
-            writer.write_table(group, row_group_size=group.num_rows)
-    header = msgspec.json.decode((folder / "suite.json").read_bytes())
-    header["files"] = {"challenge_sets.parquet": sha256_of(folder / "challenge_sets.parquet")}
-    write_header(folder / "suite.json", header)
-    again = load_suite(folder)
-    for key in suite.keys:
-        assert again.set(*key).by_cue is None
-        assert np.array_equal(again.set(*key).subset, suite.set(*key).subset)
 
 
 def test_the_table_is_the_one_of_the_design(tmp_path):

@@ -102,8 +102,7 @@ class SetRecord(Counts, frozen=True, kw_only=True):
         undecided = rows["subset"].is_null()
         between = rows.filter(undecided).select("image_id", "label", "support")
         rows = rows.filter(~undecided)
-        # suites of earlier versions have no column by_cue
-        support, by_cue = rows["support"], rows["by_cue"] if "by_cue" in rows.columns else None
+        support, by_cue = rows["support"], rows["by_cue"]
         return ChallengeSet(
             self.criterion,
             self.task,
@@ -285,16 +284,13 @@ class Suite(Displayed):
         return self.header.image_names or ("digits" if is_coco else "")
 
     def image_names(self) -> ImageNames:
-        """What names of images can mean: by its own record; by its dataset, where that is there and
-        an earlier version, which recorded nothing, found the suite; else by id alone.
-        """
+        """What names of images can mean: by its own record, else by id alone."""
         rule = self.name_rule
         if rule == "digits":
             return ImageNames(self.image_ids(), digits=True)
         if rule == "table" and self.named_images is not None:
             return ImageNames.of(self.named_images())
-        found = None if rule else self.found_in()
-        return ImageNames(self.image_ids()) if found is None else ImageNames.of(found.images)
+        return ImageNames(self.image_ids())
 
     def match_names(self, names: pl.Series, where: object, *, strict: bool = True) -> MatchedNames:
         """The images of the suite that names mean, null for others; see ``ImageNames.match``."""

@@ -50,10 +50,7 @@ _SETS: Schema = {
     "subset": Column(
         NAMES, f"{', '.join(SUBSETS)}, null for neither hard nor easy", nulls=True, among=SUBSETS
     ),
-    # suites of earlier versions have no such column
-    "by_cue": Column(
-        (pl.UInt64,), "UInt64, null for criteria without cues", nulls=True, optional=True
-    ),
+    "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True),
 }
 _NAMES: Schema = {
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),

@@ -111,20 +111,7 @@ class Job:
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of configuration, format of the code and data, 16 hexadecimal digits."""
         # the block changes rounding alone: a machine may choose it
-        counted = {name: value for name, value in recorded(settings).items() if name != "block"}
+        counted = {n: v for n, v in msgspec.to_builtins(settings).items() if n != "block"}
         job = msgspec.to_builtins(self)
         content = {"code": CODE_FORMAT, "job": job, "settings": counted, "data": data}
         return key_of(content, order="sorted", hashed=sha256)
-
-
-BEFORE = {"condition": "none", "normalize": None}
-"""What was done before there was a setting of that name; records and identities omit it."""
-
-
-def recorded(settings: Settings) -> dict[str, Any]:
-    """Settings as records and identities have them.
-
-    What pixels become is in the identity by the backbone's preprocessing.
-    """
-    content: dict[str, Any] = msgspec.to_builtins(settings)
-    return {n: value for n, value in content.items() if n not in BEFORE or value != BEFORE[n]}

@@ -69,7 +69,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     value: there are no predictions then. ``nll`` is the plain loss of the predictions on the
     validation images, ``constant_nll`` that of the best constant answer there, the entropy of the
     labels. ``own`` and ``constant_own`` are the method's own objective of the two, see
-    ``own_values``. All are null where a job has diverged, and in records of older versions.
+    ``own_values``. All are null where a job has diverged.
     """
 
     id: str
@@ -81,15 +81,15 @@ class JobRecord(msgspec.Struct, frozen=True):
     epochs: int
     diverged: bool
     environments: list[float | None]
-    nll: float | None = None
-    constant_nll: float | None = None
-    own: float | None = None
-    constant_own: float | None = None
+    nll: float | None
+    constant_nll: float | None
+    own: float | None
+    constant_own: float | None
 
     @property
     def worse_than_constant(self) -> bool | None:
         """Whether a constant answer would do better by what the method minimizes, on the validation
-        images; None where it is not known.
+        images; None where the job has diverged.
         """
         if self.own is None or self.constant_own is None:
             return None
@@ -98,7 +98,7 @@ class JobRecord(msgspec.Struct, frozen=True):
 
 
 def _differing(*headers: RunsHeader) -> Iterator[str]:
-    """Differences in words; a setting that is not recorded is ``none``, as in older versions."""
+    """Differences in words; what one of the two lacks is ``none``."""
     for values in ([h.data for h in headers], [h.settings for h in headers]):
         there, here = map(_flat, values)
         for name in sorted({*there, *here}):
@@ -224,7 +224,7 @@ class RunsFolder:
         return record
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
-        """Files of a job that is done, with their hashes; none of a job of an earlier version.
+        """Files of a job that is done, with their hashes.
 
         Raises FormatError where they cannot be read, or were altered.
         """
@@ -232,8 +232,6 @@ class RunsFolder:
         if not file.is_file():
             raise FormatError("is missing", where=file, remedy=_AGAIN)
         content = file.read_bytes()
-        if not content:
-            return {}
         if not is_intact(content):
             raise FormatError("was altered", where=file, remedy=_AGAIN)
         return msgspec.json.decode(content, type=FileRecords).files

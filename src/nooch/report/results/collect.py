@@ -69,7 +69,7 @@ def score_runs(
     trained = [record for record in records if not record.diverged]
     notes = [f"{total - len(done)} of {total} jobs are not done"] if len(done) < total else []
     notes += [f"job {r.id} diverged: {r.job.task}, {r.job.run}" for r in records if r.diverged]
-    notes += worse_note((r.job.method, r.job.setting, r.worse_than_constant) for r in trained)
+    notes += worse_note((r.job.method, r.job.setting, bool(r.worse_than_constant)) for r in trained)
     settings = pl.DataFrame([_setting(record) for record in trained], schema=_SETTING)
     usable = _usable(rules, settings, runs)
     notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
@@ -129,25 +129,20 @@ def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> l
     return usable
 
 
-def worse_note(runs: Iterable[tuple[str, str, bool | None]]) -> list[str]:
+def worse_note(runs: Iterable[tuple[str, str, bool]]) -> list[str]:
     """A note on the runs that are worse than a constant answer, by method and setting, if any are.
 
-    Runs are (method, setting, whether it is worse or None where that is not recorded).
+    Runs are (method, setting, whether it is worse).
     """
     of_setting: dict[str, list[bool]] = {}
-    unknown = 0
     for method, setting, worse in runs:
-        unknown += worse is None
-        if worse is not None:
-            of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
+        of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
     listed = [f"{name} {sum(w)} of {len(w)}" for name, w in of_setting.items() if any(w)]
     n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
     text = (
         f"{n} of {known} jobs are worse than a constant: by the method's own objective, one answer"
         f" for all validation images would do better ({some_of(listed, 8)})"
     )
-    if unknown:
-        text += f"; of {unknown} jobs, trained by an earlier version, it is not recorded"
     return [text] if n else []
 
 

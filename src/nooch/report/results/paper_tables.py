@@ -54,8 +54,8 @@ def like(
     for name in names:
         spec = PAPER_TABLES[name]
         blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
-        without = [(p.criterion, p.metric) for p, rows in blocks if rows.is_empty()]
-        absent += [f"{name}: {_absent(results, *place)}" for place in dict.fromkeys(without)]
+        without = [panel.criterion for panel, rows in blocks if rows.is_empty()]
+        absent += [f"{name}: no results under {criterion}" for criterion in dict.fromkeys(without)]
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
         for group in [blocks] if spec.stacked and blocks else [[block] for block in blocks]:
             criteria = ", ".join(dict.fromkeys(panel.criterion for panel, _ in group))
@@ -95,15 +95,6 @@ def legend(*, by_sight: bool) -> str:
         f" {among}; average of k of n: the mean over the k tasks in which no metric or subset lacks"
         " a value that others have; its sd = sqrt(sum of sd^2) / k"
     )
-
-
-def _absent(results: Results, criterion: str, metric: str) -> str:
-    """Why a block has no row."""
-    known = results.cells.filter(criterion=criterion)["metric"].unique()
-    if known.is_empty() or metric in known:
-        return f"no results under {criterion}"
-    again = "these scores were collected without it; run nooch collect again"
-    return f"no {metric} under {criterion}: {again}"
 
 
 def _block(cells: pl.DataFrame, panel: PaperPanel) -> pl.DataFrame:

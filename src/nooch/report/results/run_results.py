@@ -41,6 +41,7 @@ KINDS = ("ce", "gist", "attribute")
 _TEXT = Column((pl.String,), "text, never null")
 _ANY_TEXT = Column((pl.String,), "text, or null", nulls=True)
 _COUNT = Column((pl.Int64,), "whole numbers, or null", nulls=True)
+_WORSE = "worse_than_constant"
 _SCORES: Schema = {
     **dict.fromkeys(("run", "criterion", "task", "split", "subset", "metric"), _TEXT),
     **dict.fromkeys(("method", "cue", "group", "reason"), _ANY_TEXT),
@@ -48,11 +49,10 @@ _SCORES: Schema = {
     "value": Column((pl.Float64,), "numbers, or null", nulls=True),
 }
 _CHOSEN: Schema = dict.fromkeys(("rule", "criterion", "task", "method"), _TEXT) | {
-    "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True)
+    "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True),
 }
 _PLACE = ["criterion", "task"]
 _RUN = ["task", "method", "setting", "seed"]
-_WORSE = "worse_than_constant"
 
 _Source = tuple[dict[str, pl.DataFrame], dict[str, str], list[str]]
 """Frames of ``cells_of``, what methods are recorded to see, and notes."""
@@ -266,12 +266,10 @@ def _of_collected(source: Path, split: str) -> _Source:
         for name, schema in (("scores.parquet", _SCORES), ("selected.csv", _CHOSEN))
     )
     check_one_of("split", split, table["split"].unique().to_list(), owner="the scores")
-    # null in files of earlier versions, and in CSV without a type then
-    worse = pl.col(_WORSE) if _WORSE in selected.columns else pl.lit(None)
     setting = pl.col("setting").cast(pl.String).fill_null("")
     selected = checked_read(
         source / "selected.csv",
-        lambda: selected.with_columns(setting, worse.cast(pl.Int64).alias(_WORSE)),
+        lambda: selected.with_columns(setting, pl.col(_WORSE).cast(pl.Int64)),
     )
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
@@ -282,8 +280,6 @@ def _of_collected(source: Path, split: str) -> _Source:
     planned = planned.with_columns(scored="done")
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
     frames = {"table": table, "selected": selected, "planned": planned, "places": places}
-    if _WORSE not in plain.columns:
-        return frames, {}, []
     of_runs = plain.select(*_RUN, _WORSE).unique(maintain_order=True)
     return frames, {}, worse_note(of_runs.select("method", "setting", _WORSE).rows())
 

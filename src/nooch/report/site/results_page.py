@@ -40,12 +40,6 @@ _CHARTS = FIGURES | {
 }
 
 
-_OLD_SCORES = (
-    "These scores were collected without easy positives and easy negatives: there is no easy side"
-    " to compare errors and NLL with. Run nooch collect again, or give the folder of runs."
-)
-
-
 @dataclass(frozen=True, eq=False)
 class ResultsView:
     """What the page of results shows.
@@ -90,8 +84,6 @@ def results_view(
     0), no paired differences.
     """
     tables, compared, notes = _tables(results)
-    if not set(results.cells["subset"]) & {"easy_positive", "easy_negative"}:
-        notes.append(_OLD_SCORES)
     pairs: list[Scores] = []
     why = _no_pairs(results, sources, bootstrap)
     if not why:

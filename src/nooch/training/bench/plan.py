@@ -23,7 +23,7 @@ from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.suites import Suite
 from nooch.training.bench.config import BenchConfig
 from nooch.training.head_pass import HeadPass
-from nooch.training.jobs import Job, ProbeSettings, recorded
+from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
@@ -175,7 +175,7 @@ def _header(config: BenchConfig, jobs: Sequence[Job], described: dict[str, Any])
     heads = isinstance(settings, ProbeSettings)
     most, by_task = config.heads if heads else config.networks, config.within is not None
     passes = passes_of(named, most, weighted=heads, by_task=by_task)
-    return RunsHeader("nooch-runs", 1, described, recorded(settings), named, passes)
+    return RunsHeader("nooch-runs", 1, described, msgspec.to_builtins(settings), named, passes)
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
