@@ -15,12 +15,13 @@ from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites import CELLS, Suite, as_suite
-from nooch.suites.published import Published, SetAgreement, verify as verify_published
+from nooch.suites.published import Published
 from nooch.suites.sweep import POOLED
 
 Floats = NDArray[np.float64]
 _METRICS = ("jaccard", "precision", "recall", "kappa")
 _N = len(CELLS)
+_Cells = Mapping[str, pl.DataFrame]
 _COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
 
 
@@ -30,11 +31,12 @@ def verify(
     *,
     bootstrap: int = 1000,
     seed: int = 0,
-) -> pl.DataFrame | list[SetAgreement]:
+) -> pl.DataFrame:
     """Compare a suite with a second one, or with the published sets.
 
     Only images that both hold for a task, in whatever splits, are compared. Criteria are those of
-    the same name, or the only ones of the two suites.
+    the same name, or the only ones of the two suites; the published sets are of CE and gist, and
+    their easy images those of the suite in the published splits.
 
     Args:
         suite: a suite or its folder.
@@ -44,32 +46,40 @@ def verify(
         seed: of the resamples.
 
     Returns:
-        For published sets a ``SetAgreement`` for each, without intervals. For a suite a row for
-        each criterion, task, set (one of the four cells) and metric: ``criterion, task, set,
-        metric, value, low, high, images, first, second, both, only_first, only_second``. Of the
-        ``images`` that both suites have for the task, ``first`` and ``second`` are in the set of
-        the first and of the second suite, ``both`` in both; ``only_*`` count the images that one
+        A row for each criterion, task, set (one of the four cells) and metric: ``criterion, task,
+        set, metric, value, low, high, images, first, second, both, only_first, only_second``. Of
+        the ``images`` that both suites have for the task, ``first`` and ``second`` are in the set
+        of the first and of the second suite, ``both`` in both; ``only_*`` count the images that one
         suite alone has. Metrics are ``jaccard``, ``precision`` (the share of the first set that is
         in the second), ``recall`` (the reverse) and Cohen's ``kappa``; null where undefined. Task
         ``all tasks`` pools tasks, ``average`` is the mean over those that define the metric.
 
     Raises:
         InputError: the suites share no criterion, task or image, have ids of different types, or
-            one holds hard images alone.
+            a suite, if not compared with the published sets, holds hard images alone.
         ParameterError: a negative number of resamples.
     """
-    if isinstance(other, Published):
-        return verify_published(as_suite(suite), other)
     if bootstrap < 0:
         raise ParameterError(f"`bootstrap` is {bootstrap}", allowed="0 and more")
-    first, second = as_suite(suite), as_suite(other)
-    names = [(name, name) for name in first.criteria if name in second.criteria]
-    if not names and len(first.criteria) == len(second.criteria) == 1:
-        names = [(first.criteria[0], second.criteria[0])]
-    tables = []
-    for a, b in names:
-        table = agreement(_cells(first, a), _cells(second, b), bootstrap, seed)
-        tables.append(table.select(pl.lit(a).alias("criterion"), pl.all()))
+    first = as_suite(suite)
+    pairs: dict[str, tuple[_Cells, _Cells]] = {}
+    if isinstance(other, Published):
+        kinds = {record.kind: name for name, record in reversed(first.header.criteria.items())}
+        for kind in sorted({one.criterion for one in other.sets} & kinds.keys()):
+            own = _cells(first, kinds[kind])
+            pairs[kinds[kind]] = own, _published_cells(other, kind, own)
+    else:
+        second = as_suite(other)
+        names = [(name, name) for name in first.criteria if name in second.criteria]
+        if not names and len(first.criteria) == len(second.criteria) == 1:
+            names = [(first.criteria[0], second.criteria[0])]
+        for one in (first, second):
+            one.require_easy("comparing suites")
+        pairs = {a: (_cells(first, a), _cells(second, b)) for a, b in names}
+    tables = [
+        agreement(*of, bootstrap, seed).select(pl.lit(name).alias("criterion"), pl.all())
+        for name, of in pairs.items()
+    ]
     if not any(table["images"].max() for table in tables):
         raise InputError(
             "the suites share no criterion, task and image",
@@ -80,7 +90,6 @@ def verify(
 
 def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
     """Task -> ``image_id, cell`` (an index into ``CELLS``) of its images with a verdict."""
-    suite.require_easy("comparing suites")
     found: dict[str, list[pl.DataFrame]] = {}
     for one in (suite.set(*key) for key in suite.keys if key[0] == criterion):
         frame = pl.DataFrame({"image_id": one.image_ids, "cell": one.cells})
@@ -88,12 +97,28 @@ def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
     return {task: pl.concat(frames) for task, frames in found.items()}
 
 
-def agreement(
-    first: Mapping[str, pl.DataFrame],
-    second: Mapping[str, pl.DataFrame],
-    bootstrap: int = 0,
-    seed: int = 0,
-) -> pl.DataFrame:
+def _published_cells(published: Published, kind: str, own: _Cells) -> dict[str, pl.DataFrame]:
+    """As ``_cells``; the labels of easy images are the suite's own."""
+    found = {}
+    for task, frame in own.items():
+        sets = [one for one in published.sets if (one.criterion, one.task) == (kind, task)]
+        if not sets:
+            continue
+        if frame["image_id"].dtype != pl.Int64:
+            raise InputError("the suite's image ids are text, the published ones are integers")
+        hard = pl.concat(
+            pl.DataFrame({"image_id": one.ids, "cell": CELLS.index(f"hard_{one.side}")})
+            for one in sets
+        )
+        splits = [published.splits[one.split] for one in sets if one.split in published.splits]
+        inside = pl.col("image_id").is_in(np.concatenate(splits)) if splits else pl.lit(value=True)
+        easy = frame.filter(inside).join(hard, on="image_id", how="anti")
+        easy = easy.with_columns(cell=pl.col("cell") % 2 + 2)
+        found[task] = pl.concat([hard, easy], how="vertical_relaxed")
+    return found
+
+
+def agreement(first: _Cells, second: _Cells, bootstrap: int = 0, seed: int = 0) -> pl.DataFrame:
     """The table of ``verify`` without ``criterion``, of task -> ``image_id, cell`` (an index into
     ``CELLS``), each image once.
     """

@@ -196,21 +196,5 @@ def verify_command(
     reference = other if is_suite else read_published(other)
     with progress() as update:
         update("comparing suites", 0, 1)
-        verdicts = verify(suite, reference, bootstrap=bootstrap, seed=seed)
-    if not isinstance(verdicts, list):
-        print_agreement(verdicts, format)
-        return
-    if format is shared.Format.json:
-        print_json([asdict(verdict) for verdict in verdicts])
-        return
-    sides = ["criterion", "task", "split", "side"]
-    counts = ["published", "covered", "found", "both", "jaccard"]
-    only = ["only published", "only found"]
-    rows = [
-        [*(getattr(v, name) for name in sides + counts), len(v.only_published), len(v.only_found)]
-        for v in verdicts
-    ]
-    columns = [*sides, *counts[:-1], "Jaccard", *only]
-    print_table("Against the published sets", columns, rows, left=4)
-    if wrong := sum(v.mislabelled for v in verdicts):
-        note(f"{wrong} published ids have the other label in this dataset (see --format json)")
+        table = verify(suite, reference, bootstrap=bootstrap, seed=seed)
+    print_agreement(table, format)
