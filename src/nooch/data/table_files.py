@@ -316,7 +316,7 @@ def sealed_header(header: Any) -> bytes:
 
 
 def is_intact(content: bytes) -> bool | None:
-    """Whether a header is what its checksum says; None without one, as in earlier versions."""
+    """Whether a header is what its checksum says; None without one."""
     seal = _SEAL.search(content[-_TAIL:])
     if seal is None:
         return False if _ALTERED_SEAL.search(content[-_TAIL:]) else None
