@@ -15,9 +15,9 @@ from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation.thresholds import AnswerThreshold
 from nooch.report.images.choice import chosen_examples, labels_of, task_view
-from nooch.report.images.cue_masks import Masks, cue_masks
+from nooch.report.images.cue_masks import cue_masks
 from nooch.report.images.sources import Sources, needed
-from nooch.report.images.thumbnails import SplitImages, Wanted
+from nooch.report.images.thumbnails import SplitImages
 from nooch.report.site.cards import (
     ExampleGroup,
     FindingSection,
@@ -37,6 +37,8 @@ from nooch.suites.summary import summary
 
 T = TypeVar("T")
 
+_SHOWN = ("reader", "sources", "split", "predicted", "labels")
+"""What the overview shows of a dataset's provenance."""
 _NO_DATA = (
     "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and"
     " cues cannot be shown for single images."
@@ -127,23 +129,40 @@ def write_report(
     rows[split] = [*shown, *rows[split]]
     wanted, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
+    if index is not None and thumbnails is None:
+        missing["pictures"] = ["All images have pictures."]
+    elif index is not None:
+        drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
+        missing["pictures"] = [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
+    provenance = {} if data is None else data.provenance
+    facts = summary(suite)
+    overview = {
+        **facts,
+        "tables": [*skipped_tables(suite), *suite_tables(suite, facts["overlap"])],
+        "provenance": {name: provenance[name] for name in _SHOWN if name in provenance},
+        "captions": 0 if data is None or data.captions is None else data.captions.height,
+        "findings": sections,
+    }
+    masks = None
+    if data is not None and sources.annotations and wanted:
+        masks = cue_masks(suite, data, content.images, sources.annotations, wanted)
     points = {} if view is None else view.points.to_dict(as_series=False)
     site = Site(
         suite,
         content.images,
         content.losses_of,
         sources.image_losses.methods,
-        {**_overview(suite, data), "findings": sections},
+        overview,
         view,
         {"split": split, "method": sources.baseline},
         groups,
         {"results": points, "criteria": content.criteria(by_threshold)},
         wanted,
-        {**missing, "pictures": _about_pictures(thumbnails, index)},
-        content.masks(wanted),
+        missing,
+        masks,
     )
     problems = write_site(site, out, overwrite=overwrite, progress=progress)
-    notes = dict.fromkeys(text for texts in missing.values() for text in texts)
+    notes = dict.fromkeys(text for page in PAGES for text in missing[page])
     return Reported(Path(out), [*notes, *problems])
 
 
@@ -156,29 +175,6 @@ def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex |
         return None if root is None else ImageIndex(root, follow=False)
     except InputError:
         return None
-
-
-_SHOWN = ("reader", "sources", "split", "predicted", "labels")
-
-
-def _overview(suite: Suite, data: Dataset | None) -> dict[str, Any]:
-    provenance = {} if data is None else data.provenance
-    facts = summary(suite)
-    return {
-        **facts,
-        "tables": [*skipped_tables(suite), *suite_tables(suite, facts["overlap"])],
-        "provenance": {k: v for k, v in provenance.items() if k in _SHOWN},
-        "captions": 0 if data is None or data.captions is None else data.captions.height,
-    }
-
-
-def _about_pictures(thumbnails: int | None, index: ImageIndex | None) -> list[str]:
-    if index is None:
-        return []
-    if thumbnails is None:
-        return ["All images have pictures."]
-    drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
-    return [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +191,6 @@ class _ReportContent:
         """Split -> its images."""
         data = self.sources.data
         return {name: SplitImages.of(self.suite, name, data) for name in self.suite.splits}
-
-    def masks(self, wanted: Sequence[Wanted]) -> Masks | None:
-        """Where cues lie in the images with pictures, if annotations were given."""
-        data, annotations = self.sources.data, self.sources.annotations
-        if data is None or not annotations or not wanted:
-            return None
-        return cue_masks(self.suite, data, self.images, annotations, wanted)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
