@@ -44,10 +44,8 @@ def support(challenge: ChallengeSet, *, ax: Axes | None = None, bins: int = 40) 
     Hard positives lie below their line, hard negatives above.
     """
     if challenge.support is None or not len(challenge):
-        raise UndefinedError(
-            f"{challenge.criterion} gives no support for {challenge.task}",
-            allowed="a set of a criterion with support",
-        )
+        problem = f"{challenge.criterion} gives no support for {challenge.task}"
+        raise UndefinedError(problem, allowed="a set of a criterion with support")
     ax = new_axes(ax)
     edges = np.histogram_bin_edges(challenge.support, bins).tolist()
     sides = (

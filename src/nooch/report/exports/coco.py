@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import ParameterError, some_of
 from nooch.base.files import check_output
 from nooch.data import Dataset, check_file_names
 from nooch.report.exports.coco_source import Annotations, CocoContent, read_annotations
@@ -20,6 +20,7 @@ from nooch.report.exports.contract import (
     Exported,
     about,
     check_subsets,
+    need_integers,
     write_folder,
 )
 
@@ -50,11 +51,8 @@ def export_coco(
     if not no_annotations and not annotations:
         names = some_of(source["file"] for source in recorded)
         files = f"for each of them ({names})" if recorded else "for each of them"
-        raise ParameterError(
-            "the annotation files are not known: a dataset keeps their names and hashes, not where"
-            " they are",
-            allowed=f"`annotations` FILE {files}, or `no_annotations`",
-        )
+        problem = "the annotation files are not known: a dataset keeps their names and hashes alone"
+        raise ParameterError(problem, allowed=f"`annotations` FILE {files}, or `no_annotations`")
 
     # the annotation files are large: quick checks come first
     check_output(out, overwrite=overwrite, marker=MARKER)
@@ -78,11 +76,7 @@ def export_coco(
 def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:
     marks: dict[str, Marks] = {split: {} for split in content.splits}
     for challenge in content.sets():
-        if challenge.image_ids.dtype != pl.Int64:
-            raise InputError(
-                "image ids are text, and COCO's are integers",
-                remedy="export with `to` ids, csv or hf",
-            )
+        need_integers(challenge, "COCO's")
         images = marks[challenge.split]
         for subset in subsets:
             for image_id in challenge.ids(subset):

@@ -60,12 +60,9 @@ def read_annotations(
     if missing := sorted(wanted - set(merged.images)):
         files = some_of(source["file"] for source in recorded)
         named = f": {files}" if files else ""
-        raise InputError(
-            f"{len(missing)} images of the sets are in none of the annotation files:"
-            f" {some_of(missing)}",
-            where=some_of(paths),
-            remedy=f"give all files that the dataset was imported from{named}",
-        )
+        problem = f"{len(missing)} images of the sets are in none of the annotation files"
+        remedy = f"give all files that the dataset was imported from{named}"
+        raise InputError(f"{problem}: {some_of(missing)}", where=some_of(paths), remedy=remedy)
     return merged
 
 
@@ -73,14 +70,9 @@ def _origin_notes(path: Path, own: str, recorded: Sequence[Mapping[str, Any]]) -
     """Raise InputError for a file that was altered; note one that the dataset does not know."""
     hashes = [source.get("blake3") for source in recorded if source["file"] == path.name]
     if hashes and own not in hashes:
-        raise InputError(
-            "is not the file that the dataset was imported from: its BLAKE3 is another",
-            where=path,
-            remedy=(
-                "give the file as it was, import the dataset again, or rename the file if it is"
-                " another on purpose"
-            ),
-        )
+        problem = "is not the file that the dataset was imported from: its BLAKE3 is another"
+        remedy = "give the file as it was, or rename it if it is another on purpose"
+        raise InputError(problem, where=path, remedy=remedy)
     unknown = f"{path.name} is none of the files that the dataset was imported from"
     return [unknown] if recorded and not hashes else []
 

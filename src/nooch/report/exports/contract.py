@@ -117,11 +117,8 @@ class Content:
     def need_data(self, purpose: str) -> Dataset:
         """The dataset. Raises InputError where it is not there."""
         if self.data is None:
-            raise InputError(
-                f"{purpose} needs the dataset, which is not where the suite records it, or has"
-                " changed since",
-                remedy="give `dataset` DATASET",
-            )
+            problem = f"{purpose} needs the dataset, which is not where it was, or has changed"
+            raise InputError(problem, remedy="give `dataset` DATASET")
         return self.data
 
 
@@ -155,12 +152,16 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
     if not subsets:
         raise ParameterError("no subset is named", allowed=", ".join(known))
     if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
-        raise ParameterError(
-            "easy holds its own sides",
-            where="subsets",
-            allowed=f"easy, or {' and '.join(_EASY_SIDES)}",
-        )
+        allowed = f"easy, or {' and '.join(_EASY_SIDES)}"
+        raise ParameterError("easy holds its own sides", where="subsets", allowed=allowed)
     return tuple(dict.fromkeys(subsets))
+
+
+def need_integers(challenge: ChallengeSet, whose: str) -> None:
+    """Raise InputError where image ids are text."""
+    if challenge.image_ids.dtype != pl.Int64:
+        problem = f"image ids are text, and {whose} are integers"
+        raise InputError(problem, remedy="export with `to` ids, csv or hf")
 
 
 def about(content: Content) -> dict[str, Any]:
@@ -274,8 +275,6 @@ class Names:
         """The file name, for ``owner``. Raises ParameterError where another owner has it."""
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
-            raise ParameterError(
-                f"{other} and {owner} would both be written to {file}",
-                remedy="choose one with `criterion` or `tasks`",
-            )
+            problem = f"{other} and {owner} would both be written to {file}"
+            raise ParameterError(problem, remedy="choose one with `criterion` or `tasks`")
         return file

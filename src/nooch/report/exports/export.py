@@ -106,7 +106,5 @@ def _check_dataset(content: Content, data: Dataset) -> None:
     known = set(data.images["image_id"])
     ids = dict.fromkeys(i for challenge in content.sets() for i in challenge.image_ids)
     if stray := [image_id for image_id in ids if image_id not in known]:
-        raise ParameterError(
-            f"the dataset lacks images of the suite: {some_of(stray)}",
-            remedy="give the dataset that the sets belong to",
-        )
+        problem = f"the dataset lacks images of the suite: {some_of(stray)}"
+        raise ParameterError(problem, remedy="give the dataset that the sets belong to")

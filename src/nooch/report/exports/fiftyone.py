@@ -90,11 +90,9 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
 
 def _load(fiftyone: Any, name: str) -> Any:
     if not fiftyone.dataset_exists(name):
-        raise InputError(
-            f"there is no FiftyOne dataset {name!r}",
-            allowed=some_of(fiftyone.list_datasets(), 12) or "nothing: there are none",
-            remedy="load the images into FiftyOne first, as a persistent dataset of that name",
-        )
+        problem = f"there is no FiftyOne dataset {name!r}"
+        known = some_of(fiftyone.list_datasets(), 12)
+        raise InputError(problem, allowed=known or "nothing: load the images into FiftyOne first")
     return fiftyone.load_dataset(name)
 
 
@@ -105,12 +103,8 @@ def _apply(
     wanted = {image_id for tag in plan for image_id in tag.ids}
     missing = sorted(wanted - set(sample_of), key=str)
     if wanted and len(missing) == len(wanted):
-        raise InputError(
-            f"no sample is an image of the sets, such as {some_of(missing, 3)}",
-            remedy=(
-                "choose another FiftyOne dataset, or name the field of image ids with `id_field`"
-            ),
-        )
+        problem = f"no sample is an image of the sets, such as {some_of(missing, 3)}"
+        raise InputError(problem, remedy="name the field of image ids with `id_field`")
     tagged = dataset.count_sample_tags()
     present = [t.name for t in plan if t.name in tagged or dataset.has_saved_view(t.view)]
     if present and not overwrite:

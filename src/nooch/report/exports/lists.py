@@ -20,6 +20,7 @@ from nooch.report.exports.contract import (
     Exported,
     Names,
     about,
+    need_integers,
     safe_name,
     table_of,
     write_folder,
@@ -42,11 +43,8 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     if not (overwrite and path.exists()):
         check_output(path)
     elif not _is_ours(path):
-        raise OutputError(
-            "exists and is no nooch-ids file, so it is not replaced",
-            where=path,
-            remedy="choose another path",
-        )
+        problem = "exists and is no nooch-ids file, so it is not replaced"
+        raise OutputError(problem, where=path, remedy="choose another path")
     sets = [
         msgspec.to_builtins(SetRecord.of(challenge))
         | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
@@ -92,11 +90,7 @@ def _fill(content: Content, folder: Path) -> list[str]:
     names = Names()
     splits: dict[str, list[NDArray[np.int64]]] = {}
     for challenge in content.sets():
-        if challenge.image_ids.dtype != pl.Int64:
-            raise InputError(
-                "image ids are text, and the authors' layout has integers",
-                remedy="export with `to` ids, csv or hf",
-            )
+        need_integers(challenge, "those of the authors' layout")
         ids = challenge.image_ids.to_numpy()
         splits.setdefault(challenge.split, []).append(ids)
         criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
@@ -158,11 +152,8 @@ def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
     names = data.images.select("image_id", filename="file_name")
     rows = table_of(challenge).join(names, on="image_id", how="left", maintain_order="left")
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
-        raise InputError(
-            f"{len(nameless)} images of the {challenge.split} split have no file name:"
-            f" {some_of(nameless)}",
-            remedy="import the dataset again with `images` DIR, or export with `to` ids or hf",
-        )
+        problem = f"{len(nameless)} images of split {challenge.split} have no file name"
+        raise InputError(f"{problem}: {some_of(nameless)}", remedy="export with `to` ids or hf")
     return rows.select(
         pl.lit(challenge.split).alias("split"),
         "filename",

@@ -40,10 +40,8 @@ def image_folder(content: Content, images: str | Path | None) -> Path | None:
 def need_image_folder(folder: Path | None, purpose: str) -> Path:
     """The folder of image files. Raises InputError where it is not known."""
     if folder is None:
-        raise InputError(
-            f"{purpose} needs the image files, and the dataset's folder of images is not there",
-            remedy="give the folder of images as `images`",
-        )
+        problem = f"{purpose} needs the image files, and the folder of images is not there"
+        raise InputError(problem, remedy="give the folder of images as `images`")
     return folder
 
 

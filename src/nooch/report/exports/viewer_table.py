@@ -54,10 +54,8 @@ def _runs(content: Content, predictions: PredictionSource, scale: str | None) ->
     runs = load_predictions(predictions, content.suite, content.data, scale=scale)
     chosen = {task for _, task, _ in content.keys}
     if idle := [run.run for run in runs if not chosen & set(run.tasks)]:
-        raise InputError(
-            f"runs predict none of the chosen tasks: {some_of(idle)}",
-            allowed=some_of(sorted(chosen)),
-        )
+        problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
+        raise InputError(problem, allowed=some_of(sorted(chosen)))
     return runs
 
 

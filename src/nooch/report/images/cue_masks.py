@@ -48,11 +48,8 @@ def cue_masks(
         return _map_masks(Path(annotations[0]), list(cues), images)
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
-        raise InputError(
-            "image ids are text, and COCO's are integers",
-            where="annotations",
-            remedy="give a folder of label maps, or leave `annotations` out",
-        )
+        problem = "image ids are text, and those of `annotations` are integers"
+        raise InputError(problem, remedy="give a folder of label maps, or leave `annotations` out")
     content = read_annotations(
         [Path(path) for path in annotations],
         set(ids.values()),

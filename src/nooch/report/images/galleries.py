@@ -220,11 +220,7 @@ def save_gallery(
     ending = path.suffix.lower().removeprefix(".")
     check_one_of("ending of an image sheet", ending, SHEET_FORMATS)
     if not tasks or per_side < 1:
-        raise ParameterError(
-            "an image sheet of nothing",
-            where="image sheet",
-            allowed="at least one task and one image",
-        )
+        raise ParameterError("an image sheet of nothing", allowed="at least one task and one image")
     source = SheetSource(sources)
     suite = source.suite
     name = suite.criteria[0] if criterion is None else criterion
@@ -238,10 +234,8 @@ def save_gallery(
             if chosen.kind == "hardest" and chosen.criterion == name
         ]
     if not any(len(group.chosen.rows) for group in groups):
-        raise UndefinedError(
-            f"none of these tasks has a hard image under {name} on {source.split}:"
-            f" {', '.join(tasks)}"
-        )
+        none = f"none of these tasks has a hard image under {name} on {source.split}"
+        raise UndefinedError(f"{none}: {', '.join(tasks)}")
     panels = source.panels(groups)
     sheet = draw_sheet(panels, layout(max(len(panel.tiles) for panel in panels)), dpi=dpi)
     replace_file(path, encoded(sheet, ending, dpi=dpi))

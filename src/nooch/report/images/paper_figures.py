@@ -75,21 +75,17 @@ class SheetPreset:
         """The source, the images panel by panel, and the layout."""
         tasks = tuple(of.tasks or self.tasks)
         if not self.any_tasks and len(tasks) != len(self.tasks):
-            raise ParameterError(
-                f"{len(tasks)} tasks are given",
-                where=self.shows,
-                allowed=f"{len(self.tasks)} of the suite's tasks",
-            )
+            allowed = f"{len(self.tasks)} of the suite's tasks"
+            raise ParameterError(f"{len(tasks)} tasks are given", where=self.shows, allowed=allowed)
         source = SheetSource(of)
         root = of.images or source.data.image_root
         if root is None or not Path(root).is_dir():
             remedy = "give `images` DIR where the folder that the dataset records is missing"
             raise MissingSourceError("needs the dataset's images", remedy=remedy)
         if len(of.image_losses.methods) < self.methods:
-            raise MissingSourceError(
-                f"needs losses of {counted(self.methods, 'method')}",
-                remedy="give `runs` RUNS of nooch bench, or `predictions` FILE",
-            )
+            remedy = "give `runs` RUNS of nooch bench, or `predictions` FILE"
+            problem = f"needs losses of {counted(self.methods, 'method')}"
+            raise MissingSourceError(problem, remedy=remedy)
         groups = self.groups(source, tasks)
         if not any(len(group.chosen.rows) for group in groups):
             raise UndefinedError("there is no such image", where=self.shows)
@@ -111,10 +107,8 @@ def _criterion(source: SheetSource, kind: str) -> str:
     for name, record in source.suite.header.criteria.items():
         if record.kind == kind:
             return name
-    raise MissingSourceError(
-        f"needs a criterion of kind {kind}",
-        remedy=f"give `suite` SUITE of nooch find `criterion` {kind}",
-    )
+    remedy = f"give `suite` SUITE of nooch find `criterion` {kind}"
+    raise MissingSourceError(f"needs a criterion of kind {kind}", remedy=remedy)
 
 
 def _images(source: SheetSource, task: str, methods: Sequence[str], **wanted: str) -> PanelImages:
@@ -310,11 +304,8 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
         if not tables[name].height:
             raise UndefinedError("there is nothing to draw", where=where)
     if not tables:
-        raise ParameterError(
-            "no figure can be drawn from this",
-            allowed=", ".join(ALL_FIGURES),
-            remedy="; ".join(dict.fromkeys(remedies)),
-        )
+        remedy = "; ".join(dict.fromkeys(remedies)) or f"name some of {', '.join(ALL_FIGURES)}"
+        raise ParameterError("no figure can be drawn from this", remedy=remedy)
     return tables
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from nooch.base.calls import Progress, no_progress
-from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
@@ -138,11 +138,9 @@ class Sources:
         """Losses by class on the suite's sets."""
         suite = self._suite
         if suite.header.hard_only:
-            raise MissingSourceError(
-                "needs easy images, and the suite holds hard images alone",
-                remedy="make the suite with the labels of all images (labels of nooch import-suite"
-                " published)",
-            )
+            remedy = "make the suite with labels of all images (nooch import-suite published)"
+            problem = "needs easy images, and the suite holds hard images alone"
+            raise MissingSourceError(problem, remedy=remedy)
         suite = suite if self.tasks is None else suite.only(self.tasks)
         if self.outputs:
             return class_losses(suite, self.outputs, split=self.of_split)
@@ -221,11 +219,8 @@ class Sources:
             cells = self.results.cells
             known = cells["metric"].unique(maintain_order=True)
             if metric not in known:
-                raise UndefinedError(
-                    f"the results have no {metric}",
-                    allowed=some_of(known),
-                    remedy="run nooch collect again",
-                )
+                remedy = "run nooch collect again"
+                raise UndefinedError(f"the results have no {metric}", remedy=remedy)
             parts.append(level_points(cells, metric, subsets=subsets))
         elif self.suite is not None and self._predictions is not None:
             parts.append(points_of_scores(self.scores, metric, subsets=subsets))
@@ -235,11 +230,8 @@ class Sources:
             shown = parts[0]["criterion"] if parts and parts[0].height else of_paper["criterion"]
             parts.append(of_paper.filter(pl.col("criterion").is_in(shown.implode())))
         if not parts:
-            raise MissingSourceError(
-                "needs scores of methods",
-                remedy="give `runs` RUNS `suite` SUITE, or `predictions` FILE `suite` SUITE, or"
-                " `paper` for the paper's own numbers",
-            )
+            remedy = "give `runs` RUNS `suite` SUITE, `predictions` FILE `suite` SUITE, or `paper`"
+            raise MissingSourceError("needs scores of methods", remedy=remedy)
         points = pl.concat(parts)
         order = {name: place for place, name in enumerate(in_order(points["method"]))}
         place = pl.col("method").replace_strict(order, default=None, return_dtype=pl.Int64)
@@ -313,9 +305,5 @@ class Sources:
             )
         if self.embedding is not None or len(names) == 1:
             return check_one_of("embedding", self.embedding or names[0], names, owner="the dataset")
-        raise ParameterError(
-            f"the dataset has {len(names)} embeddings",
-            where="embedding",
-            allowed=", ".join(names),
-            remedy="name one with `embedding`",
-        )
+        problem = f"the dataset has {len(names)} embeddings"
+        raise ParameterError(problem, where="`embedding`", allowed=", ".join(names))
