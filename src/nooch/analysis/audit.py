@@ -254,10 +254,9 @@ def _ranked(
         raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
     names = [run.run for run in runs]
     if not names or len({*names, *_PAIR, "score"}) < len(names) + 4:
+        problem = f"the sources of evidence are {', '.join(names) or 'none'}"
         raise InputError(
-            f"the sources of evidence are {', '.join(names) or 'none'}",
-            allowed=f"one and more of different names, but {', '.join(_PAIR)}, score",
-            remedy="give `predictions`, `captions` or `dataset`; rename files of one name",
+            problem, remedy="give `predictions`, `captions` or `dataset`; rename files of one name"
         )
     for run in runs:
         of_tasks = [values_of(run, one["task"][0], one["image_id"]) for one in frames if len(one)]

@@ -31,12 +31,8 @@ def largest_answers(
     whole = [len(run.tasks) > 1 and run.weights is None for run in runs]
     able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
     if decision == "argmax" and not all(whole):
-        raise InputError(
-            "the largest output is asked for, where there are outputs of one class or answers",
-            where="predictions",
-            allowed="outputs of two classes at least",
-            remedy="`decision` threshold",
-        )
+        problem = "the largest output is asked for, where there are outputs of one class or answers"
+        raise InputError(problem, where="predictions", allowed="outputs of at least two classes")
     wanted = decision == "argmax" or (decision is None and exclusive)
     if not (wanted and any(able)):
         return runs

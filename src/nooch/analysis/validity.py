@@ -174,10 +174,9 @@ def validity(
         words, named = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
         runs += [mentions(one, words, named) for one in read_captions(captions, suite)]
     if len(runs) < 2:
+        problem = f"there is {counted(len(runs), 'model')}"
         raise InputError(
-            f"there is {counted(len(runs), 'model')}",
-            where="predictions",
-            allowed="two models at least, whose errors are compared",
+            problem, where="predictions", allowed="two models at least, whose errors are compared"
         )
     every = suite.image_ids(list(keys))
     rows: list[dict[str, Any]] = []

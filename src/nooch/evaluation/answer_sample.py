@@ -40,11 +40,8 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         notes.append(f"{100 * many:.1f} % of the answers are unknown and {done}")
     frame = said.filter(~pl.col("skipped"))
     if not frame.height:
-        raise ParameterError(
-            "no answer is left without those that are neither yes nor no",
-            where="`unknown`",
-            allowed="wrong, or another `rule`",
-        )
+        problem = "no answer is left without those that are neither yes nor no"
+        raise ParameterError(problem, where="`unknown`", allowed="wrong, or another `rule`")
     in_words = bool(frame["probability"].has_nulls())
     value = decided.cast(pl.Float64) if in_words else probability
     said, frame = (of.with_columns(value=value) for of in (said, frame))
@@ -197,11 +194,9 @@ def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
         frame = frame.filter(pl.col("weight") > 0).sort("image_id")
         first = first or (run.run, frame)
         if not frame.equals(first[1]):
-            raise InputError(
+            problem = (
                 f"runs {first[0]} and {run.run} were asked about different images, or these have"
-                " other weights",
-                where=f"task {task}",
-                allowed="runs with the same questions and weights",
-                remedy="evaluate them separately",
+                " other weights"
             )
+            raise InputError(problem, where=f"task {task}", remedy="evaluate them separately")
     return first[1] if first else None

@@ -218,10 +218,9 @@ def answer_words(language: str) -> AnswerWords:
     """The words of a language."""
     path = _FOLDER / f"{language}.yaml" if language in LANGUAGES else Path(language)
     if language not in LANGUAGES and path.suffix not in {".yaml", ".yml"}:
+        problem = f"there are no words for {language!r}"
         raise ParameterError(
-            f"there are no words for {language!r}",
-            where="`language`",
-            allowed=f"{', '.join(LANGUAGES)}, or a YAML file of words",
+            problem, where="`language`", allowed=f"{', '.join(LANGUAGES)}, or a YAML file of words"
         )
     content = read_yaml(path)
     try:

@@ -146,11 +146,8 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     if name is None:
         known = (f"{kind}: {' or '.join(of.fields)}" for kind, of in FORMATS.items())
         fields = ", ".join(sorted(records[0])) if records else "no record"
-        raise InputError(
-            f"holds no answers that are recognized: its first record has {fields}",
-            where=path,
-            allowed="; ".join(known),
-        )
+        problem = f"holds no answers that are recognized: its first record has {fields}"
+        raise InputError(problem, where=path, allowed="; ".join(known))
     if name == "llava" and {"image", "image_id"} & set(records[0]):
         raise InputError(
             "holds questions or captions, which have an image, and no answers",
@@ -161,11 +158,8 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     kind = FORMATS[name]
     for number, record in enumerate(records, 1):
         if lacking := kind.lacking(set(record)):
-            raise InputError(
-                f"record {number} has no field {some_of(sorted(lacking))}",
-                where=path,
-                allowed=f"the fields of {name} in every record",
-            )
+            problem = f"record {number} has no field {some_of(sorted(lacking))}"
+            raise InputError(problem, where=path, allowed=f"the fields of {name} in every record")
     columns = {column: _values(records, fields) for column, fields in kind.columns.items()}
     if name == "lmms-eval":
         columns["answer"] = [_only(value) for value in columns["answer"]]
@@ -337,42 +331,31 @@ def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Ser
     elif has_position:
         of = raw["position"]
     else:
-        raise InputError(
+        problem = (
             f"{len(raw):,} answers do not fit {len(asked):,} questions: they have no ids, or ids"
-            " that repeat in the questions",
-            where=path,
-            allowed="one answer for each question, in order, or with the ids of the questions",
-            remedy=remedy,
+            " that repeat in the questions"
         )
+        raise InputError(problem, where=path, remedy=remedy)
     number = pl.int_range(1, pl.len() + 1).cast(pl.String)
     inside = of.is_between(0, len(asked) - 1).fill_null(value=False)
     stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
     if stray.height:
-        raise InputError(
-            f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}",
-            where=path,
-            allowed="answers to the questions",
-            remedy=remedy,
-        )
+        problem = f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}"
+        raise InputError(problem, where=path, remedy=remedy)
     twice = of.filter(of.is_duplicated()).unique(maintain_order=True)
     if len(twice):
-        raise InputError(
-            f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}",
-            where=path,
-            allowed="one answer for each question",
-        )
+        problem = f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}"
+        raise InputError(problem, where=path, allowed="one answer for each question")
     pairs = raw.select("question").hstack(asked.select("question_id", "text")[of])
     same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
     other = pairs.filter(~same)
     if other.height:
         text, question_id, question = other.row(0)
-        raise InputError(
+        problem = (
             f"{other.height:,} answers are to other questions: question {question_id} is"
-            f" {question!r}, its answer is to {text!r}",
-            where=path,
-            allowed="answers to the questions, with the same texts",
-            remedy=remedy,
+            f" {question!r}, its answer is to {text!r}"
         )
+        raise InputError(problem, where=path, remedy=remedy)
     return of
 
 

@@ -64,11 +64,8 @@ def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptio
         for record in records:
             key, image = record.get("question_id"), record.get("image_id")
             if key is not None and image is not None and images.setdefault(key, image) != image:
-                raise InputError(
-                    f"question {key} is about image {images[key]} here and {image} there",
-                    where=path,
-                    allowed="files of the same questions",
-                )
+                problem = f"question {key} is about image {images[key]} here and {image} there"
+                raise InputError(problem, where=path, allowed="files of the same questions")
     runs = [_read(path, records, images, suite) for path, records in files]
     stems = [run.run for run in runs]
     return [
@@ -184,11 +181,8 @@ class Vocabulary:
                 words = tuple(_words(form))
                 if not words or owners.setdefault(words, owner) != owner:
                     problem = f"{form!r} stands for {owner} and {owners.get(words)}"
-                    raise InputError(
-                        problem if words else f"{phrase!r} has no word",
-                        where="synonyms",
-                        allowed="words, each of one class",
-                    )
+                    problem = problem if words else f"{phrase!r} has no word"
+                    raise InputError(problem, where="synonyms", allowed="words, each of one class")
         phrases: dict[str, list[tuple[tuple[str, ...], str | None]]] = {}
         for words, owner in sorted(owners.items(), key=lambda item: -len(item[0])):
             phrases.setdefault(words[0], []).append((words, owner))
@@ -413,11 +407,9 @@ def score_captions(
     named = list(dict.fromkeys(task for _, task, _ in keys))
     if lacking := [task for task in named if task not in vocabulary.classes]:
         if tasks is not None or len(lacking) == len(named):
+            problem = f"there are no synonyms for {some_of(lacking)}"
             raise ParameterError(
-                f"there are no synonyms for {some_of(lacking)}",
-                where="`synonyms`",
-                allowed=some_of(vocabulary.classes, 12),
-                remedy="list them in a YAML file: task: [words, ...]",
+                problem, where="`synonyms`", remedy="list them in a YAML file: task: [words, ...]"
             )
         left = f"{counted(len(lacking), 'task')} without synonyms left out"
         notes.append(f"{left}: {some_of(lacking)}")
@@ -473,12 +465,8 @@ def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCapti
     """The captions of these images, without sentences that were cut off unless as written."""
     captions = run.captions.filter(pl.col("image_id").is_in(ids.implode()))
     if not captions.height:
-        raise InputError(
-            "no caption is of an image of the sets that are scored",
-            where=run.run,
-            allowed="captions of the images of the scored split",
-            remedy="score another split with `split`",
-        )
+        problem = "no caption is of an image of the sets that are scored"
+        raise InputError(problem, where=run.run, remedy="score another split with `split`")
     if not as_written:
         texts = [whole_sentences(text) for text in captions["caption"]]
         captions = captions.with_columns(caption=pl.Series(texts, dtype=pl.String))

@@ -130,10 +130,9 @@ def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVer
         if key[1] == AVERAGE or tuple(key) in suite.keys:
             verdicts.append(_verdict(c, (run, *key), of.get((run, *key))))
     if not verdicts:
+        problem = "concerns no value"
         raise ParameterError(
-            "concerns no value",
-            where=f"`fail_if` {c.text}",
-            allowed="criteria and tasks that have a set",
+            problem, where=f"`fail_if` {c.text}", allowed="criteria and tasks that have a set"
         )
     return verdicts
 

@@ -401,11 +401,8 @@ def _resolved(
     metrics = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
     wrong = [name for name in metrics if name not in ANSWER_METRICS]
     if in_words and wrong:
-        raise ParameterError(
-            f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} has not",
-            where="`metrics`",
-            allowed=", ".join(ANSWER_METRICS),
-        )
+        problem = f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} has not"
+        raise ParameterError(problem, where="`metrics`", allowed=", ".join(ANSWER_METRICS))
     baseline = check_one_of("run", asked.baseline or names[0], names, owner="the predictions")
     shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in asked.averages]
     if len({d.name for d in shares}) < len(shares):

@@ -219,11 +219,9 @@ def load_predictions(
         runs += of_part if name is None else _renamed(of_part, name)
     counts = Counter(run.run for run in runs)
     if twice := sorted(run for run, count in counts.items() if count > 1):
+        problem = f"runs occur more than once: {some_of(twice)}"
         raise InputError(
-            f"runs occur more than once: {some_of(twice)}",
-            where="predictions",
-            allowed="each run once, in one file",
-            remedy="give each file a column run, or other names",
+            problem, where="predictions", remedy="give each file a column run, or other names"
         )
     return runs
 

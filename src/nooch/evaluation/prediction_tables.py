@@ -118,11 +118,8 @@ def _column(role: str, columns: Sequence[str], where: object) -> str | None:
     found = [column for column in columns if column.strip().lower() in _ALIASES[role]]
     if len(found) > 1:
         best = "logit or probability" if role == "value" else role
-        raise InputError(
-            f"columns {' and '.join(found)} could each be {best}",
-            where=where,
-            remedy=f"rename one of them to {best}",
-        )
+        problem = f"columns {' and '.join(found)} could each be {best}"
+        raise InputError(problem, where=where, remedy=f"rename one of them to {best}")
     return found[0] if found else None
 
 

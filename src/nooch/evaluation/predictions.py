@@ -103,11 +103,8 @@ class Predictions:
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
-            raise InputError(
-                f"scale {self.scale!r} is not known",
-                where=f"run {self.run}",
-                allowed=", ".join(SCALES),
-            )
+            problem = f"scale {self.scale!r} is not known"
+            raise InputError(problem, where=f"run {self.run}", allowed=", ".join(SCALES))
         tasks = pl.Series(self.tasks, dtype=pl.String)
         for what, column in (("image ids", self.image_ids), ("tasks", tasks)):
             check_unique(column, what, f"run {self.run}")
@@ -158,12 +155,11 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
         what, allowed = "no probability", "0 to 1; logits go into a column logit (or `scale` logit)"
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
-        raise InputError(
+        problem = (
             f"{counted_are(int(wrong.sum()), 'value')} {what}, such as {values[task, image]} for"
-            f" image {owner.image_ids[int(image)]}, task {owner.tasks[task]}",
-            where=f"run {owner.run}",
-            allowed=allowed,
+            f" image {owner.image_ids[int(image)]}, task {owner.tasks[task]}"
         )
+        raise InputError(problem, where=f"run {owner.run}", allowed=allowed)
 
 
 def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
@@ -299,11 +295,8 @@ def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:
     """Raise InputError where two of the given ids or names stand for one image; null is none."""
     twice = given.filter(ids.is_duplicated() & ids.is_not_null())
     if len(twice):
-        raise InputError(
-            f"image ids stand for one image: {some_of(twice.sort())}",
-            where=f"run {run}",
-            allowed="each image once",
-        )
+        problem = f"image ids stand for one image: {some_of(twice.sort())}"
+        raise InputError(problem, where=f"run {run}", allowed="each image once")
 
 
 @dataclass(frozen=True, eq=False)

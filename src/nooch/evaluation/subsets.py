@@ -87,10 +87,9 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
             )
         shares[cell] = float(number)
     if abs(sum(shares.values()) - 1) > 1e-6:
+        problem = f"shares add up to {sum(shares.values()):g}"
         raise ParameterError(
-            f"shares add up to {sum(shares.values()):g}",
-            where=f"distribution {name}",
-            allowed="shares that add up to 1",
+            problem, where=f"distribution {name}", allowed="shares that add up to 1"
         )
     return Distribution(name, shares)
 
@@ -173,11 +172,8 @@ def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None
         check_one_of("attribute", column, [c for c in attributes.columns if c != "image_id"])
         levels = known[column].unique().sort(nulls_last=True)
         if len(levels) > _MOST_GROUPS:
-            raise ParameterError(
-                f"attribute {column} has {len(levels)} values",
-                allowed=f"up to {_MOST_GROUPS}",
-                remedy="make a column of fewer values, such as intervals",
-            )
+            problem = f"attribute {column} has {len(levels)} values"
+            raise ParameterError(problem, remedy="make a column of fewer values, such as intervals")
         names = [f"{column}={level}" for level in levels.to_list()]
         groups[column] = positions(known[column], levels), names
     return groups

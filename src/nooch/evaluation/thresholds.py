@@ -95,11 +95,8 @@ def _chosen(
     suite: Suite, runs: Sequence[Predictions], tasks: Sequence[str], *, by_side: bool
 ) -> RunThresholds:
     if _CHOSEN not in suite.splits:
-        raise ParameterError(
-            f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks",
-            allowed=_ALLOWED,
-            remedy=_REMEDY,
-        )
+        problem = f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks"
+        raise ParameterError(problem, remedy=_REMEDY)
     suite.require_easy(f"a threshold chosen on {_CHOSEN}")
     chosen: RunThresholds = {run.run: {} for run in runs}
     for task in tasks:
@@ -108,11 +105,9 @@ def _chosen(
             try:
                 values = values_of(run, images)
             except InputError as error:
+                problem = f"no threshold can be chosen on {_CHOSEN}: {error.problem}"
                 raise InputError(
-                    f"no threshold can be chosen on {_CHOSEN}: {error.problem}",
-                    where=error.where,
-                    allowed=f"predictions of {_CHOSEN} for every task",
-                    remedy=f"predict this split as well, or {_REMEDY}",
+                    problem, where=error.where, remedy=f"predict this split as well, or {_REMEDY}"
                 ) from error
             chosen[run.run][task] = best_threshold(
                 images.labels, values, run.scale, sides if by_side else ()
@@ -143,10 +138,9 @@ def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> 
     for task in by_task:
         check_one_of("task", task, suite.tasks, owner="the suite")
     if lacking := [task for task in tasks if task not in by_task]:
+        problem = f"there is no threshold for {some_of(lacking)}"
         raise ParameterError(
-            f"there is no threshold for {some_of(lacking)}",
-            where="`threshold`",
-            allowed="one for each task that is scored",
+            problem, where="`threshold`", allowed="one for each task that is scored"
         )
     return {task: by_task[task] for task in tasks}
 
