@@ -137,20 +137,15 @@ def load_backbone(
     else:
         resolved = find_source(source)
         preprocessing, name = preprocessing_of(resolved, size), resolved.name
-        device = choose_device(device)
-        module, pooling, identity = _loaded(resolved, seed)
-    module, layout = placed(module, device, channels_last=channels_last), (channels_last, bf16)
-    rest = preprocessing, pooling or "pooler", device, *layout
-    backbone = Backbone(name, identity, module, 0, *rest)
-    return _probed(backbone, source, asked=pooling is not None)
-
-
-def _loaded(resolved: ModelSource, seed: int) -> tuple[Any, str | None, str]:
-    """The module, how to pool where that is known, and the identity."""
-    if resolved.folder is not None:
-        return *_pretrained(resolved), resolved.identity
-    identity = hashlib.sha256(f"{resolved.identity} seed {seed}".encode()).hexdigest()
-    return _random(resolved, seed), None, identity
+        device, identity = choose_device(device), resolved.identity
+        if resolved.folder is None:
+            identity = hashlib.sha256(f"{identity} seed {seed}".encode()).hexdigest()
+            module, pooling = _random(resolved, seed), None
+        else:
+            module, pooling = _pretrained(resolved)
+    module = placed(module, device, channels_last=channels_last)
+    rest = preprocessing, pooling or "pooler", device, channels_last, bf16
+    return _probed(Backbone(name, identity, module, 0, *rest), source, asked=pooling is not None)
 
 
 def _random(resolved: ModelSource, seed: int) -> Any:

@@ -1,11 +1,14 @@
-"""Sources of networks: hub id, folder, configuration or function, checked without torch."""
+"""Sources of networks: hub id, folder, configuration or function, checked without torch; no code
+of a folder is run.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +26,7 @@ from nooch.base.errors import (
     some_of,
     unreadable,
 )
-from nooch.models.hub_folders import WEIGHTS, contents_hash, fetched, read_json
+from nooch.base.files import sha256_once
 from nooch.models.images import (
     IMAGENET,
     PREPROCESSOR,
@@ -32,6 +35,9 @@ from nooch.models.images import (
     check_size,
     read_preprocessing,
 )
+
+WEIGHTS = ".safetensors"
+_TEXTS = ("*.json", "*.txt", "*.model")
 
 DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
@@ -151,7 +157,11 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 def _check_weights(folder: Path) -> None:
     stored = sorted(f.name for f in folder.glob(f"*{WEIGHTS}"))
-    named = _shards(folder / _INDEX) if (folder / _INDEX).is_file() else stored[:1]
+    index, named = folder / _INDEX, stored[:1]
+    if index.is_file():
+        broken = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+        with unreadable(index, "an index of weights", broken):
+            named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
     if not named:
         raise InputError(
             f"holds no weights as {WEIGHTS}",
@@ -165,10 +175,47 @@ def _check_weights(folder: Path) -> None:
         raise InputError(problem, where=folder, remedy="copy them here")
 
 
-def _shards(index: Path) -> list[str]:
-    broken = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-    with unreadable(index, "an index of weights", broken):
-        return sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
+def fetched(
+    repository: str, what: str, extra: str, allowed: str, more: Sequence[str] = (), **options: Any
+) -> Path:
+    """The folder of a hub id, from the local cache or the hub, without pickled weights.
+
+    ``what`` it is, its ``extra`` and what is ``allowed`` are for errors; ``more`` are patterns of
+    further files, and ``options`` those of ``snapshot_download``.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise MissingExtraError("huggingface_hub", extra, f"{what} {repository}") from error
+    try:
+        patterns = [*_TEXTS, f"*{WEIGHTS}", *more]
+        return Path(snapshot_download(repository, allow_patterns=patterns, **options))
+    # the hub raises errors of several packages, and all mean that it gave no model
+    except Exception as error:
+        raise InputError(
+            f"{what} {repository!r} is not in the local cache and cannot be fetched:"
+            f" {type(error).__name__}",
+            allowed=allowed,
+            remedy="give the path of a folder that holds the model, or go online once",
+        ) from error
+
+
+def read_json(file: Path, what: str, allowed: str) -> Any:
+    """What a file says. Raises InputError: it cannot be read; it is not there, so that its folder
+    is no ``what``, and ``allowed`` says what is.
+    """
+    if not file.exists():
+        raise InputError(f"no such file, so this is no {what}", where=file, allowed=allowed)
+    with unreadable(file, "JSON"):
+        return json.loads(file.read_bytes())
+
+
+def contents_hash(folder: Path) -> str:
+    """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors."""
+    kinds = {WEIGHTS, ".json", ".jinja"}
+    files = sorted(f for f in folder.rglob("*") if f.suffix in kinds and f.is_file())
+    names = (f"{f.relative_to(folder).as_posix()} {sha256_once(f)}\n" for f in files)
+    return hashlib.sha256("".join(names).encode()).hexdigest()
 
 
 def preprocessing_of(

@@ -54,29 +54,25 @@ def load_vlm(
     weights or processor, it cannot reply, or (``yes_no``) no tokens tell yes from no.
     MissingExtraError: a package that its processor needs.
     """
-    with naming_packages("the processor of this model", "vlm", "torchvision", "num2words"):
-        return _load(resolved, device, bf16=bf16, yes_no=yes_no)
-
-
-def _load(resolved: ModelSource, device: str, *, bf16: bool, yes_no: bool) -> VisionLanguageModel:
     import torch
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     dtype = torch.bfloat16 if bf16 else torch.float32
-    module, lacking = pretrained(AutoModelForImageTextToText, resolved, dtype=dtype)
-    refuse_lacking(resolved, lacking)
     load: Any = AutoProcessor.from_pretrained
-    with quietly(resolved):
-        processor = load(str(resolved.folder), local_files_only=True, trust_remote_code=False)
-        tokens = processor.tokenizer
-        # the next token of every text in a batch is then at the end
-        tokens.padding_side = "left"
-        tokens.pad_token = tokens.pad_token or tokens.eos_token
-    loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
-    with quietly(resolved):
-        black = loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"])
-        loaded.replies(black, yes_no=yes_no)
+    with naming_packages("the processor of this model", "vlm", "torchvision", "num2words"):
+        module, lacking = pretrained(AutoModelForImageTextToText, resolved, dtype=dtype)
+        refuse_lacking(resolved, lacking)
+        with quietly(resolved):
+            processor = load(str(resolved.folder), local_files_only=True, trust_remote_code=False)
+            tokens = processor.tokenizer
+            # the next token of every text in a batch is then at the end
+            tokens.padding_side = "left"
+            tokens.pad_token = tokens.pad_token or tokens.eos_token
+        loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
+        with quietly(resolved):
+            black = loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"])
+            loaded.replies(black, yes_no=yes_no)
     return loaded
 
 

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import StepProgress, no_progress
 from nooch.base.errors import InputError, MissingExtraError, as_input_error, check_one_of, some_of
 from nooch.models.encoders.caption_vectors import distinct
-from nooch.models.hub_folders import WEIGHTS, contents_hash, fetched, read_json
-from nooch.models.sources import silently
+from nooch.models.sources import WEIGHTS, contents_hash, fetched, read_json, silently
 
 FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
 """Model types that attend to every token and look their attention up by name."""
