@@ -6,8 +6,6 @@ import pytest
 from full_disk import full_disk
 from oracles import dataset_of
 
-from nooch.base.engines.job_window import Logged
-from nooch.base.errors import OutputError
 from nooch.base.work_folder import _FORMATS
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 
@@ -83,16 +81,6 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
     assert "the embedding is not kept" in done.err
     assert len(calls) == 2
     assert _contents(folder / "parts") == before
-
-
-def test_a_log_that_cannot_be_written_is_the_same_error(tmp_path):
-    logged = Logged(print, tmp_path / "missing")
-    with pytest.raises(OutputError, match=r"job-0000000\.log: cannot write: No such file"):
-        logged((0, "text"))
-    with full_disk(100), pytest.raises(OutputError, match=r"job-0000000\.log: cannot write"):
-        Logged(print, tmp_path)((0, "text" * 100))
-    Logged(print, tmp_path)((0, "text"))
-    assert "done" in (tmp_path / "job-0000000.log").read_text(encoding="utf-8")
 
 
 # what no command expected

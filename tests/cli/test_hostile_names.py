@@ -12,7 +12,6 @@ import polars as pl
 from hypothesis import given, settings
 
 import nooch
-from nooch.base.engines.job_window import Logged
 from nooch.cli.terminal import print_text
 from nooch.data import csv_bytes, read_table
 
@@ -23,11 +22,6 @@ def test_a_document_on_a_terminal_has_no_control_characters(monkeypatch, capsys)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     print_text(f"a\t{CAR}\n")
     assert capsys.readouterr().out == "a\t=car\\x1b[2J\n"
-
-
-def test_a_log_spells_out_what_a_job_prints(tmp_path):
-    Logged(print, tmp_path)((0, f"{CAR} {TURN}\n"))
-    assert "=car\\x1b[2J \\u202e\n" in (tmp_path / "job-0000000.log").read_text("utf-8")
 
 
 # text that a spreadsheet would run
