@@ -44,7 +44,7 @@ test-slurm: $(READY)
 # with PYTHON=python3 on the command line: that interpreter, as it is, and nothing is installed (docs/gpu.md)
 GPU_PYTHON := $(if $(filter command line,$(origin PYTHON)),$(PYTHON),$(BIN)/python)
 gpu-check: $(if $(filter command line,$(origin PYTHON)),,$(READY))
-	PYTHONPATH=$(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PYTHON) -m pytest -W default -p no:cacheprovider --durations=10 tests/gpu
+	PYTHONPATH=$(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PYTHON) -m pytest -W default -p no:cacheprovider --durations=10 tests/gpu tests/rehearsals
 
 lint: $(READY)
 	$(BIN)/ruff check .

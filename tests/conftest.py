@@ -53,11 +53,17 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = Path(__file__).parent
 SLOW = frozenset((TESTS / "slow.txt").read_text(encoding="utf-8").split())
 """Folders, files and tests that ``make test-fast`` leaves out."""
+REHEARSALS = "rehearsals"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where slow tests are left out, files that are slow as a whole are not even imported."""
+    """Where slow tests are left out, files that are slow as a whole are not even imported.
+
+    Rehearsals of a GPU run where they are asked for: by ``make gpu-check``, and every week.
+    """
     name = collection_path.relative_to(TESTS).as_posix()
+    if name == REHEARSALS:
+        return True if not any(REHEARSALS in argument for argument in config.args) else None
     return True if config.option.markexpr == "not slow" and name in SLOW else None
 
 
