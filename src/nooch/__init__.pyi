@@ -9,13 +9,13 @@ from . import (
     training as training,
     vlm as vlm,
 )
-from .analysis.audit import AuditOptions as AuditOptions, audit as audit
-from .analysis.calibrate import CalibrateOptions as CalibrateOptions, calibrate as calibrate
+from .analysis.audit import audit as audit
+from .analysis.calibrate import calibrate as calibrate
 from .analysis.check import CheckOptions as CheckOptions, check as check
 from .analysis.collect_next import collect_next as collect_next
 from .analysis.findings import cue_findings as cue_findings
-from .analysis.intervene import InterveneOptions as InterveneOptions, intervene as intervene
-from .analysis.repair import RepairOptions as RepairOptions, repair as repair
+from .analysis.intervene import intervene as intervene
+from .analysis.repair import repair as repair
 from .analysis.slices import find_slices as find_slices
 from .analysis.validity import validity as validity
 from .analysis.verify import verify as verify

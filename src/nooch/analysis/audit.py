@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from nooch.base.calls import Count, Progress, no_progress, options_from, tracked
+from nooch.base.calls import Count, Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
 from nooch.base.files import atomic_folder, check_output
@@ -22,7 +22,7 @@ from nooch.base.words import counted
 from nooch.criteria.context import FOLDS
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, parquet_bytes
-from nooch.evaluation import PredictionFormat, Predictions, context_run, load_predictions, run_notes
+from nooch.evaluation import Predictions, context_run, load_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
@@ -122,31 +122,9 @@ def write_review(
 
 _PAIR = ("image_id", "task", "label")
 _TABLE = "audit.parquet"
+MOST = 200
+"""Labels on the page, by default."""
 _SHOWN = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions(PredictionFormat):
-    """Which labels are audited, and what the page shows; also the fields of ``PredictionFormat``.
-
-    Attributes:
-        split: one or several; by default ``test``, or the only one.
-        tasks: names; all of the suite's by default.
-        criterion: names; labels of images on which none of them has a verdict are not audited. All
-            of the suite's by default.
-        captions: files of captions, see ``nooch.vlm.score_captions``.
-        synonyms: how captions mention tasks: ``coco``, or a YAML file.
-        most: labels on the page at most.
-        images: folder of images; by default the one that the dataset records, where it exists.
-    """
-
-    split: str | Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
-    criterion: Sequence[str] | None = None
-    captions: Sequence[str | Path] = ()
-    synonyms: str | Path = COCO
-    most: Count = 200
-    images: str | Path | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,6 +149,7 @@ class Audit(TabularResult):
         return DisplayTable(title, self.table.columns, rows, left=2, notes=self.notes)
 
 
+@checked
 def audit(
     suite: Suite | str | Path,
     predictions: PredictionSource = None,
@@ -178,9 +157,15 @@ def audit(
     data: Dataset | str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    options: AuditOptions | None = None,
+    split: str | Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    criterion: Sequence[str] | None = None,
+    captions: Sequence[str | Path] = (),
+    synonyms: str | Path = COCO,
+    most: Count = MOST,
+    images: str | Path | None = None,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Audit:
     """Rank labels by how strongly models, captions and the context contradict them.
 
@@ -195,28 +180,35 @@ def audit(
             records, where it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
         overwrite: replace an earlier audit.
-        options: see ``AuditOptions``.
+        split: one or several; by default ``test``, or the only one.
+        tasks: names; all of the suite's by default.
+        criterion: names; labels of images on which none of them has a verdict are not audited. All
+            of the suite's by default.
+        captions: files of captions, see ``nooch.vlm.score_captions``.
+        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        most: labels on the page at most.
+        images: folder of images; by default the one that the dataset records, where it exists.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         progress: called with what is being done, and how much of how much is done.
-        named: fields of ``AuditOptions``, such as ``split`` and ``captions``.
 
     Raises:
         InputError: files that cannot be used, no source, two of one name, labels all alike.
         ParameterError: unknown tasks or splits, another dataset than the suite's.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite, asked = as_suite(suite), options_from(AuditOptions, options, named)
+    suite = as_suite(suite)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_TABLE)
-    splits = suite.splits_to_score(asked.split)
-    keys = suite.select_keys(asked.criterion or (), asked.tasks or (), splits)
+    splits = suite.splits_to_score(split)
+    keys = suite.select_keys(criterion or (), tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
     found = suite.found_in() if data is None else suite.require_dataset(data)
     runs = []
     if predictions is not None:
-        runs += load_predictions(predictions, suite, found, options=asked)
-    if asked.captions:
-        words = load_vocabulary(asked.synonyms)
-        runs += [mentions(one, words, tasks) for one in read_captions(asked.captions, suite)]
+        runs += load_predictions(predictions, suite, found, **reading or {})
+    if captions:
+        words = load_vocabulary(synonyms)
+        runs += [mentions(one, words, tasks) for one in read_captions(captions, suite)]
     notes = run_notes(runs)
     if found is not None:
         progress("fitting contexts", 0, 1)
@@ -230,8 +222,8 @@ def audit(
     table = _ranked(suite, keys, runs, progress)
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
-            shown = table.head(asked.most)
-            write_review(folder, shown, suite, found, asked.images, notes, progress)
+            shown = table.head(most)
+            write_review(folder, shown, suite, found, images, notes, progress)
             (folder / _TABLE).write_bytes(parquet_bytes(table))
     return Audit(table, notes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.base.calls import Options, Progress, Share, no_progress, options_from, tracked
+from nooch.base.calls import Progress, Share, checked, no_progress, tracked
 from nooch.base.errors import (
     FormatError,
     InputError,
@@ -96,39 +96,21 @@ _FEWEST = 10
 """Truly hard images of a side below which its betas stay: they would fit single images."""
 
 
-@dataclass(frozen=True)
-class CalibrateOptions(Options):
-    """How predicted areas are calibrated.
-
-    Attributes:
-        criterion: its alpha or cues say which cues a task has, its beta what is truly hard.
-        precision: of hard images, to be reached with the highest recall.
-        tasks: true classes; by default all that have cues, and a predicted class; without a
-            training split those of cues given by hand.
-        match: true class -> predicted class, where their names differ.
-        folds: of the images in common; ``seed`` draws them.
-        group: column or regular expression on file names: images of one group share a fold, as
-            near-duplicates should.
-    """
-
-    criterion: CE = field(default_factory=CE)
-    precision: Share = 0.9
-    tasks: Sequence[str] | None = None
-    match: Mapping[str, str] = field(default_factory=dict)
-    folds: Annotated[int, Meta(ge=2)] = 5
-    seed: int = 0
-    group: str | None = None
-
-
+@checked
 def calibrate(
     predicted: Dataset | str | Path,
     true: Dataset | str | Path,
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
-    options: CalibrateOptions | None = None,
+    criterion: CE | None = None,
+    precision: Share = 0.9,
+    tasks: Sequence[str] | None = None,
+    match: Mapping[str, str] | None = None,
+    folds: Annotated[int, Meta(ge=2)] = 5,
+    seed: int = 0,
+    group: str | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Calibration:
     """Choose a beta for each cue and side on predicted areas, so that hard images are truly hard.
 
@@ -143,44 +125,56 @@ def calibrate(
             which it needs not have where they are given by hand.
         out: JSON file to write.
         overwrite: replace that file.
-        options: see ``CalibrateOptions``.
+        criterion: its alpha or cues say which cues a task has, its beta what is truly hard;
+            ``CE()`` by default.
+        precision: of hard images, to be reached with the highest recall.
+        tasks: true classes; by default all that have cues, and a predicted class; without a
+            training split those of cues given by hand.
+        match: true class -> predicted class, where their names differ.
+        folds: of the images in common.
+        seed: of the draw of the folds.
+        group: column or regular expression on file names: images of one group share a fold, as
+            near-duplicates should.
         progress: called with what is being done, and how many of how many are done.
-        named: its fields.
 
     Raises:
         InputError: fewer images in common than folds, or no task with cues in both datasets.
         ParameterError: an unknown class, or options out of range.
     """
-    asked = options_from(CalibrateOptions, options, named)
+    criterion, match = criterion or CE(), match or {}
     target = None if out is None else check_output_file(out, overwrite=overwrite)
     p, t = as_dataset(predicted), as_dataset(true)
-    wanted, train = _wanted(t, asked)
-    ce, names = asked.criterion.fit(train), _names(p, t, asked.match)
-    settings = {**asdict(asked), "predicted": p.fingerprint, "true": t.fingerprint}
-    p, t = _in_common(p, t, asked.folds)
-    folds, verdicts, skipped, notes = _folds(p.images, asked), [], [], _Notes([], [])
+    settings = {
+        "criterion": asdict(criterion), "precision": precision, "tasks": tasks, "match": match,
+        "folds": folds, "seed": seed, "group": group,
+        "predicted": p.fingerprint, "true": t.fingerprint,
+    }  # fmt: skip
+    wanted, train = _wanted(t, criterion, tasks)
+    ce, names = criterion.fit(train), _names(p, t, match)
+    p, t = _in_common(p, t, folds)
+    fold, verdicts, skipped, notes = _folds(p.images, group, folds, seed), [], [], _Notes([], [])
     cues_of: dict[str, list[str]] = {}
     betas: dict[str, dict[str, Any]] = {}
     for task in tracked(wanted, len(wanted), "choosing betas, tasks", progress):
         # those with a predicted class first
         cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
         if task in names and cues and cues[0] in names:
-            one = _TaskPair.of(p, t, task, cues, names, folds)
+            one = _TaskPair.of(p, t, task, cues, names, fold)
             cues_of[one.name] = list(one.cues.values())
-            judged = _Judged.of(one, asked)
+            judged = _Judged.of(one, criterion.beta, precision, folds)
             betas[one.name] = dict(zip(cues_of[one.name], judged.betas.T.tolist(), strict=True))
-            verdicts += judged.rows(one, asked.criterion.beta)
-            notes.add(one, judged, asked.criterion.beta)
-        if (cues or asked.tasks is not None) and (lost := {task, *cues} - names.keys()):
+            verdicts += judged.rows(one, criterion.beta)
+            notes.add(one, judged, criterion.beta)
+        if (cues or tasks is not None) and (lost := {task, *cues} - names.keys()):
             skipped.append(f"{', '.join(sorted(lost))} (for {task})")
     if not betas:
         remedy = "name classes that differ with `match`, or give cues by hand"
         raise InputError("no task has a predicted class and a predicted cue", remedy=remedy)
     texts = [f"no predicted class is {some_of(skipped, 12)}"] if skipped else []
-    alpha, beta = asked.criterion.alpha, asked.criterion.beta
-    expected, below = _expected(verdicts, names, asked)
+    alpha, beta = criterion.alpha, criterion.beta
+    expected, below = _expected(verdicts, names, beta, precision)
     if below:
-        texts.append(f"precision out of fold below {asked.precision:g}: {some_of(below, 12)}")
+        texts.append(f"precision out of fold below {precision:g}: {some_of(below, 12)}")
     texts += notes.texts(beta)
     found = Calibration(
         criterion=CE(alpha, beta, cues_of, betas, expected),
@@ -205,16 +199,21 @@ def _in_common(p: Dataset, t: Dataset, folds: int) -> tuple[Dataset, Dataset]:
     return p, t
 
 
-def _wanted(t: Dataset, asked: CalibrateOptions) -> tuple[Sequence[str], Dataset]:
+def _wanted(
+    t: Dataset, criterion: CE, tasks: Sequence[str] | None
+) -> tuple[Sequence[str], Dataset]:
     """The tasks to calibrate, and the images that cues are fitted on: none where all are given."""
-    by_hand = asked.criterion.cues
-    if t.fitting_split not in t.splits and by_hand and by_hand.keys() >= {*(asked.tasks or ())}:
-        return asked.tasks or list(by_hand), t.select(rows=np.zeros(len(t), bool))
-    return t.classes if asked.tasks is None else asked.tasks, training_part(t, "ce")
+    by_hand = criterion.cues
+    if t.fitting_split not in t.splits and by_hand and by_hand.keys() >= {*(tasks or ())}:
+        return tasks or list(by_hand), t.select(rows=np.zeros(len(t), bool))
+    return t.classes if tasks is None else tasks, training_part(t, "ce")
 
 
 def _expected(
-    verdicts: Sequence[Mapping[str, Any]], names: Mapping[str, str], asked: CalibrateOptions
+    verdicts: Sequence[Mapping[str, Any]],
+    names: Mapping[str, str],
+    beta: float,
+    precision: float,
 ) -> tuple[dict[str, Any], list[str]]:
     """Predicted task -> set -> precision and recall; and sets of hard images that do not reach the
     precision, next to that by beta itself.
@@ -225,8 +224,8 @@ def _expected(
         of = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
         expected.setdefault(names[row["task"]], {})[row["set"]] = of
         reached, plain = of["precision"][0], row["precision"][0]
-        if row["set"].startswith("hard") and reached is not None and reached < asked.precision:
-            by = "" if plain is None else f" (by beta {asked.criterion.beta:g}: {plain:.3f})"
+        if row["set"].startswith("hard") and reached is not None and reached < precision:
+            by = "" if plain is None else f" (by beta {beta:g}: {plain:.3f})"
             below.append(f"{row['task']} {row['set']} {reached:.3f}{by}")
     return expected, below
 
@@ -267,12 +266,12 @@ def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:
     return {**match, **same}
 
 
-def _folds(images: pl.DataFrame, asked: CalibrateOptions) -> NDArray[np.int64]:
+def _folds(images: pl.DataFrame, group: str | None, folds: int, seed: int) -> NDArray[np.int64]:
     """The fold of each image, int64 (n_images,); images of a group share one."""
-    names = images["image_id"] if asked.group is None else group_names(images, asked.group)
+    names = images["image_id"] if group is None else group_names(images, group)
     groups = names.rank("dense").to_numpy() - 1
-    order = np.random.default_rng(asked.seed).permutation(groups.max() + 1)
-    return np.asarray(order[groups] % asked.folds)
+    order = np.random.default_rng(seed).permutation(groups.max() + 1)
+    return np.asarray(order[groups] % folds)
 
 
 @dataclass(frozen=True)
@@ -312,15 +311,15 @@ class _TaskPair:
         rows = np.flatnonzero(~unknown)
         return cls(task, name, here, folds[rows], labels[:, rows], areas[rows], true[rows])
 
-    def betas(self, rows: Bools, asked: CalibrateOptions) -> Floats:
+    def betas(self, rows: Bools, beta: float, precision: float) -> Floats:
         """Betas that these images choose, for positives and negatives, (2, n_cues)."""
-        beta, chosen = asked.criterion.beta, np.empty((2, len(self.cues)))
+        chosen = np.empty((2, len(self.cues)))
         for side, positive in enumerate((True, False)):
             among = rows & (self.labels[0] == positive)
             for c, (areas, true) in enumerate(zip(self.areas.T, self.true.T, strict=False)):
                 hard = (self.labels[1] == positive) & (true < beta if positive else true > beta)
                 of_side = areas[among], hard[among], positive
-                chosen[side, c] = best_beta(*of_side, beta, asked.precision)
+                chosen[side, c] = best_beta(*of_side, beta, precision)
         return chosen
 
 
@@ -342,13 +341,12 @@ class _Judged:
     refused: tuple[tuple[float | None, float | None] | None, ...]
 
     @classmethod
-    def of(cls, one: _TaskPair, asked: CalibrateOptions) -> Self:
+    def of(cls, one: _TaskPair, beta: float, precision: float, folds: int) -> Self:
         """Chosen betas count for a side where they raise its precision out of fold."""
-        beta = asked.criterion.beta
         used = np.full((2, 2, *one.areas.shape), beta)
-        for fold in range(asked.folds):
-            used[1][:, one.folds == fold] = one.betas(one.folds != fold, asked)[:, None]
-        betas = one.betas(one.folds >= 0, asked)
+        for fold in range(folds):
+            used[1][:, one.folds == fold] = one.betas(one.folds != fold, beta, precision)[:, None]
+        betas = one.betas(one.folds >= 0, beta, precision)
         true = _cells(one.labels[1], one.true, np.full(2, beta))
         refused: list[tuple[float | None, float | None] | None] = [None, None]
         found = [_cells(one.labels[0], one.areas, of) for of in used]

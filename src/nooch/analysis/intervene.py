@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from nooch.base.calls import Count, Options, Progress, no_progress, options_from
+from nooch.base.calls import Count, Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.files import atomic_folder, check_output
@@ -225,34 +225,6 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class InterveneOptions(Options):
-    """What is edited, and how it is predicted.
-
-    Attributes:
-        edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
-            ``swap-background``, the object pasted onto an image without object and cue.
-        annotations: the COCO files that the dataset was made from, or a folder of label maps.
-        split: whose images; ``test`` by default, or the only one.
-        images: folder of images; by default the one that the dataset records.
-        threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
-        range: values that become black and white, of images of more than 8 bits a channel.
-        batch: images in a batch.
-        bootstrap: resamples of the intervals.
-        seed: of the places of control patches, the backgrounds and the resamples.
-    """
-
-    edit: Annotated[str, EDITS] = "hide-cue"
-    annotations: Sequence[str | Path] = ()
-    split: str | None = None
-    images: str | Path | None = None
-    threshold: AnswerThreshold = 0.5
-    range: tuple[float, float] | None = None
-    batch: Count = 32
-    bootstrap: Resamples = 1000
-    seed: int = 0
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervention(TabularResult):
     """How answers change with an edit.
@@ -277,6 +249,7 @@ class Intervention(TabularResult):
         return replace(self.scores.display, notes=[*self.sentences, *self.notes])
 
 
+@checked
 def intervene(
     suite: Suite | str | Path,
     model: TaskModel,
@@ -284,9 +257,16 @@ def intervene(
     *,
     data: Dataset | str | Path | None = None,
     overwrite: bool = False,
-    options: InterveneOptions | None = None,
+    edit: Annotated[str, EDITS] = "hide-cue",
+    annotations: Sequence[str | Path] = (),
+    split: str | None = None,
+    images: str | Path | None = None,
+    threshold: AnswerThreshold = 0.5,
+    range: tuple[float, float] | None = None,
+    batch: Count = 32,
+    bootstrap: Resamples = 1000,
+    seed: int = 0,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Intervention:
     """Edit images where their masks are, predict them again, and compare the answers.
 
@@ -303,45 +283,54 @@ def intervene(
             ``examples.png``.
         data: the dataset; by default the one that the suite records, where it is there.
         overwrite: replace an earlier intervention.
-        options: see ``InterveneOptions``.
+        edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
+            ``swap-background``, the object pasted onto an image without object and cue.
+        annotations: the COCO files that the dataset was made from, or a folder of label maps.
+        split: whose images; ``test`` by default, or the only one.
+        images: folder of images; by default the one that the dataset records.
+        threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
+        range: values that become black and white, of images of more than 8 bits a channel.
+        batch: images in a batch.
+        bootstrap: resamples of the intervals.
+        seed: of the places of control patches, the backgrounds and the resamples.
         progress: called with what is being done, and how much of how much is done.
-        named: fields of ``InterveneOptions``, such as ``edit`` and ``annotations``.
 
     Raises:
         InputError: images or annotations that cannot be used; no image that can be edited.
         ParameterError: unknown names, no annotations, another dataset than the suite's.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite, asked = as_suite(suite), options_from(InterveneOptions, options, named)
+    suite = as_suite(suite)
     check_output(out, overwrite=overwrite, marker=CHANGES)
     found = suite.found_in() if data is None else suite.require_dataset(data)
-    if found is None or not asked.annotations:
+    if found is None or not annotations:
         raise ParameterError(
             "an edit needs the suite's dataset, and masks",
             allowed="`dataset`; `annotations`: its COCO files, or a folder of label maps",
         )
     tasks = tasks_to_predict(suite, model.tasks)
-    (split,) = suite.splits_to_score(asked.split)
-    splits = {split, "valid"} if asked.threshold in RULES else {split}
+    (split,) = suite.splits_to_score(split)
+    splits = {split, "valid"} if threshold in RULES else {split}
     # a number or a file is refused before anything is predicted
-    answer_thresholds(0.5 if len(splits) > 1 else asked.threshold, suite, (), tasks)
-    ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=asked.images)
+    answer_thresholds(0.5 if len(splits) > 1 else threshold, suite, (), tasks)
+    ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
-    planned = _planned(model, suite, found, split, files, asked)
-    how: dict[str, Any] = {"batch": asked.batch, "codec": Decoding(range=asked.range)}
+    masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
+    planned = _planned(model, suite, found, split, files, edit=edit, seed=seed, **masks)
+    how: dict[str, Any] = {"batch": batch, "codec": Decoding(range=range)}
     before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
-    versions, edited = _versions(model, planned, before, asked, progress)
-    limits_of, _ = answer_thresholds(asked.threshold, suite, [before], tasks)
+    versions, edited = _versions(model, planned, before, edit, batch, progress)
+    limits_of, _ = answer_thresholds(threshold, suite, [before], tasks)
     limits = limits_of[before.run]
     how = {"split": split, "metrics": _METRICS, "threshold": limits}
-    how |= {"bootstrap": asked.bootstrap, "seed": asked.seed}
+    how |= {"bootstrap": bootstrap, "seed": seed}
     compared = [
         evaluate(suite, [replace(versions[n], weights=edited[w] * 1.0) for n in pair], **how)
         for *pair, w in (("before", "edit", 0), ("before", "control", 1), ("control", "edit", 1))
         if edited[w].any()
     ]
     rows = _rows(versions, edited, limits)
-    sentences = list(_sentences(suite, split, rows, asked))
+    sentences = list(_sentences(suite, split, rows, edit, bootstrap, seed))
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         _write(folder, versions, limits, rows)
@@ -370,7 +359,11 @@ def _planned(
     data: Dataset,
     split: str,
     files: pl.DataFrame,
-    asked: InterveneOptions,
+    *,
+    annotations: Sequence[str | Path],
+    decoding: Decoding,
+    edit: str,
+    seed: int,
 ) -> list[TaskEdits]:
     """The edits of each task; ``files`` are ``image_id`` and ``path``."""
     part = data.select(split)
@@ -378,11 +371,10 @@ def _planned(
     files = files.join(ids.with_row_index("row"), on="image_id", maintain_order="left")
     wanted = [Wanted(split, row, Path(path)) for path, row in files.select("path", "row").rows()]
     images = {split: SplitImages(split, ids["image_id"], part)}
-    masks = cue_masks(suite, data, images, asked.annotations, wanted, model.tasks)
-    how = {"masks": partial(masks, split), "size": model.size, "seed": asked.seed}
-    how["decoding"] = Decoding(range=asked.range)
+    masks = cue_masks(suite, data, images, annotations, wanted, model.tasks)
+    how = {"masks": partial(masks, split), "size": model.size, "decoding": decoding}
     return [
-        TaskEdits.of(suite, (task, split), part, files, edit=asked.edit, **how)
+        TaskEdits.of(suite, (task, split), part, files, edit=edit, seed=seed, **how)
         for task in model.tasks
     ]
 
@@ -391,7 +383,8 @@ def _versions(
     model: TaskModel,
     planned: Sequence[TaskEdits],
     before: Predictions,
-    asked: InterveneOptions,
+    edit: str,
+    batch: int,
     progress: Progress,
 ) -> tuple[dict[str, Predictions], NDArray[np.bool_]]:
     """Predictions ``before``, with the ``edit`` and with the ``control``; and which values are of
@@ -410,7 +403,7 @@ def _versions(
             ids.gather(np.arange(len(ids)).repeat(2)),
             one.read,
             # an image's edit and control are in the same batch
-            batch=asked.batch + asked.batch % 2,
+            batch=batch + batch % 2,
             readers=None,
             progress=partial(step, done),
         )
@@ -421,14 +414,13 @@ def _versions(
             edited[:, row, at[number]] = True, has_control
     if not edited.any():
         raise InputError(
-            f"{asked.edit}: no image has a mask that leaves some of the image",
-            where=some_of(asked.annotations),
+            f"{edit}: no image has a mask that leaves some of the image",
             allowed="masks of a task's context cues or, to hide and to paste it, of the object",
         )
-    edit, control = np.where(edited, values, before.values)
+    with_edit, control = np.where(edited, values, before.values)
     versions = {
         "before": before,
-        "edit": replace(before, values=edit, run=f"{before.run}, {asked.edit}"),
+        "edit": replace(before, values=with_edit, run=f"{before.run}, {edit}"),
         "control": replace(before, values=control, run=f"{before.run}, control"),
     }
     return versions, edited
@@ -456,13 +448,13 @@ def _rows(
 
 
 def _sentences(
-    suite: Suite, split: str, rows: pl.DataFrame, asked: InterveneOptions
+    suite: Suite, split: str, rows: pl.DataFrame, edit: str, bootstrap: int, seed: int
 ) -> Iterator[str]:
     """How many errors on hard images go with the edit, and how many easy positives stay right."""
-    when, control = _WORDS[asked.edit]
+    when, control = _WORDS[edit]
     right = pl.col("yes_before") == pl.col("cell").str.ends_with("positive")
     shown = [("hard_negative", ~right, "wrong"), ("hard_positive", ~right, "wrong")]
-    if asked.edit == "hide-object":
+    if edit == "hide-object":
         # without the object, yes is not right
         shown = [("hard_positive", right, "right")]
     for criterion in suite.criteria:
@@ -472,7 +464,9 @@ def _sentences(
         known = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
         for cell, inside, was in [*shown, ("easy_positive", right, "right")]:
             of = known.filter(inside, cell=cell)
-            share, of_control = (_share(of.drop_nulls(n), n, cell, asked) for n in _EDITED)
+            share, of_control = (
+                _share(of.drop_nulls(name), name, cell, bootstrap, seed) for name in _EDITED
+            )
             if share is None:
                 continue
             now = "still answered yes" if was == "right" else "right"
@@ -484,12 +478,14 @@ def _sentences(
             yield text
 
 
-def _share(rows: pl.DataFrame, version: str, cell: str, asked: InterveneOptions) -> Estimate | None:
+def _share(
+    rows: pl.DataFrame, version: str, cell: str, bootstrap: int, seed: int
+) -> Estimate | None:
     """The share of right answers of images of one cell, or None without images."""
     if not rows.height:
         return None
     yes = rows.with_columns(yes=pl.col(f"yes_{version}") == cell.endswith("positive"))
-    rates = context_rates(yes, bootstrap=asked.bootstrap, seed=asked.seed)
+    rates = context_rates(yes, bootstrap=bootstrap, seed=seed)
     return rates.estimates["rate", cell]
 
 

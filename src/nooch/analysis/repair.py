@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,13 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.base.files import atomic_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
     AVERAGE,
-    PredictionFormat,
     Predictions,
     Scores,
     evaluate,
@@ -193,27 +192,7 @@ _MARKER = "repair.json"
 _METRICS = ("error", "auc", "nll")
 
 
-@dataclass(frozen=True)
-class RepairOptions(PredictionFormat):
-    """How heads are trained, chosen and compared; also the fields of ``PredictionFormat``.
-
-    Attributes:
-        tasks: names; by default those with sets on valid and test, and with predictions if given.
-        criterion: whose sets decide; the suite's first by default.
-        methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
-        threshold: of answers before and after, as for ``nooch.evaluate``.
-        bootstrap: resamples for intervals, 1 and more.
-        seed: of heads, draws and resamples.
-    """
-
-    tasks: Sequence[str] | None = None
-    criterion: str | None = None
-    methods: Sequence[Annotated[str, CANDIDATES]] = tuple(CANDIDATES)
-    threshold: AnswerThreshold = "worst-side"
-    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000
-    seed: int = 0
-
-
+@checked
 def repair(
     suite: Suite | str | Path,
     features: Any,
@@ -221,10 +200,15 @@ def repair(
     *,
     predictions: Any = None,
     dataset: Dataset | str | Path | None = None,
-    options: RepairOptions | None = None,
+    tasks: Sequence[str] | None = None,
+    criterion: str | None = None,
+    methods: Sequence[Annotated[str, CANDIDATES]] = tuple(CANDIDATES),
+    threshold: AnswerThreshold = "worst-side",
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    seed: int = 0,
     overwrite: bool = False,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Repaired:
     """Train new last layers on frozen features, and compare them on test with what was before.
 
@@ -239,10 +223,15 @@ def repair(
             onnx), ``predictions.parquet``, ``changes.parquet``, ``repair.json``.
         predictions: one run, what the model answers now; by default a head by ERM on the features.
         dataset: where it is no longer where the suite was found.
-        options: see ``RepairOptions``.
+        tasks: names; by default those with sets on valid and test, and with predictions if given.
+        criterion: whose sets decide; the suite's first by default.
+        methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
+        threshold: of answers before and after, as for ``nooch.evaluate``.
+        bootstrap: resamples for intervals, 1 and more.
+        seed: of heads, draws and resamples.
         overwrite: replace an earlier repair.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         progress: called with what is being done, and how much of how much is done.
-        named: fields of ``RepairOptions``, such as ``tasks``.
 
     Raises:
         InputError: features that are missing or not finite, several runs of predictions, or what
@@ -251,30 +240,29 @@ def repair(
         UndefinedError: no task has hard images of both sides on valid, or one has no environments.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    asked = options_from(RepairOptions, options, named)
     suite = as_suite(suite)
     data = suite.require_dataset(dataset)
     inputs = given_features(features, data)
-    criterion = asked.criterion or suite.criteria[0]
-    tasks = [key[1] for key in suite.select_keys([criterion], asked.tasks or (), ["valid"])]
+    criterion = criterion or suite.criteria[0]
+    tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(
         evaluate, suite, split="test", criteria=[criterion], metrics=_METRICS,
-        threshold=asked.threshold, seed=asked.seed, ignore_unknown=True,
+        threshold=threshold, seed=seed, ignore_unknown=True,
     )  # fmt: skip
     old = None
     if predictions is not None:
-        old = _one_run(load_predictions(predictions, suite, data, options=asked))
+        old = _one_run(load_predictions(predictions, suite, data, **reading or {}))
         tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        grid = {name: CANDIDATES[name] for name in CANDIDATES if name in {CONTROL, *asked.methods}}
-        config = read_config({"tasks": tasks, "methods": grid, "seeds": [asked.seed]})
+        grid = {name: CANDIDATES[name] for name in CANDIDATES if name in {CONTROL, *methods}}
+        config = read_config({"tasks": tasks, "methods": grid, "seeds": [seed]})
         chosen, heads, control = choose_heads(data, suite, inputs, config, criterion, progress)
         lacking, tasks = sorted(set(tasks) - set(chosen["task"])), chosen["task"].to_list()
         before = old or _predicted(control, tasks, inputs, data)
         after = replace(_predicted(heads, tasks, inputs, data), run=AFTER)
-        runs, k = [replace(before, run=BEFORE), after], asked.bootstrap
+        runs, k = [replace(before, run=BEFORE), after], bootstrap
         scores = score(runs, tasks=tasks, bootstrap=k, baseline=BEFORE, progress=progress)
         source = "ERM on the same features" if old is None else old.run
         repaired = _repaired(scores, chosen, heads, source, Path(out))

@@ -11,18 +11,16 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 
 from typer import Option
 
+from nooch.cli.options import WORDS, split_names
+
 _SOURCE = Path(__file__).parents[2]
 _TYPES: dict[str, Any] = {"Path": Path, "str": str, "int": int, "float": float, "bool": bool}
-_RANGES: dict[str, tuple[Any, dict[str, float]]] = {
-    "Count": (int, {"ge": 1}), "Seed": (int, {"ge": 0}), "Share": (float, {"ge": 0, "le": 1}),
-}  # fmt: skip
-"""The ranges that ``nooch.base.calls`` names."""
 # of a union, the first of these is what is typed
 _ORDER = (Path, str, float, int, bool)
 
@@ -74,16 +72,10 @@ class Setting:
         return (typed or None) if self.many else typed
 
 
-def split_names(text: str | None) -> list[str]:
-    """``a, b`` as a list without empty entries."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
 def settings_of(target: str) -> dict[str, Setting]:
     """Name -> setting: the keywords of ``package.module:function``; type None cannot be typed."""
     module, _, name = target.partition(":")
-    path = _SOURCE.joinpath(*module.split(".")).with_suffix(".py")
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    body = _body(module)
     (found,) = (n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name == name)
     declared: list[tuple[str, ast.expr, ast.expr | None]]
     if isinstance(found, ast.FunctionDef):
@@ -93,8 +85,25 @@ def settings_of(target: str) -> dict[str, Setting]:
         fields = [node for node in found.body if isinstance(node, ast.AnnAssign)]
         declared = [(ast.unparse(one.target), one.annotation, one.value) for one in fields]
     helps = dict(_entries(ast.get_docstring(found) or ""))
-    settings = [_setting(*one, helps.get(one[0], "")) for one in declared]
-    return {one.name: one for one in settings}
+    return {one[0]: _setting(*one, helps.get(one[0], ""), body) for one in declared}
+
+
+@cache
+def _body(module: str) -> list[ast.stmt]:
+    path = _SOURCE.joinpath(*module.split("."))
+    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    return ast.parse(file.read_text(encoding="utf-8")).body
+
+
+def _constant(name: str, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]] | None:
+    """What a name of a module stands for, and the module that says it; None where none does."""
+    for node in body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return node.value, body
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            module = node.module or ""
+            return _constant(name, _body(module)) if module.startswith("nooch.") else None
+    return None
 
 
 def _entries(docstring: str) -> Iterator[tuple[str, str]]:
@@ -108,50 +117,57 @@ def _entries(docstring: str) -> Iterator[tuple[str, str]]:
         yield name, (first + sentence[1:]).replace("``", "")
 
 
-def _setting(name: str, annotation: ast.expr, default: ast.expr | None, help: str) -> Setting:
-    kinds = [*_kinds(annotation)]
+def _setting(
+    name: str, annotation: ast.expr, default: ast.expr | None, help: str, body: list[ast.stmt]
+) -> Setting:
+    kinds = [*_kinds(annotation, body)]
     bounds = {key: value for kind in kinds for key, value in kind.bounds.items()}
     # a file or a sequence: in a terminal, the file
     many = any(kind.many for kind in kinds) and all(kind.many or kind.type is str for kind in kinds)
     typed = [kind.type for kind in kinds if kind.many == many]
     chosen = next((one for one in (*_ORDER, *typed) if one in typed), None)
-    try:
-        value = None if default is None else ast.literal_eval(default)
-    except ValueError:
-        # a constant's name; the function has it where nothing is typed
-        value = None
-    return Setting(name, chosen, value, help, many, bounds.get("ge"), bounds.get("le"))
+    return Setting(
+        name, chosen, _literal(default, body), help, many, bounds.get("ge"), bounds.get("le")
+    )
 
 
 @dataclass(frozen=True)
 class _Kind:
     type: Any
     many: bool
-    bounds: Mapping[str, float]
+    bounds: dict[str, float]
 
 
-def _kinds(node: ast.expr, *, many: bool = False) -> Iterator[_Kind]:
+def _kinds(node: ast.expr, body: list[ast.stmt], *, many: bool = False) -> Iterator[_Kind]:
     """The parts of an annotation that can be typed: numbers, texts, paths, and choices of texts."""
     match node:
         case ast.BinOp(left=left, right=right):
-            yield from _kinds(left, many=many)
-            yield from _kinds(right, many=many)
-        case ast.Name(id=name) if name in _RANGES:
-            yield _Kind(_RANGES[name][0], many, _RANGES[name][1])
+            yield from _kinds(left, body, many=many)
+            yield from _kinds(right, body, many=many)
         case ast.Name(id=name) if name in _TYPES:
             yield _Kind(_TYPES[name], many, {})
+        case ast.Name(id=name) if known := _constant(name, body):
+            yield from _kinds(*known, many=many)
         case ast.Subscript(value=ast.Name(id="Sequence"), slice=inner):
-            yield from _kinds(inner, many=True)
+            yield from _kinds(inner, body, many=True)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
             yield _Kind(Literal[ast.literal_eval(inner)], many, {})
-        case ast.Subscript(
-            value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, ast.Call(keywords=words)])
-        ):
-            bounds = {str(word.arg): ast.literal_eval(word.value) for word in words}
-            yield from (_Kind(kind.type, many, bounds) for kind in _kinds(inner))
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, _])):
-            # one of some names, which the function checks
-            yield from _kinds(inner, many=many)
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, limit])):
+            # a range; or one of some names, which the function checks
+            words = limit.keywords if isinstance(limit, ast.Call) else []
+            bounds = {str(word.arg): _literal(word.value, body) for word in words}
+            for kind in _kinds(inner, body, many=many):
+                yield _Kind(kind.type, kind.many, kind.bounds | bounds)
+
+
+def _literal(node: ast.expr | None, body: list[ast.stmt]) -> Any:
+    """The value of a literal, or of a name of one; None for objects, which the function has."""
+    if isinstance(node, ast.Name) and (known := _constant(node.id, body)):
+        return _literal(*known)
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def takes(
@@ -176,9 +192,12 @@ def takes(
 
         def built() -> Callable[..., None]:
             settings = settings_of(target)
-            chosen = {
-                n: s for n, s in settings.items() if n not in leave and (not only or n in only)
+            typed = {
+                n: s
+                for n, s in settings.items()
+                if s.type or "type" in {**WORDS, **given}.get(n, {})
             }
+            chosen = {n: typed[n] for n in only or typed if n not in leave}
             return _with_options(before(), chosen, into, whole, group, given)
 
         command.__dict__["built"] = built
@@ -203,6 +222,7 @@ def _with_options(
 ) -> Callable[..., None]:
     own = dict(inspect.signature(command, eval_str=True).parameters)
     own.pop(into, None)
+    given = {**WORDS, **given}
     added = {n: s.parameter(group, **given.get(n, {})) for n, s in settings.items() if n not in own}
 
     @wraps(command)

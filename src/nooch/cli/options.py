@@ -175,6 +175,15 @@ BaselineOption: Any = Option(None, help="Run to compare the others with; the fir
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
+WORDS: dict[str, dict[str, Any]] = {
+    "averages": {"flags": ["--average"]},
+    "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
+    "criterion": {"autocompletion": _names_in_suite("criteria")},
+    "tasks": {"autocompletion": complete_tasks},
+    "threshold": {"type": str},
+}
+"""Settings that are typed in another way than their name and annotation say."""
+
 OverlayOption: Any = Option(
     [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
 )

@@ -11,6 +11,7 @@ import typer
 from nooch.base.errors import ParameterError
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, progress, say
 
@@ -177,41 +178,32 @@ def slices_command(
     note(f"slices: {slices.counts}")
 
 
+@takes("nooch.analysis.audit:audit", leave=["data"])
 @with_reading
 def audit_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Option(
         [], "--predictions", "--answers", help="Predictions or answers; repeat for several models."
     ),
-    captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
     dataset: str = shared.DatasetOption,
-    split: str = typer.Option(None, help="Splits to audit, separated by commas; test by default."),
-    tasks: str = shared.TasksOption,
-    criterion: list[str] = typer.Option(
-        [], help="Audit images on which this criterion has a verdict alone; may be repeated."
-    ),
-    synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
-    most: int = typer.Option(200, min=1, help="Labels on the page at most."),
-    images: Path = shared.ImagesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Rank labels that models and the context contradict. With a page to review them."""
-    from nooch.analysis.audit import AuditOptions, audit
+    from nooch.analysis.audit import MOST, audit
 
-    options = AuditOptions(
-        split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-        criterion=criterion or None, captions=captions, synonyms=synonyms, most=most,
-        images=images, **reading,
-    )  # fmt: skip
     with progress() as update:
-        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
-        result = audit(suite, predictions or None, data=dataset, options=options, **made)
+        result = audit(
+            suite, predictions or None, data=dataset, out=out, overwrite=overwrite,
+            reading=reading, progress=update, **settings,
+        )  # fmt: skip
     note(*result.notes)
     if format is shared.Format.json:
-        print_json({"labels": result.table.head(most).to_dicts()})
+        print_json({"labels": result.table.head(settings.get("most", MOST)).to_dicts()})
         return
     print_shown([result.display])
     hint(f"page: {out / 'index.html'}")

@@ -19,32 +19,28 @@ if TYPE_CHECKING:
     pass
 
 
+@takes("nooch.analysis.intervene:intervene", leave=["data"])
 def intervene_command(
     suite: Path = shared.SuiteArgument,
     model: str = Option(..., help="Hub id or folder, as for nooch predict."),
-    edit: str = Option("hide-cue", help="hide-cue, blur-cue, hide-object or swap-background."),
-    backbone: str = shared.BackboneOption,
     annotations: list[Path] = Option(
         ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
     ),
     out: Path = Option(..., help="Folder to write; it must not exist."),
-    images: Path = shared.ImagesOption,
+    backbone: str = shared.BackboneOption,
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    split: str = Option(None, help="Split whose images are edited; test by default."),
     size: int = shared.SizeOption,
     range: str = shared.RangeOption,
-    batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
-    threshold: str = shared.ThresholdOption,
-    bootstrap: int = shared.BootstrapOption,
-    seed: int = Option(0, min=0, help="Seed of control patches, backgrounds and resamples."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
-    from nooch.analysis.intervene import CHANGES, InterveneOptions, intervene
+    from nooch.analysis.intervene import CHANGES, intervene
     from nooch.inference.predict import tasks_to_predict
     from nooch.models.task_maps import read_task_map
     from nooch.models.task_models import load_task_model
@@ -52,10 +48,6 @@ def intervene_command(
     from nooch.suites.summary import suite_with_dataset
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
-    options = InterveneOptions(
-        edit, annotations, split, images, threshold, shared.parse_range(range), batch,
-        bootstrap, seed,
-    )  # fmt: skip
     found, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(found, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)
@@ -64,8 +56,10 @@ def intervene_command(
     if skipped := [task for task in names if task not in network.tasks]:
         note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
     with progress() as update:
-        made: dict[str, Any] = {"overwrite": overwrite, "progress": update}
-        result = intervene(found, network, out, data=data, options=options, **made)
+        result = intervene(
+            found, network, out, data=data, annotations=annotations,
+            range=shared.parse_range(range), overwrite=overwrite, progress=update, **settings,
+        )  # fmt: skip
     note(*result.notes)
     if format is shared.Format.json:
         print_json({"sentences": result.sentences, "changes": result.table.to_dicts()})
@@ -74,7 +68,9 @@ def intervene_command(
     for text in result.sentences:
         say(text)
     files = " ".join(f"{out / name}" for name in ("before.parquet", "edit.parquet"))
-    same = f"--threshold {out / 'thresholds.csv'}" + (f" --split {split}" if split else "")
+    same = f"--threshold {out / 'thresholds.csv'}" + (
+        f" --split {settings['split']}" if "split" in settings else ""
+    )
     hint(f"next: nooch evaluate {suite} {files} {same}")
 
 
@@ -116,39 +112,26 @@ def weights_command(
     hint(f"{out}: {counted(len(weights), 'image')}")
 
 
+@takes("nooch.analysis.repair:repair", leave=["dataset"], predictions={"type": Path})
 @with_reading
 def repair_command(
     suite: Path = shared.SuiteArgument,
     features: Path = Option(..., help="Folder of nooch features, or a file: .parquet, .npz."),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
-    predictions: Path = Option(
-        None, help="What the model answers now, on valid and test; by default ERM on the features."
-    ),
     dataset: str = shared.DatasetOption,
-    tasks: str = shared.TasksOption,
-    criterion: str = Option(None, help="Whose sets decide; the suite's first by default."),
-    methods: str = Option(
-        None, help="Out of erm, environment-reweight, environment-undersample, dfr-train, afr."
-    ),
-    threshold: str = Option("worst-side", help="Before and after: as for nooch evaluate."),
-    bootstrap: int = Option(1000, min=1, help="Resamples for intervals."),
-    seed: int = Option(0, min=0, help="Of heads, draws and resamples."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Train a new last layer on features of your model. With what got better, and what worse."""
-    from nooch.analysis.repair import CANDIDATES, RepairOptions, repair
+    from nooch.analysis.repair import repair
 
-    options = RepairOptions(
-        tasks=shared.split_names(tasks) or None, criterion=criterion, threshold=threshold,
-        methods=shared.split_names(methods) or tuple(CANDIDATES), bootstrap=bootstrap, seed=seed,
-        **reading,
-    )  # fmt: skip
     with progress() as update:
         repaired = repair(
-            suite, features, out, predictions=predictions, dataset=dataset, options=options,
-            overwrite=overwrite, progress=update,
+            suite, features, out, dataset=dataset, reading=reading, overwrite=overwrite,
+            progress=update, **settings,
         )  # fmt: skip
     if format is shared.Format.json:
         print_json({"tasks": repaired.table.to_dicts(), "notes": repaired.notes})
@@ -156,6 +139,7 @@ def repair_command(
     note(*repaired.notes)
     print_shown([repaired.display])
     answers = out / "predictions.parquet"
+    threshold = settings.get("threshold", "worst-side")
     hint(f"{out}: next: nooch evaluate {suite} {answers} --threshold {threshold}")
 
 

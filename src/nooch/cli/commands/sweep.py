@@ -11,6 +11,7 @@ from typer import Argument, Option
 from nooch.base.errors import ParameterError
 from nooch.base.files import SWEEP_MARKER, check_output
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
 _MOST_ROWS = 30
@@ -96,6 +97,8 @@ def sweep_thresholds_command(
     hint(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}")
 
 
+@takes("nooch.analysis.calibrate:calibrate")
+@takes("nooch.criteria.ce:CE", "rule", only=["alpha", "beta"])
 def calibrate_command(
     predicted: str = Argument(
         ..., metavar="PREDICTED", help="Dataset with predicted areas.", parser=shared.dataset_place
@@ -105,27 +108,23 @@ def calibrate_command(
         parser=shared.dataset_place,
     ),
     out: Path = Option(..., help="File to write, for nooch find --calibration."),
-    precision: float = Option(0.9, help="Of hard images, to be reached with the highest recall."),
-    alpha: float = Option(0.05, help="A true cue's mean area beyond the class's own."),
-    beta: float = Option(0.1, help="The true area of cues that tells present from absent context."),
     cues: str = Option(None, help="Given cues, by true names: car=road,cup=person+dining_table."),
-    tasks: str = Option(None, help="True classes; by default all with a cue."),
     match: str = Option(None, help="True=predicted names where they differ: cow=animal."),
-    folds: int = Option(5, help="Folds of the cross-validation."),
-    seed: int = Option(0, min=0, help="Seed of the folds."),
-    group: str = Option(None, help="Column or pattern: images of a group share a fold."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
+    rule: Any,
 ) -> None:  # fmt: skip
     """Choose betas on predicted areas by true ones."""
-    from nooch.analysis.calibrate import CalibrateOptions, calibrate
+    from nooch.analysis.calibrate import calibrate
     from nooch.cli.tables import print_calibration
     from nooch.criteria import CE
 
     pairs = shared.parse_pairs(match, "--match", "cow=animal")
-    criterion, names = CE(alpha, beta, shared.parse_cues(cues)), shared.split_names(tasks) or None
-    options = CalibrateOptions(criterion, precision, names, pairs, folds, seed, group)
     with progress() as update:
-        made: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": update}
-        found = calibrate(predicted, true, options=options, **made)
+        found = calibrate(
+            predicted, true, out=out, criterion=CE(cues=shared.parse_cues(cues), **rule),
+            match=pairs, overwrite=overwrite, progress=update, **settings,
+        )  # fmt: skip
     print_calibration(found, format, out)
