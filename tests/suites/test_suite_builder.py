@@ -31,12 +31,12 @@ from nooch.criteria import (
     Gist,
     MarkFitted,
     Summable,
-    preset,
+    phi_preset,
 )
 from nooch.criteria.scores import ContextScores
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
-from nooch.suites import SUBSETS, load_suite, save_suite
-from nooch.suites.find import MeasureFiles, find
+from nooch.suites import SUBSETS, find as finding, load_suite, save_suite
+from nooch.suites.find import find
 from nooch.suites.search import FindOptions
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
@@ -236,8 +236,8 @@ def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
     )
     data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
     criteria = {
-        "trap": Attribute(preset("iwildcam")),
-        "birds": Attribute(preset("waterbirds")),
+        "trap": Attribute(phi_preset("iwildcam")),
+        "birds": Attribute(phi_preset("waterbirds")),
         "ce": CE(0.01),
         "both": Combination("(trap | birds) & ~ce"),
     }
@@ -289,31 +289,26 @@ def test_criteria_fitted_elsewhere_work_on_parts(tmp_path):
 def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
     criteria = {"ce": CE(0.01, 0.1)}
     _prepare(tmp_path, _data(), criteria, 4)
-    measured, marked = [], []
-    write, mark = MeasureFiles.write_part, MeasureFiles.mark
+    sizes, measured, mark = [], finding._measured, finding.MeasureFiles.mark
 
-    def counted_write(files, number, *rest):
-        measured.append(number)
-        return write(files, number, *rest)
+    def counted(search, images):
+        sizes.append(len(images))
+        return measured(search, images)
 
-    def counted_mark(files, task):
-        if len(marked) == 2:
-            marked.append("stop")
+    def stopped(files, task):
+        if task == "B":
             raise KeyboardInterrupt
-        before = len(list(files.steps.folder.glob("marked-*.msgpack")))
-        outcome = mark(files, task)
-        if len(list(files.steps.folder.glob("marked-*.msgpack"))) > before:
-            marked.append(task)
-        return outcome
+        return mark(files, task)
 
-    monkeypatch.setattr(MeasureFiles, "write_part", counted_write)
-    monkeypatch.setattr(MeasureFiles, "mark", counted_mark)
+    monkeypatch.setattr(finding, "_measured", counted)
+    monkeypatch.setattr(finding.MeasureFiles, "mark", stopped)
     with pytest.raises(KeyboardInterrupt):
         _find(tmp_path, criteria)
     assert not (tmp_path / "suite").exists()
+    monkeypatch.setattr(finding.MeasureFiles, "mark", mark)
     _find(tmp_path, criteria)
-    assert measured == [0, 1, 2, 3]
-    assert marked == ["Y", "A", "stop", "B", "C"]
+    # no part is measured twice
+    assert len(sizes) == 4
     _same(tmp_path)
 
 

@@ -2,9 +2,9 @@
 
 Everything that the dataset passes through is here: sums over the training images of its parts,
 then measures of the images of its parts, of which ``Search`` makes sets. One process and one
-part need no file. Otherwise sums, measures and marks are stored next to the suite until that is
-written, so that an interrupted find resumes where it stopped. Both give the same sets, bit by bit,
-however a dataset is divided.
+part need no file. Otherwise sums, measures and sets are stored next to the suite until that is
+written; an interrupted find takes sums and measures from there. Both give the same sets, bit by
+bit, however a dataset is divided.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from nooch.suites.challenge_set import ChallengeSet
 from nooch.suites.label_overlay import read_label_overlay
 from nooch.suites.search import (
     FindOptions,
-    Marked,
     Measures,
     Search,
     check_fit,
     check_thresholds,
     code_of,
+    recorded,
     recorded_path,
     refuse_if_most_missing,
     resolve_tasks,
     splits_to_search,
 )
-from nooch.suites.suite import DatasetRecord, SetRecord, Suite, SuiteHeader
+from nooch.suites.suite import DatasetRecord, SetRecord, Skipped, Suite, SuiteHeader
 from nooch.suites.suite_folder import load_suite, save_suite
 
 _TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
@@ -80,40 +80,35 @@ class MeasureFiles:
     n_parts: int
     search: Search
 
-    def has_part(self, number: int) -> bool:
-        """Whether a part is measured."""
-        return self.steps.has(_name(number, "images"))
-
-    def write_part(self, number: int, images: pl.DataFrame, measures: Iterable[Measures]) -> None:
-        """Store the measures of a part: a record batch per task, in their order."""
+    def measure(self, data: Dataset, number: int) -> None:
+        """Measure the images of a part, unless done: a record batch per task, in their order."""
+        if self.steps.has(_name(number, "images")):
+            return
+        part = data.part(number, reads=reads_of(self.search.fitted.values()))
+        images = part.select(rows=part.images["split"].is_in(list(self.search.splits)).to_numpy())
+        measures = _measured(self.search, images)
         self.steps.put(_name(number, "measures"), (self._frame(one) for one in measures))
         # written last: its existence means that the part is done
         codes = {name: code for code, name in enumerate(self.search.splits)}
         split = pl.col("split").replace_strict(codes, return_dtype=pl.UInt8)
-        self.steps.put(_name(number, "images"), [images.select("image_id", split)])
+        self.steps.put(_name(number, "images"), [images.images.select("image_id", split)])
 
-    def mark(self, task: str) -> Marked:
-        """Mark all images for one task, write its sets, a record batch each; return the records."""
-        name = self._marked(task).replace(".arrow", ".msgpack")
-        marked: Marked = self.steps.get(name, lambda: self._mark(task), Marked)
-        return marked
-
-    def _mark(self, task: str) -> Marked:
-        measures = self._measures(task)
+    def mark(self, task: str) -> list[SetRecord | Skipped]:
+        """Mark all images for one task and write its sets, a record batch each."""
+        measures, outcomes = self._measures(task), list[SetRecord | Skipped]()
         numbers = {
             split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True)
             for split, one in measures.items()
         }
-        marked = Marked()
 
         def sets() -> Iterator[pl.DataFrame]:
             for outcome in self.search.sets(task, numbers, measures):
-                marked.add(outcome)
+                outcomes.append(recorded(outcome))
                 if isinstance(outcome, ChallengeSet):
                     yield outcome.rows
 
         self.steps.put(self._marked(task), sets())
-        return marked
+        return outcomes
 
     def read(self, record: SetRecord, number: int) -> ChallengeSet:
         """The set of a record that ``mark`` has written: the ``number``-th of its task."""
@@ -254,8 +249,13 @@ def find(
     if asked.path is None and not isinstance(folder, Dataset):
         asked = replace(asked, path=recorded_path(folder, target))
     search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
-    with (_in_memory if work.target is None else _in_files)(search, work) as (marked, read):
-        header = _header(search, work, marked, asked)
+    stored = None
+    if work.target is not None:
+        stored = intermediate_folder(work.target, "finding", data.header, search.content())
+    with contextlib.nullcontext() if stored is None else held(stored, _DOING):
+        found = _in_memory(search, work) if stored is None else _in_files(search, work, stored)
+        outcomes, read = found
+        header = _header(search, work, outcomes, asked)
         suite = Suite(header, read, names=partial(_named_images, work.data))
         if not asked.allow_unannotated:
             rows = [_missing(record, search.fitted) for record in suite.header.sets]
@@ -446,51 +446,34 @@ def _can_be_stored(criterion: Any) -> bool:
     )
 
 
-@contextlib.contextmanager
-def _in_memory(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
+def _in_memory(search: Search, work: _Work) -> tuple[list[SetRecord | Skipped], _ReadSet]:
     """Measure and mark all images in this process, one task at a time."""
     parts = {split: work.data.select(split) for split in search.splits}
     ids = {split: part.images["image_id"] for split, part in parts.items()}
     measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
-    marked, sets = Marked(), {}
     tasks = tracked(search.tasks, len(search.tasks), "marking tasks", work.progress)
-    for task, of_splits in zip(tasks, measures, strict=True):
-        for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True))):
-            marked.add(outcome)
-            if isinstance(outcome, ChallengeSet):
-                sets[outcome.criterion, outcome.task, outcome.split] = outcome
-    yield marked, lambda *key: sets[key]
+    found = [
+        outcome
+        for task, of_splits in zip(tasks, measures, strict=True)
+        for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True)))
+    ]
+    sets = {(o.criterion, o.task, o.split): o for o in found if isinstance(o, ChallengeSet)}
+    return [recorded(outcome) for outcome in found], lambda *key: sets[key]
 
 
-@contextlib.contextmanager
-def _in_files(search: Search, work: _Work) -> Iterator[tuple[Marked, _ReadSet]]:
+def _in_files(
+    search: Search, work: _Work, folder: Path
+) -> tuple[list[SetRecord | Skipped], _ReadSet]:
     """Measure every part and mark every task, each a job, in a folder next to the suite."""
-    assert work.target is not None  # noqa: S101 - without one, all is in memory
-    data = work.data
-    folder = intermediate_folder(work.target, "finding", data.header, search.content())
-    files = MeasureFiles(Steps(folder), data.n_parts, search)
-    with held(folder, _DOING):
-        measure = partial(_measure_part, data, files)
-        list(work.tracked(measure, range(data.n_parts), "measuring parts"))
-        tasks = list(work.tracked(files.mark, search.tasks, "marking tasks"))
-        places = {
-            (record.criterion, record.task, record.split): (record, number)
-            for task in tasks
-            for number, record in enumerate(task.records)
-        }
-        marked = Marked(
-            [r for task in tasks for r in task.records], [s for task in tasks for s in task.skipped]
-        )
-        yield marked, lambda *key: files.read(*places[key])
-
-
-def _measure_part(data: Dataset, files: MeasureFiles, number: int) -> None:
-    """Measure the images of one part, unless done."""
-    if not files.has_part(number):
-        part = data.part(number, reads=reads_of(files.search.fitted.values()))
-        searched = part.images["split"].is_in(list(files.search.splits))
-        images = part.select(rows=searched.to_numpy())
-        files.write_part(number, images.images, _measured(files.search, images))
+    files = MeasureFiles(Steps(folder), work.data.n_parts, search)
+    measure = partial(files.measure, work.data)
+    list(work.tracked(measure, range(work.data.n_parts), "measuring parts"))
+    outcomes, places = list[SetRecord | Skipped](), {}
+    for of_task in work.tracked(files.mark, search.tasks, "marking tasks"):
+        outcomes += of_task
+        for number, one in enumerate(one for one in of_task if isinstance(one, SetRecord)):
+            places[one.criterion, one.task, one.split] = one, number
+    return outcomes, lambda *key: files.read(*places[key])
 
 
 def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
@@ -507,16 +490,20 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
     }
     for task, defined in by_task.items():
         supports = {name: next(each[name]) for name in defined if name in each}
-        measured = (images, task, defined, supports, search.overlay)
-        yield Measures.of(*measured) if defined else Measures()
+        if defined:
+            yield Measures.of(images, task, defined, supports, search.overlay)
+        else:
+            yield Measures()
 
 
-def _header(search: Search, work: _Work, marked: Marked, asked: FindOptions) -> SuiteHeader:
+def _header(
+    search: Search, work: _Work, outcomes: Sequence[SetRecord | Skipped], asked: FindOptions
+) -> SuiteHeader:
     """All of the suite but its rows."""
     data, known = work.data, work.data.provenance
     area, licenses = known.get("area"), known.get("licenses", [])
     record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
-    header = search.header(record, marked, _stability(search, work, asked.stability))
+    header = search.header(record, outcomes, _stability(search, work, asked.stability))
     rules = {ImageNames.of(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
     return msgspec.structs.replace(header, image_names=rule)

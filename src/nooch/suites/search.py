@@ -70,18 +70,9 @@ def recorded_path(dataset: str | Path, out: Path | None) -> str:
     return str(path) if out is None else os.path.relpath(path, out.resolve())
 
 
-class Marked(msgspec.Struct):
-    """The outcome of one task or several: records of the sets, and criteria without a set."""
-
-    records: list[SetRecord] = []
-    skipped: list[Skipped] = []
-
-    def add(self, outcome: ChallengeSet | Skipped) -> None:
-        """Record a set, or why there is none."""
-        if isinstance(outcome, Skipped):
-            self.skipped.append(outcome)
-        else:
-            self.records.append(SetRecord.of(outcome))
+def recorded(outcome: ChallengeSet | Skipped) -> SetRecord | Skipped:
+    """What a suite's header keeps of a set, or why there is none."""
+    return outcome if isinstance(outcome, Skipped) else SetRecord.of(outcome)
 
 
 @dataclass(frozen=True)
@@ -150,7 +141,7 @@ def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset
     return replace(images, areas=areas)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Search:
     """What is searched for, and where.
 
@@ -178,13 +169,13 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.match is not None and self.match.startswith(_FROM):
-            object.__setattr__(self, "counts", suite_counts(self.match.removeprefix(_FROM)))
+            self.counts = suite_counts(self.match.removeprefix(_FROM))
         elif self.match is not None:
             check_one_of("criterion", self.match, self.fitted, owner="`match`")
         unbounded = [name for name in self.fitted if self.is_matched(name)]
         others = [name for name in self.fitted if name not in unbounded]
         if self.match is None and unbounded and len(others) == 1:
-            object.__setattr__(self, "match", others[0])
+            self.match = others[0]
         for name in unbounded:
             if self.match in (None, name):
                 raise ParameterError(
@@ -218,20 +209,24 @@ class Search:
         return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
 
     def header(
-        self, dataset: DatasetRecord, marked: Marked, stability: Mapping[str, Any]
+        self,
+        dataset: DatasetRecord,
+        outcomes: Sequence[SetRecord | Skipped],
+        stability: Mapping[str, Any],
     ) -> SuiteHeader:
         """All of the suite but its rows; sets by criterion, then by task."""
         order = list(self.criteria)
         records = {name: self._record(name) for name in order}
         for name, stable in stability.items():
             records[name] = msgspec.structs.replace(records[name], stability=stable)
+        by_criterion = sorted(outcomes, key=lambda one: order.index(one.criterion))
         return SuiteHeader(
             dataset,
             list(self.tasks),
             list(self.splits),
             records,
-            sorted(marked.records, key=lambda record: order.index(record.criterion)),
-            sorted(marked.skipped, key=lambda skipped: order.index(skipped.criterion)),
+            [one for one in by_criterion if isinstance(one, SetRecord)],
+            [one for one in by_criterion if isinstance(one, Skipped)],
             overlay=None if self.overlay is None else self.overlay.record,
         )
 
