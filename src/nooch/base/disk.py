@@ -107,11 +107,8 @@ def locked(
         waiting()
         lock.acquire(poll_interval=1.0)
     except (OSError, NotImplementedError) as error:
-        raise OutputError(
-            f"cannot be locked: {error}",
-            where=where,
-            remedy="choose a folder that can be written, or another disk",
-        ) from error
+        remedy = "choose a folder that can be written, or another disk"
+        raise OutputError(f"cannot be locked: {error}", where=where, remedy=remedy) from error
     try:
         yield
     finally:

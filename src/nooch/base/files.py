@@ -17,7 +17,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from nooch.base.disk import exchange, locked, make_folder, sync, sync_tree
-from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
+from nooch.base.errors import (
+    InputError,
+    MissingExtraError,
+    NoochError,
+    OutputError,
+    ParameterError,
+    reason_of,
+)
 from nooch.base.folder_contents import check_own, is_ours, own_folder, refuse_foreign, remove_ours
 
 DATASET_MARKER = "dataset.json"
@@ -80,11 +87,9 @@ def _check_protocol(name: str, text: str) -> None:
     except ImportError as error:
         raise MissingExtraError("fsspec", "remote", f"an address ({name}://)") from error
     if re.search(r"://[^/]*:[^/]*@", text):
-        raise ParameterError(
-            f"an address of {name}:// has a password in it, and addresses are written into suites"
-            " and logs",
-            remedy="give it in fsspec's configuration or the environment",
-        )
+        problem = f"an address of {name}:// has a password in it, and addresses are written down"
+        remedy = "give it in fsspec's configuration or the environment"
+        raise ParameterError(problem, remedy=remedy)
     try:
         get_filesystem_class(name)
     except ValueError as error:
@@ -97,21 +102,15 @@ def _check_protocol(name: str, text: str) -> None:
         package = (
             f"'fsspec[{'http' if name == 'https' else name}]'" if module == "fsspec" else module
         )
-        raise ParameterError(
-            f"an address of {name}:// needs a package that is not installed",
-            where=text,
-            remedy=f"pip install {package}",
-        ) from error
+        problem = f"an address of {name}:// needs a package that is not installed"
+        raise ParameterError(problem, where=text, remedy=f"pip install {package}") from error
 
 
 def local_path(path: str | Path) -> Path:
     """The path. Raises ParameterError for an address: only datasets are read from one."""
     if _SQUASHED.match(str(path)) and not Path(str(path).partition(":")[0] + ":").exists():
-        raise ParameterError(
-            "is an address",
-            where=path,
-            allowed="a path of this machine: only datasets are read from one",
-        )
+        allowed = "a path of this machine: only datasets are read from one"
+        raise ParameterError("is an address", where=path, allowed=allowed)
     return Path(path)
 
 
@@ -129,12 +128,9 @@ def read_bytes(file: str | Path) -> bytes:
         except Exception as error:
             # each protocol has errors of its own package; all mean that nothing came
             if pause is None or isinstance(error, PermissionError | ImportError):
-                reason = str(error).partition("\n")[0] or "no reason given"
-                raise InputError(
-                    f"cannot be fetched: {type(error).__name__}: {reason}",
-                    where=file,
-                    remedy="look at connection and permissions, then run the same command again",
-                ) from error
+                problem = f"cannot be fetched: {type(error).__name__}: {reason_of(error)}"
+                remedy = "look at connection and permissions, then run the same command again"
+                raise InputError(problem, where=file, remedy=remedy) from error
             time.sleep(pause)
     raise AssertionError
 

@@ -77,12 +77,9 @@ def foreign_files(folder: Path, marker: str) -> list[str]:
 def refuse_foreign(folder: Path, marker: str) -> None:
     """Raise an OutputError that names the files in a folder that nooch did not write."""
     if foreign := foreign_files(folder, marker):
-        raise OutputError(
-            f"holds what nooch did not write: {some_of(foreign)}",
-            where=folder,
-            allowed="to replace what nooch wrote, and nothing else",
-            remedy="move them to another folder, or choose another path",
-        )
+        problem = f"holds what nooch did not write: {some_of(foreign)}"
+        remedy = "move them to another folder, or choose another path"
+        raise OutputError(problem, where=folder, remedy=remedy)
 
 
 def is_ours(folder: Path) -> bool:
@@ -99,11 +96,8 @@ def check_own(folder: Path) -> None:
     nooch did not make.
     """
     if os.path.lexists(folder) and not is_ours(folder):
-        raise OutputError(
-            "nooch needs this name for intermediate files, and did not make what is there",
-            where=folder,
-            remedy="rename it, or delete it if nobody needs it",
-        )
+        problem = "nooch needs this name for intermediate files, and did not make what is there"
+        raise OutputError(problem, where=folder, remedy="rename it, or delete it")
 
 
 def own_folder(folder: Path) -> None:

@@ -52,13 +52,9 @@ class SplitPlan(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shares is None and not _exists(self.source):
-            raise ParameterError(
-                f"split {self.source!r} is neither a file nor percentages",
-                allowed=(
-                    "70/10/20, an .npz with train_ids, valid_ids and test_ids, or a table image_id,"
-                    " split"
-                ),
-            )
+            problem = f"split {self.source!r} is neither a file nor percentages"
+            allowed = "70/10/20, an .npz of train_ids, valid_ids, test_ids, a table image_id, split"
+            raise ParameterError(problem, allowed=allowed)
         if self.shares is None and self.group is not None:
             raise ParameterError("a group needs a split by percentages", allowed="`split` 70/10/20")
 

@@ -20,7 +20,14 @@ import msgspec
 from blake3 import blake3
 
 from nooch.base.disk import locked, make_folder
-from nooch.base.errors import InputError, NoochError, OutputError, ParameterError, UndefinedError
+from nooch.base.errors import (
+    InputError,
+    NoochError,
+    OutputError,
+    ParameterError,
+    UndefinedError,
+    reason_of,
+)
 from nooch.base.files import RESUME, replacing, write_array, writing
 from nooch.base.folder_contents import is_ours, own_folder, remove_ours
 
@@ -90,13 +97,9 @@ def _resuming(folder: Path) -> Iterator[None]:
         raise
     except BaseException as error:
         # polars' panics are no Exceptions
-        reason = (str(error).splitlines() or [""])[0]
-        raise OutputError(
-            f"cannot resume from what is kept here: {type(error).__name__}: {reason}",
-            where=folder,
-            remedy="delete this folder, which holds intermediate files alone, and give the same"
-            " command again",
-        ) from error
+        problem = f"cannot resume from what is kept here: {type(error).__name__}"
+        remedy = "delete this folder of intermediate files, and give the same command again"
+        raise OutputError(f"{problem}: {reason_of(error)}", where=folder, remedy=remedy) from error
 
 
 def _remove_unused(folder: Path) -> None:
@@ -269,11 +272,8 @@ def check_space(folder: Path, needed: int, what: str) -> None:
     """Raise an OutputError if a folder's disk has less than ``needed`` bytes free for ``what``."""
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise OutputError(
-            f"{what} needs {size_in_words(needed)}, and {size_in_words(free)} are free",
-            where=folder,
-            remedy="make room, or choose a folder on another disk",
-        )
+        problem = f"{what} needs {size_in_words(needed)}, and {size_in_words(free)} are free"
+        raise OutputError(problem, where=folder, remedy="make room, or choose another disk")
 
 
 def size_in_words(size: int) -> str:

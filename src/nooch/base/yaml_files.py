@@ -47,11 +47,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise InputError(
-            f"holds a {type(content).__name__}",
-            where=path,
-            allowed="names and values, such as 'seeds: [0, 1, 2]'",
-        )
+        allowed = "names and values, such as 'seeds: [0, 1, 2]'"
+        raise InputError(f"holds a {type(content).__name__}", where=path, allowed=allowed)
     return content
 
 

@@ -229,11 +229,9 @@ def task_labels(
     ]
     names = pl.Series("file_name", files, dtype=pl.String)
     if names.null_count() == len(names):
-        raise InputError(
-            f"names none of the images below {index.root}, such as {data.image_ids[0]}",
-            where="`labels`",
-            allowed="the images' file names, or their names without ending as ids",
-        )
+        problem = f"names none of the images below {index.root}, such as {data.image_ids[0]}"
+        allowed = "the images' file names, or their names without ending as ids"
+        raise InputError(problem, where="`labels`", allowed=allowed)
     classes = [data.classes[column] for column in columns]
     chosen = replace(
         data,

@@ -14,11 +14,12 @@ from typing import Any
 import polars as pl
 
 from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
+from nooch.base.disk import locked
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import RESUME, check_output_file, replacing, writing
 from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
-from nooch.base.work_folder import Steps, held, key_of, remove_folder, work_folder
+from nooch.base.work_folder import Steps, held, remove_folder, work_folder
 from nooch.data import Dataset
 from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import read_verdicts
@@ -94,13 +95,9 @@ def _loaded(
         raise InputError(problem, where=folder, allowed="the same model on all machines")
     model = load_vlm(found, device, bf16=bf16, yes_no=yes_no)
     if opens_reasoning(model.prompt("Is it dark?")):
-        raise InputError(
-            "the chat template opens a block of reasoning: the next token is not the answer's",
-            where=folder,
-            allowed="a model whose template leaves reasoning out",
-            remedy="serve it with vLLM, say, and ask it there: `endpoint`, and `max_tokens` that"
-            " reach the end of its reasoning, such as 4096",
-        )
+        problem = "the chat template opens a block of reasoning: the next token is no answer"
+        remedy = "serve it and ask it there: `endpoint`, and `max_tokens` such as 4096"
+        raise InputError(problem, where=folder, remedy=remedy)
     return model
 
 
@@ -189,10 +186,10 @@ def ask(
     made |= {"nooch": __version__, "prompts": list(options.phrasings), "orientation": UPRIGHT}
     if options.range is not None:
         made["range"] = list(options.range)
-    asked = key_of([[request.key, str(request.image), request.text] for request in requests])
-    folder = work_folder(target, "asking", [made, asked])
-    writer = target.with_name(f".{target.name}.asking")
-    with held(writer, "writing this file"), held(folder, _DOING), writing(folder, RESUME):
+    texts = [[request.key, str(request.image), request.text] for request in requests]
+    folder = work_folder(target, "asking", [made, texts])
+    lock = locked(target.with_name(f".{target.name}.lock"), "writing this file", target)
+    with held(folder, _DOING), lock, writing(folder, RESUME):
         # another process may have written it meanwhile
         check_output_file(target, overwrite=options.overwrite)
         tracked_replies = tracked(replies(folder), len(requests), "asking", progress)
@@ -202,7 +199,7 @@ def ask(
         remove_folder(folder)
     told = dark_notes([*plan.paths.values()], Decoding(range=options.range))
     told += [] if options.describe else _notes(frame)
-    left = target.parent.glob(f"{glob.escape(writer.name)}-*")
+    left = target.parent.glob(f"{glob.escape(f'.{target.name}.asking')}-*")
     if others := sorted(str(other) for other in left if other.is_dir()):
         told.append(
             f"replies to other questions, or of another model, for this file are kept in"
@@ -238,8 +235,8 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             " with more `max_tokens`, such as 4096"
         )
     if (phrasings := frame["prompt"].n_unique()) > 1:
-        asked = [AskedQuestion(*of) for of in frame.select("text", "task").iter_rows()]
-        words = pl.Series(read_verdicts(texts, asked), dtype=pl.Boolean)
+        questions = [AskedQuestion(*of) for of in frame.select("text", "task").iter_rows()]
+        words = pl.Series(read_verdicts(texts, questions), dtype=pl.Boolean)
         sure = pl.when(pl.col("mass").fill_null(1.0) >= 0.5).then("probability")
         yes = pl.coalesce(sure > 0.5, words)
         of_questions = frame.with_columns(yes=yes).group_by("question_id")

@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from nooch.base.calls import Count, Options
 from nooch.base.download.http import Client, MirrorError, Patience, RetryError
-from nooch.base.errors import InputError, NoochError, ParameterError, some_of
+from nooch.base.errors import InputError, NoochError, ParameterError, some_of, unreadable
 from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
@@ -77,13 +77,10 @@ class Endpoint(Options):
         super().__post_init__()
         # a password or a query may be a secret, and the address is recorded
         if re.fullmatch(r"https?://[^/@?#\s]+(/[^?#\s]*)?", self.url) is None:
-            raise ParameterError(
-                "is no address of a server",
-                where="`endpoint`",
-                allowed="http:// or https://, host and path, such as http://localhost:8000/v1;"
-                " no password and no query",
-                remedy="put a key into the environment variable that `api_key_env` names",
-            )
+            allowed = "such as http://localhost:8000/v1; no password and no query"
+            remedy = "put a key into the environment variable that `api_key_env` names"
+            problem = "is no address of a server"
+            raise ParameterError(problem, where="`endpoint`", allowed=allowed, remedy=remedy)
 
     @property
     def address(self) -> str:
@@ -96,10 +93,8 @@ class Endpoint(Options):
         """The key, or None. Raises ParameterError for what cannot be one."""
         key = os.environ.get(self.api_key_env, "").strip()
         if re.search(r"[^!-~]", key):
-            raise ParameterError(
-                f"the environment variable {self.api_key_env} holds no key",
-                allowed="ASCII characters without spaces",
-            )
+            problem = f"the environment variable {self.api_key_env} holds no key"
+            raise ParameterError(problem, allowed="ASCII characters without spaces")
         return key or None
 
 
@@ -340,7 +335,7 @@ def image_url(
     and those to be turned or of more than 8 bits a channel, as JPEG. Raises InputError for what is
     no image.
     """
-    try:
+    with unreadable(path, None, UNREADABLE, problem="is no image that can be read"):
         with opened_image(path) as image:
             kind, longest = str(image.format) if is_plain(image) else "", max(image.size)
         most = min(longest, max_side or longest)
@@ -350,6 +345,4 @@ def image_url(
             kind, file = "JPEG", io.BytesIO()
             thumbnail(path, most, value_range).save(file, kind, quality=95)
             content = file.getvalue()
-    except UNREADABLE as error:
-        raise InputError(f"is no image that can be read: {error}", where=path) from error
     return f"data:image/{kind.lower()};base64,{base64.b64encode(content).decode()}"

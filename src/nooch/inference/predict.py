@@ -32,9 +32,8 @@ def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None)
     with_sets = {task for _, task, _ in suite.keys}
     wanted = tasks or with_sets
     if not wanted:
-        raise ParameterError(
-            "the suite has no challenge set to predict for", remedy="find one: nooch find"
-        )
+        problem = "the suite has no challenge set to predict for"
+        raise ParameterError(problem, remedy="find one: nooch find")
     return [task for task in suite.tasks if task in wanted]
 
 
@@ -141,12 +140,9 @@ def read_logits(
             values[rows.start : rows.stop] = forward(model.logits, pixels, model.device)
         progress(rows.stop, total)
     if unusable := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
-        raise InputError(
-            f"{len(unusable)} images have logits that are not finite, such as {ids[unusable[0]]}",
-            where=model.name,
-            allowed="finite numbers",
-            remedy="check the model's weights and the task map",
-        )
+        first, remedy = ids[unusable[0]], "check the model's weights and the task map"
+        problem = f"{len(unusable)} images have logits that are not finite, such as {first}"
+        raise InputError(problem, where=model.name, remedy=remedy)
     return values
 
 

@@ -117,22 +117,17 @@ def asked_embedding(
     if name is None:
         if len(embeddings) == 1:
             return _checked(next(iter(embeddings)), precision)
-        raise ParameterError(
-            "the gist criterion needs an encoder of captions",
-            allowed="an encoder, a folder, or one of the dataset's embeddings:"
-            f" {', '.join(embeddings) or 'none'}",
-            remedy="give `encoder`, such as all-MiniLM-L6-v2 or lexical",
-        )
+        problem = "the gist criterion needs an encoder of captions"
+        own = f"one of the dataset's embeddings: {', '.join(embeddings) or 'none'}"
+        remedy = "give `encoder`, such as all-MiniLM-L6-v2 or lexical"
+        raise ParameterError(problem, allowed=f"an encoder, a folder, or {own}", remedy=remedy)
     if name in embeddings:
         return _checked(name, precision)
     path = Path(name)
     if path.suffix in (".npz", ".parquet") and path.exists():
         if precision is not None:
-            raise ParameterError(
-                f"precision is {precision}, but a file's embeddings are taken as they are",
-                where=path,
-                remedy="leave the precision out",
-            )
+            problem = f"precision is {precision}, but a file's embeddings are taken as they are"
+            raise ParameterError(problem, where=path, remedy="leave the precision out")
         return path
     chosen = encoder(name, **({} if precision is None else {"precision": str(precision)}))
     return chosen.identity if chosen.identity in embeddings else chosen
@@ -142,11 +137,9 @@ def _checked(name: str, precision: str | None) -> str:
     """The name of an embedding of the dataset; ParameterError where it has another precision."""
     own = embedding_precision(name)
     if precision not in (None, own):
-        raise ParameterError(
-            f"precision is {precision}, but the dataset's embedding {name} has precision {own}",
-            remedy="name the encoder, so that the captions are embedded in that precision, or leave"
-            " the precision out",
-        )
+        problem = f"precision is {precision}, but the dataset's embedding {name} has {own}"
+        remedy = "name the encoder, to embed the captions again, or leave the precision out"
+        raise ParameterError(problem, remedy=remedy)
     return name
 
 
@@ -183,11 +176,9 @@ def _in_folder(
     """
     check_embedding_name(label)
     if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
-        raise OutputError(
-            "embeddings are stored with the parts, and nothing can be written there",
-            where=data.folder,
-            remedy="embed a copy of the dataset in a folder of this machine",
-        )
+        problem = "embeddings are stored with the parts, and nothing can be written there"
+        remedy = "embed a copy of the dataset in a folder of this machine"
+        raise OutputError(problem, where=data.folder, remedy=remedy)
     files = _EmbeddingFiles(data, data.folder, label)
     with held(files.kept.folder, _DOING, clear_if_refused=True):
         try:
@@ -243,11 +234,9 @@ class _EmbeddingFiles:
             shape = self.kept.read(file.name).shape
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
-                raise InputError(
-                    f"part {file.stem} of embedding {self.label} has shape {shape} for {rows}"
-                    " images, unlike other parts",
-                    remedy="embed again: what was kept is removed",
-                )
+                problem = f"part {file.stem} of embedding {self.label} has shape {shape}"
+                remedy = "embed again: what was kept is removed"
+                raise InputError(f"{problem} for {rows} images", remedy=remedy)
         if self.label in self.data.embedding_names:
             # unlisted for a moment, so that it is never listed with the files of another one
             add_embedding_files(self.folder, self.label, {})

@@ -297,14 +297,9 @@ def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) ->
     differs = pl.col("file_name").ne_missing(pl.col("stored"))
     other = matched.filter(pl.col("row").is_null() | differs)
     if other.height:
-        raise InputError(
-            f"holds no {kind.name} of {other.height} of {len(data)} images:"
-            f" {some_of(other['image_id'])}",
-            where=folder,
-            allowed=f"{kind.name} of this dataset, or of one that has all its images under the same"
-            " ids and file names",
-            remedy=f"make it again: {kind.make}",
-        )
+        lacking = f"{other.height} of {len(data)} images: {some_of(other['image_id'])}"
+        allowed = f"{kind.name} of a dataset that has all its images, by the same ids and names"
+        raise InputError(f"holds no {kind.name} of {lacking}", where=folder, allowed=allowed)
     return matched["row"].cast(pl.Int64).to_numpy()
 
 
@@ -334,8 +329,5 @@ def _verify(array: NDArray[Any], header: ArrayHeader, file: Path, again: str) ->
         pairs = zip(starts, hashes, header.blocks, strict=True)
         altered = [start for start, digest, recorded in pairs if digest != recorded]
     if altered:
-        raise FormatError(
-            f"was altered: {len(altered)} blocks have another hash, from row {altered[0]} on",
-            where=file,
-            remedy=again,
-        )
+        problem = f"{len(altered)} blocks have another hash, from row {altered[0]} on"
+        raise FormatError(f"was altered: {problem}", where=file, remedy=again)

@@ -192,14 +192,12 @@ def _reader(
     if pixels is None:
         return _PixelReader(None, image_paths(data, images), backbone.size, how)
     if pixels.size != backbone.size or len(pixels) != len(data):
-        raise ParameterError(
-            f"pixels of {pixels.size[0]} x {pixels.size[1]} of {len(pixels)} images",
-            where=pixels.folder,
-            allowed=f"{backbone.size[0]} x {backbone.size[1]} of {len(data)} images, as backbone"
-            " and dataset have it",
-            remedy="load the backbone with the pixels' size (size=), and the pixels with this"
-            " dataset",
+        given, wanted = (
+            f"{size[0]} x {size[1]} of {n} images"
+            for size, n in ((pixels.size, len(pixels)), (backbone.size, len(data)))
         )
+        allowed = f"{wanted}, as backbone and dataset have it"
+        raise ParameterError(f"pixels of {given}", where=pixels.folder, allowed=allowed)
     return _PixelReader(pixels, [], pixels.size, how)
 
 
@@ -244,11 +242,7 @@ def _checked(
         values = part.astype(dtype)
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
     if len(unusable):
-        n, rows_of = len(unusable), some_of(unusable)
-        raise InputError(
-            f"features of {n} images are not finite {dtype} numbers: rows {rows_of}",
-            where=backbone.name,
-            allowed="finite numbers",
-            remedy="keep float32 (without `half`) and compute in float32, or take another backbone",
-        )
+        which = f"{len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}"
+        remedy = "keep float32 (without `half`) and compute in float32, or take another backbone"
+        raise InputError(f"features of {which}", where=backbone.name, remedy=remedy)
     return values
