@@ -26,8 +26,7 @@ from measuring import parser, write_json
 from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
-from nooch.analysis.slice_conditions import SliceConditions
-from nooch.analysis.slices import find_slices
+from nooch.analysis.slices import SliceConditions, find_slices
 from nooch.data import Dataset
 from nooch.evaluation.metrics.proportions import wilson
 

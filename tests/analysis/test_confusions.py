@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.analysis.check import check
-from nooch.analysis.confusions import find_confusions, largest_answer, largest_answers
+from nooch.analysis.check import check, find_confusions, largest_answer, largest_answers
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 

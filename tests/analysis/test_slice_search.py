@@ -13,11 +13,17 @@ from scipy.sparse import csr_array
 from scipy.stats import binom, fisher_exact
 
 import nooch
-from nooch.analysis import slice_tests
+from nooch.analysis import slices as slice_tests
 from nooch.analysis.findings import size_strata
-from nooch.analysis.slice_conditions import SliceCondition, SliceConditions
-from nooch.analysis.slice_tests import SliceFamily, SliceSide, slice_families
-from nooch.analysis.slices import _half, find_slices
+from nooch.analysis.slices import (
+    SliceCondition,
+    SliceConditions,
+    SliceFamily,
+    SliceSide,
+    _half,
+    find_slices,
+    slice_families,
+)
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset

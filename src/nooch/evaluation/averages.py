@@ -13,9 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, some_of
-from nooch.evaluation.share_intervals import Shares
 from nooch.evaluation.subsets import ScoreScope
-from nooch.evaluation.task_scores import Block, block_of
+from nooch.evaluation.task_scores import Block, Shares, block_of
 from nooch.suites import CELLS, Suite
 
 AVERAGE = "average"

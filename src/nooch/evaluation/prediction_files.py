@@ -11,29 +11,349 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import polars as pl
+import polars.selectors as cs
+from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress, options_from
 from nooch.base.errors import InputError, ParameterError, reason_of, some_of
 from nooch.base.limits import BROKEN_JSON
-from nooch.data import Dataset, class_name, id_column, read_arrays
+from nooch.base.text_encoding import transcoded
+from nooch.base.words import counted_are, plural
+from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
-from nooch.data.image_names import UNTYPED
+from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
-from nooch.data.table_files import checked_read
+from nooch.data.table_files import checked_read, table_files
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answers import holds_answers, read_answers
+from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.prediction_tables import (
-    TABLES,
-    read_prediction_table,
-    scale_of,
-    table_predictions,
-)
-from nooch.evaluation.predictions import KnownImages, Predictions, positions
+from nooch.evaluation.predictions import KnownImages, Predictions, check_values, positions
 from nooch.suites import Suite
 
+_ALIASES = {
+    "image_id": IMAGE_COLUMNS,
+    "task": ("task", "class", "label", "category"),
+    "value": (*SCALES, "prob", "score", "confidence"),
+}
+"""What a column can be called; the first name, or those of ``SCALES``, take precedence."""
+
+_KEYS = ("run", "method", "seed")
+"""Columns that distinguish runs."""
+
+_ANSWERS = {"pred", "prediction", "predicted"}
+_ANSWERS |= {f"{form}_{what}" for form in ("pred", "predicted") for what in ("class", "label")}
+"""What a column of text is called that names one class for each image, the model's answer."""
+
+_SCALE_OF = {"logit": "logit", "logits": "logit"}
+_SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
+_BLANK = ' \t"'
+_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
+_WIDE = "wide: image_id and a column for each task"
+_ONE_EACH = "one class for each image: image_id and pred"
+_KINDS: dict[str, Any] = dict.fromkeys(("task", "run", "method"), pl.String)
+_KINDS |= {"value": pl.Float64, "seed": pl.Int64, "image_id": None, "label": None}
+"""Columns of a long table, and the types of most."""
+
+_HALF: tuple[str, pl.DataType] = ("value", pl.Float32())
+"""Kept: 100 runs of 171 tasks and 24,657 images fill 1.7 GB, and 3.4 GB as float64."""
+
+TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
+"""What tables hold, for errors."""
+
+
+def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
+    """A table; of text also with semicolons, spaces after separators, and the format's numbers."""
+    first = table_files(path)[0]
+    if first.suffix.lower() not in {".csv", ".tsv"}:
+        return read_table(path)
+    with first.open("rb") as file:
+        head = checked_read(first, lambda: transcoded(first) or file.read(1 << 16))[: 1 << 16]
+    line = head.partition(b"\n")[0]
+    options: dict[str, Any] = {"names": IMAGE_COLUMNS}
+    if first.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
+        options["separator"] = ";"
+    frame = read_table(path, **options)
+    if any(separator + b" " in head for separator in (b",", b";", b"\t")):
+        names = {name: name.strip(_BLANK) for name in frame.columns}
+        stripped = cs.string().str.strip_chars(_BLANK)
+        frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
+    texts = {*_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
+    return frame.with_columns(
+        _numbers(frame[name], how)
+        for name in frame.select(cs.string()).columns
+        if name.strip().lower() not in texts
+    )
+
+
+def _numbers(column: pl.Series, how: PredictionFormat) -> pl.Series:
+    """Text as float64 where all of it is numbers as the format has them."""
+    text = column.str.strip_chars()
+    if how.percent:
+        text = text.str.strip_chars_end("% ")
+    if how.decimal == ",":
+        text = text.str.replace(",", ".", literal=True)
+    values = text.cast(pl.Float64, strict=False)
+    return values if values.null_count() == column.null_count() else column
+
+
+def _recognized(
+    frame: pl.DataFrame, tasks: Sequence[str], where: object
+) -> tuple[pl.DataFrame, str | None]:
+    """A table with ``image_id``, ``task`` and ``value`` where its columns have other names, and
+    the name of the column of values; None for a wide table.
+    """
+    scales = [name for name in SCALES if name in frame.columns]
+    if len(scales) == 2:
+        problem = "has both a column logit and a column probability"
+        raise InputError(problem, where=where, allowed="one of them")
+    image = _column("image_id", frame.columns, where)
+    # a column label of numbers holds labels
+    texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
+    task = _column("task", ["task"] if "task" in frame.columns else texts, where)
+    value: str | None = scales[0] if scales else None
+    if value is None and (task or not {"_".join(c.split()) for c in frame.columns} & {*tasks}):
+        value = _column("value", frame.columns, where)
+    names = {old: new for old, new in zip((image, task, value), _ALIASES, strict=True) if old}
+    if value is not None:
+        frame = frame.select(c for c in frame.columns if c in (*names, *_KEYS, "label"))
+    return frame.rename(names), value
+
+
+def _column(role: str, columns: Sequence[str], where: object) -> str | None:
+    """The one column with a name of the role."""
+    if role in columns:
+        return role
+    found = [column for column in columns if column.strip().lower() in _ALIASES[role]]
+    if len(found) > 1:
+        best = "logit or probability" if role == "value" else role
+        problem = f"columns {' and '.join(found)} could each be {best}"
+        raise InputError(problem, where=where, remedy=f"rename one of them to {best}")
+    return found[0] if found else None
+
+
+def _text_hint(column: pl.Series) -> str | None:
+    """What to do about a column whose numbers are not written as such."""
+    text = str(column.drop_nulls().first()) if column.dtype == pl.String else ""
+    if text.rstrip().endswith("%"):
+        return "give `percent` if values are percentages"
+    return "give `decimal` , for decimal commas" if "," in text else None
+
+
+def scale_of(
+    values: NDArray[np.float64],
+    name: str | None,
+    how: PredictionFormat,
+    where: object,
+    what: str = "column",
+) -> tuple[str, str]:
+    """``logit`` or ``probability``, and what was recognized, in words.
+
+    ``name``: of their column or array; None where they have none.
+    """
+    low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
+    inside = bool(0 <= low <= high <= 1)
+    hard = inside and {low, high} <= {0, 1} and bool(np.isin(values, (0, 1)).all())
+    source = f"{what} {name}" if name else {"column": "a wide table", "array": "an array"}[what]
+    declared = _SCALE_OF.get((name or "").strip().lower())
+    if declared == "probability" or (declared == "logit" and not inside):
+        scale: str | None = declared
+    else:
+        scale = how.scale or ("probability" if name and inside and not declared else None)
+    problem, remedy = None, "give `scale` logit or `scale` probability"
+    if hard and how.scale is None:
+        problem = "holds only 0 and 1: AUC, AUPRC and calibration would have two levels"
+        remedy = "give scores; or, if there are none, `scale` probability (or `scale` logit)"
+    elif scale is None and declared:
+        problem = "holds only values from 0 to 1, as probabilities do"
+    elif scale is None and name:
+        problem = f"holds values from {low:.6g} to {high:.6g}, which are no probabilities"
+        remedy += ", or `percent` if values are percentages"
+    elif scale is None:
+        problem = "does not say whether its values are logits or probabilities"
+    if problem is not None or scale is None:
+        raise InputError(f"{source} {problem}", where=where, remedy=remedy)
+    levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
+    shown = f'{what} "{name}"' if name else source
+    return scale, f"{plural(scale)} ({shown}{levels})"
+
+
+def table_predictions(
+    frame: pl.DataFrame, name: str, tasks: Sequence[str], how: PredictionFormat, where: str
+) -> list[Predictions]:
+    """The runs of a table.
+
+    ``tasks``: known ones; the only one is that of a table without a column for them.
+    """
+    columns = frame.columns
+    texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
+    answers = [column for column in texts if column.strip().lower() in _ANSWERS]
+    if answers and "task" not in columns:
+        return _answered(frame, answers[0], name, tasks, where)
+    frame, column = _recognized(frame, tasks, where)
+    if "image_id" not in frame.columns:
+        raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
+    if not frame.height:
+        raise _refused("holds no row", where, "a prediction for every image of the scored split")
+    if column is None and "task" in frame.columns:
+        raise _refused("has a column task, but neither logit nor probability", where)
+    if column is None:
+        frame = _unpivoted(frame, where)
+    elif "task" not in frame.columns:
+        if len(tasks) != 1:
+            allowed = f"{_LONG} (task may be left out where there is only one)"
+            raise _refused("has no column task", where, allowed)
+        frame = frame.with_columns(task=pl.lit(tasks[0]))
+    frame = _checked(frame, column or "value", where)
+    if how.percent:
+        frame = frame.with_columns(pl.col("value").cast(pl.Float64) / 100)
+    scale, read = scale_of(frame["value"].to_numpy(), column, how, where)
+    return [replace(run, read=read) for run in _runs(frame, name, scale, where)]
+
+
+def _answered(
+    frame: pl.DataFrame, column: str, name: str, tasks: Sequence[str], where: str
+) -> list[Predictions]:
+    """The runs of a table that names one class for each image: yes of that, no of all others."""
+    image = _column("image_id", frame.columns, where)
+    if image is None:
+        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)
+    keys = [key for key in _KEYS if key in frame.columns]
+    if not frame.height:
+        raise _refused("holds no row", where, "an answer for every image of the scored split")
+    asked = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
+    rows = _checked(frame.select(*asked, *keys, value=pl.lit(1.0)), column, where)
+    runs = []
+    for run in _runs(rows, name, "probability", where):
+        values = np.nan_to_num(run.values)
+        if (twice := values.sum(axis=0) > 1).any():
+            problem = f"run {run.run} has several answers, such as for image"
+            problem = f"{problem} {run.image_ids[int(twice.argmax())]}"
+            raise InputError(problem, where=where, allowed="one class for each image")
+        never = [task for task in tasks if task not in run.tasks]
+        if tasks and len(never) == len(tasks):
+            problem = f"column {column} names no known class: {some_of(run.tasks)}"
+            raise InputError(problem, where=where, allowed=some_of(tasks))
+        values = np.vstack([values, np.zeros((len(never), len(run.image_ids)))])
+        read = f'one class for each image (column "{column}")'
+        told = replace(run, tasks=(*run.tasks, *never), values=values, in_words=True, read=read)
+        runs.append(told)
+    return runs
+
+
+def _refused(problem: str, where: object, allowed: str = _LONG) -> InputError:
+    return InputError(problem, where=where, allowed=allowed)
+
+
+def _unpivoted(frame: pl.DataFrame, where: str) -> pl.DataFrame:
+    """A wide table as a long one."""
+    index = [c for c in frame.columns if c in _KINDS or c in SCALES]
+    # pandas writes its index as a column without a name
+    columns = [c for c in frame.columns if c.strip() and c not in index]
+    if not columns:
+        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)
+    if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
+        shown = some_of(f"{c} ({frame[c].dtype})" for c in wrong)
+        raise InputError(
+            f"columns are no numbers: {shown}",
+            where=where,
+            allowed=_WIDE,
+            remedy=_text_hint(frame[wrong[0]]),
+        )
+    return frame.unpivot(columns, index=index, variable_name="task", value_name="value")
+
+
+def _runs(frame: pl.DataFrame, name: str, scale: str, where: str) -> list[Predictions]:
+    keys = [key for key in _KEYS if key in frame.columns]
+    parts = frame.partition_by(keys, maintain_order=True) if keys else [frame]
+    about = [dict.fromkeys(_KEYS) | {key: part[key][0] for key in keys} for part in parts]
+    names = [
+        _joined(name if of["method"] is None else of["method"], of["seed"])
+        if of["run"] is None
+        else str(of["run"])
+        for of in about
+    ]
+    if len(set(names)) < len(names):
+        names = [_joined(*of.values()) or name for of in about]
+    return [
+        _one_run(part, run, of["method"], of["seed"], scale, where)
+        for part, run, of in zip(parts, names, about, strict=True)
+    ]
+
+
+def _joined(*parts: object) -> str:
+    return "/".join(str(part) for part in parts if part is not None)
+
+
+def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
+    """The columns that count, with fixed types and without nulls."""
+    if not frame["value"].dtype.is_numeric():
+        strange = frame["value"].drop_nulls()
+        if strange.dtype == pl.String:
+            numbers = strange.cast(pl.Float64, strict=False)
+            strange = strange.filter(~numbers.is_finite().fill_null(value=False))
+        shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
+        problem, hint = f"column {column} holds {strange.dtype}, {shown}", _text_hint(strange)
+        raise InputError(problem, where=where, allowed="numbers", remedy=hint)
+    try:
+        # integers in a column with empty cells are read as floats
+        frame = frame.with_columns(id_column(frame["image_id"], where)).select(
+            pl.col(c).cast(kind) if kind and (c, frame[c].dtype) != _HALF else pl.col(c)
+            for c, kind in _KINDS.items()
+            if c in frame.columns
+        )
+    except pl.exceptions.PolarsError as error:
+        problem = f"columns are of the wrong kind: {reason_of(error)}"
+        raise _refused(problem, where) from error
+    for name in ("image_id", "task", "value"):
+        missing = frame.filter(pl.col(name).is_null())
+        if missing.height:
+            image, task = missing["image_id"][0], missing["task"][0]
+            example = f", such as image {image}, task {task}" if name == "value" else ""
+            problem = f"{counted_are(missing.height, name)} missing{example}"
+            raise _refused(problem, where, "a value in every row")
+    if "label" in frame.columns:
+        label = frame["label"].cast(pl.Float64, strict=False)
+        if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
+            raise _refused("column label holds more than 0 and 1", where, "0 and 1 in every row")
+        frame = frame.with_columns(label=label.cast(pl.Int8))
+    return frame.with_columns(
+        task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()})
+    )
+
+
+def _one_run(
+    frame: pl.DataFrame, run: str, method: str | None, seed: int | None, scale: str, where: str
+) -> Predictions:
+    """Rows of one run as a matrix: every (image, task) at most once."""
+    ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique(maintain_order=True)
+    place = positions(frame["task"], tasks) * len(ids) + positions(frame["image_id"], ids)
+    absent = np.ones((len(tasks), len(ids)), bool)
+    absent.reshape(-1)[place] = False
+    if repeated := len(place) - np.count_nonzero(~absent):
+        twice = frame.filter(frame.select("image_id", "task").is_duplicated())
+        image, task = twice.select("image_id", "task").row(0)
+        raise InputError(
+            f"{repeated} predictions are repeated, such as image {image}, task {task}, run {run}",
+            where=where,
+            allowed="each image and task once in a run",
+            remedy="name the runs in a column run, method or seed, if these are several",
+        )
+    given = frame["value"].to_numpy()
+    values = np.zeros(absent.shape, dtype=given.dtype)
+    values.reshape(-1)[place] = given
+    labels = None
+    if "label" in frame.columns:
+        labels = np.full(values.shape, -1, dtype=np.int8)
+        labels.reshape(-1)[place] = frame["label"].to_numpy()
+    predictions = Predictions(run, ids, tuple(tasks), values, scale, method, seed, labels)
+    check_values(values, predictions)
+    values[absent] = np.nan
+    return predictions
+
+
 ARRAY_ENDINGS = (".npz", ".npy")
-_SCALE_OF = {"logits": "logit", "probabilities": "probability"}
+_ARRAY_SCALES = {"logits": "logit", "probabilities": "probability"}
 _ARRAYS = (
     "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,);"
     " or one array (n, t), with `ids` and `classes`"
@@ -48,7 +368,7 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
     listed, named = how.listed(), how.named()
     given = arrays if listed is None else {**arrays, "image_ids": listed}
     given = given if named is None else {**given, "tasks": [*named.values()]}
-    keys = [key for key in _SCALE_OF if key in arrays]
+    keys = [key for key in _ARRAY_SCALES if key in arrays]
     keys = keys or [key for key in arrays if key not in {"image_ids", "tasks", "runs"}]
     if len(keys) != 1 or not {"image_ids", "tasks"} <= given.keys():
         raise InputError(
@@ -57,7 +377,7 @@ def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Pred
     ids = id_column(given["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(given["tasks"])]
     values = float_array(given[keys[0]]) / (100 if how.percent else 1)
-    column = keys[0] if keys[0] in _SCALE_OF else None
+    column = keys[0] if keys[0] in _ARRAY_SCALES else None
     scale, read = scale_of(values, column, how, path, what="array")
     by_run, names = [values], [name]
     if values.ndim == 3:

@@ -1,7 +1,6 @@
 """Metrics: functions of labels and outputs; one ranking of a task serves all of its subsets."""
 
 from nooch.evaluation.metrics.pointwise import SCALES, constant_nll, nll
-from nooch.evaluation.metrics.ranking import Weights, auc, stable_order
 from nooch.evaluation.metrics.subset_metrics import (
     ALL_METRICS,
     ANSWER_METRICS,
@@ -10,6 +9,9 @@ from nooch.evaluation.metrics.subset_metrics import (
     Graded,
     Parts,
     Resampler,
+    Weights,
+    auc,
+    stable_order,
 )
 
 __all__ = [
