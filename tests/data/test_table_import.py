@@ -21,8 +21,7 @@ from nooch.data import class_name, load_dataset, open_dataset
 from nooch.data.importing.import_dataset import DatasetImportOptions, import_dataset, with_split
 from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
-from nooch.data.readers.table_scan import file_schema
-from nooch.data.readers.tables import TableReading
+from nooch.data.readers.tables import TableReading, file_schema
 
 LONG_IDS, PADDED_IDS = [2**62 + i * 7**20 for i in range(9)], [f"{i:012d}" for i in range(5, 20)]
 TEXT_IDS = ["a", "b,c", 'd"e', "f\ng", "10", "9", "é", "h/i", "00"]

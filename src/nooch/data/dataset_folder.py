@@ -119,11 +119,9 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
     """Write the files of part ``number`` of ``of``, in any process, for ``seal_dataset``."""
     ids = part.images["image_id"]
     if not is_ascending(ids) or not part.areas.has_canonical_format:
-        raise InputError(
-            "ids of images, or classes of an image, do not ascend",
-            allowed="each once, in ascending order",
-            remedy="make the dataset with Dataset.build, or select its rows in ascending order",
-        )
+        problem = "ids of images, or classes of an image, do not ascend"
+        remedy = "make the dataset with Dataset.build, or select its rows in ascending order"
+        raise InputError(problem, allowed="each once, in ascending order", remedy=remedy)
     tables = {"images": part.images, "areas": areas_table(part.areas, ids, part.classes)}
     if part.captions is not None:
         tables["captions"] = part.captions
@@ -211,11 +209,8 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
             )
     ids = part.images["image_id"]
     if last is not None and not last < ids[0]:
-        raise InputError(
-            f"begins with image {ids[0]!r}, and the part before ends with {last!r}",
-            where=where,
-            allowed="ids that ascend from part to part",
-        )
+        problem = f"begins with image {ids[0]!r}, and the part before ends with {last!r}"
+        raise InputError(problem, where=where, allowed="ids that ascend from part to part")
     return ids[-1]
 
 

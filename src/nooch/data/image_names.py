@@ -108,12 +108,10 @@ class ImageNames:
         unnamed = self.files is None and not self.digits and self.ids.dtype.is_integer()
         words = unknown.filter(unknown.cast(pl.Int64, strict=False).is_null())
         if strict and unnamed and len(words) == len(texts) > 0:
-            raise InputError(
-                f"{some_of(texts, 2)} are not image ids, and the names of files are not known",
-                where=where,
-                allowed=f"ids such as {some_of(self.ids, 3)}",
-                remedy="use ids, or find the suite in a dataset that has the names of files",
-            )
+            problem = f"{some_of(texts, 2)} are not image ids, and the names of files are not known"
+            allowed = f"ids such as {some_of(self.ids, 3)}"
+            remedy = "use ids, or find the suite in a dataset that has the names of files"
+            raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
         table = pl.DataFrame([texts, found.alias("image_id")])
         rows = names.alias("name").to_frame()
         ids = rows.join(table, on="name", how="left", maintain_order="left")["image_id"]
@@ -136,11 +134,9 @@ class ImageNames:
             return by_id, BY_ID
         for name, (one, other) in several.items():
             more = f" ({len(several):,} names have several)" if len(several) > 1 else ""
-            raise InputError(
-                f"{name} is the name of several images: {one} and {other}{more}",
-                where=where,
-                allowed="file names with enough of their folders, or ids",
-            )
+            problem = f"{name} is the name of several images: {one} and {other}{more}"
+            allowed = "file names with enough of their folders, or ids"
+            raise InputError(problem, where=where, allowed=allowed)
         return by_file, BY_FILE
 
     def _known(self, ids: pl.Series) -> pl.Series:
@@ -247,8 +243,5 @@ def _ends(names: pl.Series, rows: pl.Series) -> pl.DataFrame:
 def _check_one_each(texts: pl.Series, ids: pl.Series, where: object) -> None:
     twice = texts.filter(ids.is_duplicated() & ids.is_not_null())
     if len(twice):
-        raise InputError(
-            f"image names stand for one image: {some_of(twice.sort())}",
-            where=where,
-            allowed="one name for each image",
-        )
+        problem = f"image names stand for one image: {some_of(twice.sort())}"
+        raise InputError(problem, where=where, allowed="one name for each image")

@@ -48,12 +48,9 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
         v for v in text.unique().to_list() if v not in values and str(v).lower() not in SPLIT_NAMES
     ]
     if unknown:
-        raise InputError(
-            f"split values {some_of(sorted(map(str, unknown)))} are not known",
-            where=where,
-            allowed=", ".join(SPLITS),
-            remedy="say what they mean with `split_values`, such as 0=train,1=valid,2=test",
-        )
+        problem = f"split values {some_of(sorted(map(str, unknown)))} are not known"
+        remedy = "say what they mean with `split_values`, such as 0=train,1=valid,2=test"
+        raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
         raise ParameterError(f"{some_of(wrong)} is no split", allowed=", ".join(SPLITS))
@@ -115,12 +112,9 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     parts = [match and match[min(1, pattern.groups)] for match in map(pattern.search, names)]
     missed = [name for name, part in zip(names, parts, strict=True) if part is None]
     if missed:
-        raise ParameterError(
-            f"`group` {group!r} is no column and matches no part of {some_of(missed, 3)}",
-            allowed=(
-                f"a column ({', '.join(images.columns)}) or a regular expression on the file name"
-            ),
-        )
+        problem = f"`group` {group!r} is no column and matches no part of {some_of(missed, 3)}"
+        allowed = f"a column ({', '.join(images.columns)}) or a regular expression on the file name"
+        raise ParameterError(problem, allowed=allowed)
     return pl.Series("group", parts, dtype=pl.String)
 
 
@@ -132,19 +126,14 @@ def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:
     table = table.sort("image_id")
     listed, codes = table["image_id"], table["split"].to_physical()
     if len(twice := listed.filter((listed == listed.shift()) & (codes != codes.shift()))):
-        raise InputError(
-            f"images are in two splits: {some_of(twice.unique(maintain_order=True))}",
-            where=path,
-            allowed="each image in one",
-        )
+        problem = f"images are in two splits: {some_of(twice.unique(maintain_order=True))}"
+        raise InputError(problem, where=path, allowed="each image in one")
     place = listed.search_sorted(ids).clip(upper_bound=max(len(listed) - 1, 0))
     missing = ids if listed.is_empty() else ids.filter(listed[place] != ids)
     if len(missing):
-        raise InputError(
-            f"the split leaves out {len(missing)} of {len(ids)} images: {some_of(missing)}",
-            where=path,
-            remedy="give a split that names every image, or percentages such as 70/10/20",
-        )
+        problem = f"the split leaves out {len(missing)} of {len(ids)} images: {some_of(missing)}"
+        remedy = "give a split that names every image, or percentages such as 70/10/20"
+        raise InputError(problem, where=path, remedy=remedy)
     return codes[place].to_numpy().astype(np.int8, copy=False)
 
 

@@ -212,11 +212,8 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     if isinstance(ids, pl.Series):
         column = ids.rename("image_id")
     elif ids.ndim != 1 or ids.dtype.kind not in "iufU":
-        raise InputError(
-            f"holds {ids.dtype} of shape {ids.shape}",
-            where=where,
-            allowed="one dimension of integers or text",
-        )
+        allowed = "one dimension of integers or text"
+        raise InputError(f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed=allowed)
     else:
         # polars has no float of 16 bits
         column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
@@ -229,11 +226,9 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
         exact = numbers.cast(pl.Int64, strict=False).is_not_null()
     wrong = numbers.filter(~exact)
     if len(wrong):
-        raise InputError(
-            f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}",
-            where=where,
-            allowed="integers of at most 64 bits (as floats up to 2^53), or text",
-        )
+        problem = f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}"
+        allowed = "integers of at most 64 bits (as floats up to 2^53), or text"
+        raise InputError(problem, where=where, allowed=allowed)
     return column.cast(pl.Int64)
 
 
@@ -282,18 +277,13 @@ def load_header(
     # first what every version has, so that a newer version is reported as such
     base = decoded(_BaseHeader)
     if base.format != f"nooch-{name}" or base.version > version:
-        raise FormatError(
-            f"holds {base.format} version {base.version}",
-            where=path,
-            allowed=f"nooch-{name} up to version {version}",
-            remedy="install a newer nooch",
-        )
+        problem = f"holds {base.format} version {base.version}"
+        allowed = f"nooch-{name} up to version {version}"
+        raise FormatError(problem, where=path, allowed=allowed, remedy="install a newer nooch")
     if base.checksum is not None and not is_intact(content):
-        raise FormatError(
-            "was altered: its checksum is not that of its content",
-            where=path,
-            remedy=f"{again}; if you changed it yourself, delete its line `checksum`",
-        )
+        problem = "was altered: its checksum is not that of its content"
+        remedy = f"{again}; if you changed it yourself, delete its line `checksum`"
+        raise FormatError(problem, where=path, remedy=remedy)
     return decoded(kind)
 
 
@@ -343,11 +333,9 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
             records = _one_by_one(content, path)
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
-            raise InputError(
-                f"record {number} is {type(record).__name__}",
-                where=path,
-                allowed="JSON objects: in an array, one per line, or one after the other",
-            )
+            problem = f"record {number} is {type(record).__name__}"
+            allowed = "JSON objects: in an array, one per line, or one after the other"
+            raise InputError(problem, where=path, allowed=allowed)
     return records
 
 

@@ -53,16 +53,14 @@ def recognize(path: str | Path) -> Recognized:
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
         if (found := attempt(place)) is not None:
             return found
-    raise InputError(
-        "holds no annotations that are known",
-        where=path,
-        allowed=(
-            "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
-            " maps with classes.txt, a table with a column of ids, or a folder of images for each"
-            " class"
-        ),
-        remedy="name the format: nooch import coco, label-maps, boxes or table",
+    problem = "holds no annotations that are known"
+    allowed = (
+        "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
+        " maps with classes.txt, a table with a column of ids, or a folder of images for each"
+        " class"
     )
+    remedy = "name the format: nooch import coco, label-maps, boxes or table"
+    raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
 
 
 def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:

@@ -117,11 +117,9 @@ def check_box(edges: Sequence[float], where: object) -> None:
     # false for NaN, too
     if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
         box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
-        raise InputError(
-            f"the box from {box} is not within the image",
-            where=where,
-            allowed="edges between 0 and 1 of the image's width and height, in order",
-        )
+        problem = f"the box from {box} is not within the image"
+        allowed = "edges between 0 and 1 of the image's width and height, in order"
+        raise InputError(problem, where=where, allowed=allowed)
 
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
@@ -227,9 +225,6 @@ def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, s
         raise InputError("has one column", where=classes, allowed="LabelName, name")
     known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
     if unknown := [key for key in keys if key not in known]:
-        raise InputError(
-            f"labels {some_of(unknown)} have no name",
-            where=classes,
-            allowed="a row LabelName, name for each label",
-        )
+        allowed = "a row LabelName, name for each label"
+        raise InputError(f"labels {some_of(unknown)} have no name", where=classes, allowed=allowed)
     return {key: known[key] for key in keys}

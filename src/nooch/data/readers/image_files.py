@@ -100,11 +100,9 @@ class ImageIndex:
         names_of: dict[str | None, str | None] = {}
         for path, name in zip(paths, names, strict=True):
             if path is not None and names_of.setdefault(path, name) != name:
-                raise InputError(
-                    f"is the only file called both {names_of[path]} and {name}",
-                    where=self.root / path,
-                    remedy="give the folder that these names are relative to",
-                )
+                problem = f"is the only file called both {names_of[path]} and {name}"
+                remedy = "give the folder that these names are relative to"
+                raise InputError(problem, where=self.root / path, remedy=remedy)
         return paths
 
     def by_stem(self, stem: str) -> str | None:

@@ -80,11 +80,8 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
     loose = [path for path, folders in zip(paths, parts, strict=True) if len(folders) <= depth]
     if loose or not paths:
         problem = f"images lie in no folder of a class: {some_of(loose)}" if loose else "no images"
-        raise InputError(
-            problem,
-            where=source,
-            allowed="SOURCE/CLASS/image.jpg, or SOURCE/train/CLASS/image.jpg for each split",
-        )
+        allowed = "SOURCE/CLASS/image.jpg, or SOURCE/train/CLASS/image.jpg for each split"
+        raise InputError(problem, where=source, allowed=allowed)
     rows = {
         "image_id": paths,
         "file_name": paths,

@@ -122,15 +122,13 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
     named = {value: name for value, name in names.items() if value not in ignored}
     if meant := [value for value, name in named.items() if means_void(name)]:
         listed = ", ".join(f"{value} {named[value]!r}" for value in meant)
-        raise ParameterError(
-            f"the class list gives {listed}, which names pixels that were not annotated",
-            where=classes,
-            allowed=f"void: {some_of(meant, len(meant))}",
-            remedy=(
-                f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is"
-                " annotated another name)"
-            ),
+        problem = f"the class list gives {listed}, which names pixels that were not annotated"
+        allowed = f"void: {some_of(meant, len(meant))}"
+        remedy = (
+            f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is"
+            " annotated another name)"
         )
+        raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy)
     if not is_preset:
         _refuse_gaps(sorted(named), ignored, classes)
     return named, ignored
@@ -142,12 +140,10 @@ def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) ->
     gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
     if gaps:
         missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
-        raise InputError(
-            f"lists values from {values[0]} to {values[-1]}, but not {missing}",
-            where=where,
-            allowed="every value in between, each once",
-            remedy="add the lines that are missing, or `void` VALUE for what is no class",
-        )
+        problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
+        allowed = "every value in between, each once"
+        remedy = "add the lines that are missing, or `void` VALUE for what is no class"
+        raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:

@@ -78,12 +78,10 @@ def _count(
             pixels[columns[value]] = count
         elif value not in ignored:
             classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
-            raise InputError(
-                f"{count} pixels have value {value}, which is no class",
-                where=where,
-                allowed=f"{classes}; ignored: {void}",
-                remedy="add the value to the class list, or name it with `void`",
-            )
+            problem = f"{count} pixels have value {value}, which is no class"
+            allowed = f"{classes}; ignored: {void}"
+            remedy = "add the value to the class list, or name it with `void`"
+            raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
     ordered = sorted(pixels)
     counted = [pixels[column] for column in ordered]
     areas = [count / (width * height) for count in counted]

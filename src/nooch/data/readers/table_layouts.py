@@ -69,12 +69,10 @@ class Columns:
         """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
         for sign, words in ((";", "semicolons"), ("\t", "tabs")):
             if len(schema) == 1 and sign in next(iter(schema)):
-                raise InputError(
-                    f"its columns are separated by {words}",
-                    where=path,
-                    allowed="commas in .csv, tabs in .tsv",
-                    remedy="write it with commas, or call it .tsv if it has tabs",
-                )
+                problem = f"its columns are separated by {words}"
+                allowed = "commas in .csv, tabs in .tsv"
+                remedy = "write it with commas, or call it .tsv if it has tabs"
+                raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
         for name in (self.id, self.file_name, self.split, *(self.attributes or ())):
             if name is not None:
                 check_one_of("column", name, schema, owner=str(path))
@@ -143,12 +141,9 @@ class TableOfImages:
     def check_repeated(self, images: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
         """Raise InputError where an image has two rows; ``first``: of the image of each row."""
         if len(twice := images["image_id"].filter(first != np.arange(len(first))).unique().sort()):
-            raise InputError(
-                f"image ids occur more than once: {some_of(twice)}",
-                where=path,
-                remedy="for a row of each (image, class), name the class column with"
-                " `class_column`",
-            )
+            problem = f"image ids occur more than once: {some_of(twice)}"
+            remedy = "for a row of each (image, class), name the class column with `class_column`"
+            raise InputError(problem, where=path, remedy=remedy)
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Names of a class for each column of 0/1 or true/false, and for each value of the others,
@@ -192,18 +187,13 @@ def _classes_of(
     Raises InputError for values that are no labels, two texts without ``positive``, or another one.
     """
     if distinct.dtype.is_nested() or distinct.dtype == pl.Binary:
-        raise InputError(
-            f"label {label} holds {distinct.dtype}",
-            where=path,
-            allowed="one text or number in each row",
-            remedy="give a long table with a row for each (image, class), and `class_column`",
-        )
+        problem = f"label {label} holds {distinct.dtype}"
+        allowed = "one text or number in each row"
+        remedy = "give a long table with a row for each (image, class), and `class_column`"
+        raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
     if distinct.dtype.is_float() and not are_exact_integers(distinct).all():
-        raise InputError(
-            f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53",
-            where=path,
-            allowed="0/1, or one value for each class",
-        )
+        problem = f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53"
+        raise InputError(problem, where=path, allowed="0/1, or one value for each class")
     values = _as_labels(distinct).unique().sort().to_list()
     text = {str(v).lower() for v in values}
     if positive not in (None, "*"):
@@ -260,12 +250,10 @@ class LongTable:
         for column in images.drop("image_id"):
             differs |= column.ne_missing(column.gather(first)).to_numpy()
         if len(twice := images["image_id"].filter(differs).unique().sort()):
-            raise InputError(
-                f"images have different attributes in different rows: {some_of(twice)}",
-                where=path,
-                allowed="the same attributes in every row of an image",
-                remedy="keep the columns that belong to images with `attributes`",
-            )
+            problem = f"images have different attributes in different rows: {some_of(twice)}"
+            allowed = "the same attributes in every row of an image"
+            remedy = "keep the columns that belong to images with `attributes`"
+            raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Every name that occurs, by its spellings, sorted."""
@@ -321,12 +309,9 @@ class LongTable:
                 " with unknown area; unknown where not annotated",
             )
         if len(values) >= _ENOUGH and (values > 1).sum() > np.isfinite(values).sum() / 2:
-            raise InputError(
-                f"most areas are above 1, up to {np.nanmax(values):g}: they look like percent",
-                where=path,
-                allowed="fractions of the image",
-                remedy=f"divide column {self.area_column} by 100",
-            )
+            problem = f"most areas are above 1, up to {np.nanmax(values):g}: they look like percent"
+            remedy = f"divide column {self.area_column} by 100"
+            raise InputError(problem, where=path, allowed="fractions of the image", remedy=remedy)
         return values
 
 

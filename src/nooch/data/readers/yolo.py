@@ -129,23 +129,18 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             out of ``root``; an image in two splits; a split without images.
     """
     if not root.is_dir():
-        raise InputError(
-            f"{root} is no folder",
-            where=f"{data.file}, path",
-            remedy="give the dataset's folder as source, and the file as classes",
-        )
+        remedy = "give the dataset's folder as source, and the file as classes"
+        raise InputError(f"{root} is no folder", where=f"{data.file}, path", remedy=remedy)
     base = root.resolve()
     entries = [entry for listed in data.entries.values() for entry in listed]
     lost = [entry for entry in entries if _place(entry, base) is None]
     if len(lost) == len(entries):
         return None
     if lost:
-        raise InputError(
-            f"{some_of(lost)} is not there",
-            where=data.file,
-            allowed=f"folders and .txt files below {root}",
-            remedy="correct the entry, or remove it",
-        )
+        problem = f"{some_of(lost)} is not there"
+        allowed = f"folders and .txt files below {root}"
+        remedy = "correct the entry, or remove it"
+        raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
     splits: dict[str, str] = {}
     # a folder that a file names is not one that a user names
     walk = FolderWalk(follow=False)
@@ -159,12 +154,10 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             raise InputError(problem, where=data.file, allowed=_IMAGE_FILES)
         if twice := [path for path in images if path in splits]:
             both = f"{splits[twice[0]]} and {split}"
-            raise InputError(
-                f"{len(twice)} images are in the splits {both}: {some_of(twice, 2)}",
-                where=data.file,
-                allowed="each image in one split",
-                remedy="remove one of the entries, and split at import if need be",
-            )
+            problem = f"{len(twice)} images are in the splits {both}: {some_of(twice, 2)}"
+            allowed = "each image in one split"
+            remedy = "remove one of the entries, and split at import if need be"
+            raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
         splits |= dict.fromkeys(images, split)
     return YoloImages(root, splits, walk.notes())
 
@@ -341,18 +334,12 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
             x, y, width, height = map(float, parts[1:5] if len(parts) < 7 else parts[1:])
             key = str(int(parts[0]))
         except ValueError as error:
-            raise InputError(
-                f"{line[:80]!r} is no box",
-                where=at,
-                allowed="class x y width height, and perhaps a confidence",
-            ) from error
+            allowed = "class x y width height, and perhaps a confidence"
+            raise InputError(f"{line[:80]!r} is no box", where=at, allowed=allowed) from error
         check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), at)
         keys.append(key)
         areas.append(width * height)
     if unknown := [key for key in keys if key not in names]:
-        raise InputError(
-            f"class {some_of(unknown)} has no name",
-            where=where,
-            allowed=f"{_range(names)}, as {listed_in} lists",
-        )
+        allowed = f"{_range(names)}, as {listed_in} lists"
+        raise InputError(f"class {some_of(unknown)} has no name", where=where, allowed=allowed)
     return {"keys": keys, "areas": areas}

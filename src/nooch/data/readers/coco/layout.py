@@ -110,11 +110,9 @@ def _files(root: Path, role: str) -> dict[str, Path]:
         places = [file for file in files if file.is_file()]
         if others := [path for path in places[1:] if not _same(places[0], path)]:
             command = "nooch import coco `things` ... `stuff` ..."
-            raise InputError(
-                f"differs from {others[0]}: which of them is meant?",
-                where=places[0],
-                remedy=f"move one of them away, or name files with {command}",
-            )
+            problem = f"differs from {others[0]}: which of them is meant?"
+            remedy = f"move one of them away, or name files with {command}"
+            raise InputError(problem, where=places[0], remedy=remedy)
         if places:
             by_part[part] = places[0]
     return by_part

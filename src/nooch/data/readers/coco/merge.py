@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,12 +13,14 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
 from nooch.data.readers.coco.structure import ParsedFile
-from nooch.data.readers.cocostuff import OTHER
-from nooch.data.readers.image_files import ImageIndex
-from nooch.data.readers.image_rows import Entries, summed
+from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
+from nooch.data.readers.contract import ImageListing
+from nooch.data.readers.image_rows import Entries, ImageRows, entries_of, located, summed
+from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import check_file_names, class_name
 
 _NOTES = {
@@ -38,7 +42,7 @@ _NOTES = {
 
 
 def merge(
-    parsed: Sequence[tuple[str, ParsedFile]], index: ImageIndex | None
+    parsed: Sequence[tuple[str, ParsedFile]], images: ImageListing | None
 ) -> tuple[Dataset, dict[str, int]]:
     """Parsed files (or one part of each) as a Dataset without provenance; counts for ``notes_of``.
 
@@ -52,14 +56,17 @@ def merge(
     frame = pl.DataFrame(
         {
             "image_id": merged.ids,
-            "file_name": _locate(merged, index),
+            "file_name": merged.file_names,
             "width": merged.widths,
             "height": merged.heights,
             **{column: np.isin(merged.ids, ids) for column, ids in merged.annotated.items()},
         },
         schema_overrides={"file_name": pl.String},
     )
-    root = None if index is None else str(index.root.resolve())
+    root = None
+    if images is not None:
+        frame, missing = located(frame, images)
+        root, merged.counts["files"] = str(images.root.resolve()), len(missing)
     data = Dataset.build(
         frame, merged.classes, merged.areas(), texts, image_root=root, kinds=merged.kinds
     )
@@ -245,20 +252,9 @@ def _add_names(names: dict[int, str], file: _HasCategories) -> None:
                 f"categories {numbers[name]} and {number} have the same name {name!r}", where=where
             )
         if names.setdefault(number, name) != name:
-            raise InputError(
-                f"category {number} is {name!r} here and {names[number]!r} in another file",
-                where=where,
-                allowed="one name for each category id in all things files, and in all stuff files",
-            )
-
-
-def _locate(merged: _MergedFiles, index: ImageIndex | None) -> list[str | None]:
-    if index is None:
-        return merged.file_names
-    names = merged.file_names
-    paths = index.by_file_names(names)
-    merged.counts["files"] = paths.count(None)
-    return [path or name for path, name in zip(paths, names, strict=True)]
+            problem = f"category {number} is {name!r} here and {names[number]!r} in another file"
+            allowed = "one name for each category id in all things files, and in all stuff files"
+            raise InputError(problem, where=where, allowed=allowed)
 
 
 def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | None:
@@ -279,3 +275,56 @@ def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
         licenses.setdefault(str(entry.get("name", entry)), known)
     return list(licenses.values())
+
+
+@dataclass(frozen=True)
+class StuffMaps:
+    """Counted pixel maps on disk."""
+
+    folder: Path
+    classes: list[str]
+    rows: ImageRows
+
+    def read(self, low: int | None, high: int | None) -> ParsedFile:
+        """Maps of images with ``low <= id < high`` as an annotation file; areas are pixels."""
+        rows = self.rows.read(low, high)
+        at, columns, pixels = entries_of(rows, "pixels")
+        return ParsedFile(
+            str(self.folder),
+            image_ids=rows["image_id"].to_numpy(),
+            widths=rows["width"].to_numpy(),
+            heights=rows["height"].to_numpy(),
+            file_names=[None] * rows.height,
+            categories=dict(enumerate(self.classes)),
+            image_index=at,
+            category_index=columns,
+            areas=pixels.astype(np.float64),
+        )
+
+
+def scan_stuff_maps(
+    maps: Path,
+    values: str,
+    known: NDArray[np.int64],
+    folder: Path,
+    map: Map,
+    progress: StepProgress,
+) -> StuffMaps:
+    """Count the pixels of stuff in maps."""
+    listed = list_maps(maps)
+    ids = listed["image_id"]
+    if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), known).any():
+        raise InputError(
+            "no map is named after an image of the annotation files, such as"
+            f" {some_of(listed['stem'].to_list(), 2)}",
+            where=maps,
+            allowed="names of maps that are image ids, such as 000000000139.png",
+        )
+    stuff = {
+        value: name for value, name in map_values(values).items() if COCOSTUFF[name] == "stuff"
+    }
+    # thing pixels are left to the things files
+    ignored = (set(map_values(values)) | {0, 255, OTHER}) - set(stuff)
+    return StuffMaps(
+        maps, list(stuff.values()), count_maps(listed, stuff, ignored, folder, map, progress)
+    )

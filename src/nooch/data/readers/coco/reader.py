@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nooch.data.dataset import Dataset, ImageId
-    from nooch.data.readers.coco.pixels import StuffMaps
+    from nooch.data.readers.coco.merge import StuffMaps
     from nooch.data.readers.contract import ImageListing
 
 
@@ -140,7 +140,7 @@ class CocoReading:
         classes = class_order([(file.role, file) for file in files])
         maps = None
         if self.stuff_maps is not None:
-            from nooch.data.readers.coco.pixels import scan_stuff_maps
+            from nooch.data.readers.coco.merge import scan_stuff_maps
 
             known = ScannedCoco(files, classes, None).ids().to_numpy()
             maps = scan_stuff_maps(
@@ -179,15 +179,7 @@ class ScannedCoco:
         parsed = [(file.role, file.read(first, last)) for file in self.files]
         if self.maps is not None:
             parsed.append(("maps", self.maps.read(first, last)))
-        if images is None:
-            return merge(parsed, None)
-        wanted = {
-            name.rsplit("/", 1)[-1]
-            for _, file in parsed
-            for name in file.file_names
-            if name is not None
-        }
-        return merge(parsed, images.index(lambda name: name in wanted))
+        return merge(parsed, images)
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object

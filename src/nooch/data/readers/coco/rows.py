@@ -32,12 +32,13 @@ from nooch.data.readers.coco.structure import (
     ParsedFile,
     annotation_columns,
     caption_columns,
-    captions_of,
     categories_of,
+    check_areas,
     checked_images,
     fill_areas,
     image_columns,
-    instances_of,
+    index_of,
+    integers,
     look_up,
 )
 from nooch.data.readers.jobs import NumberedJob, map_for, results_of
@@ -171,12 +172,28 @@ class ScannedFile:
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
         columns = {k: np.concatenate([some[k] for some in rows]) for k in self._kind.names or ()}
         ids, numbers = columns["id"], columns["number"]
+        index = index_of(ids, images["image_ids"], "image", self.path, numbers)
         if self.role == "captions":
-            texts = [*chain.from_iterable(texts for _, texts in slices)]
-            return captions_of(self.path, images, ids, texts, numbers)
-        categories, areas = columns["category"], columns["area"]
-        return instances_of(
-            self.path, images, ids, categories, areas, self.categories, self.licenses, numbers
+            none, texts = np.empty(0, np.int32), chain.from_iterable(texts for _, texts in slices)
+            return ParsedFile(
+                self.name,
+                **images,
+                categories={},
+                image_index=index,
+                category_index=none,
+                areas=none.astype(np.float64),
+                captions=[*texts],
+            )
+        known = integers(self.categories, len(self.categories), self.path)
+        category_index = index_of(columns["category"], known, "category", self.path, numbers)
+        check_areas(columns["area"], index, images, self.path, numbers)
+        return ParsedFile(
+            self.name,
+            **images,
+            categories=self.categories,
+            image_index=index,
+            category_index=category_index,
+            areas=columns["area"],
         )
 
     @property

@@ -107,7 +107,6 @@ class ParsedFile:
         category_index: int32 (n_annotations,), position in ``categories``; empty for captions.
         areas: float64 (n_annotations,) in square pixels.
         captions: the texts, for a caption file.
-        licenses: what the file says of them.
     """
 
     name: str
@@ -120,55 +119,6 @@ class ParsedFile:
     category_index: NDArray[np.int32]
     areas: NDArray[np.float64]
     captions: list[str] = field(default_factory=list)
-    licenses: list[dict[str, Any]] = field(default_factory=list)
-
-
-def instances_of(
-    path: Path,
-    images: Mapping[str, Any],
-    image_ids: NDArray[np.int64],
-    category_ids: NDArray[np.int64],
-    areas: NDArray[np.float64],
-    categories: dict[int, str],
-    licenses: list[dict[str, Any]],
-    numbers: NDArray[np.int64],
-) -> ParsedFile:
-    """A file's columns as a ParsedFile; ``numbers`` are those of its annotations, from 0. Raises
-    InputError: ids that the file does not list, or areas that are not allowed.
-    """
-    index = index_of(image_ids, images["image_ids"], "image", path, numbers)
-    known = integers(categories, len(categories), path)
-    category_index = index_of(category_ids, known, "category", path, numbers)
-    check_areas(areas, index, images, path, numbers)
-    return ParsedFile(
-        path.name,
-        **images,
-        categories=categories,
-        image_index=index,
-        category_index=category_index,
-        areas=areas,
-        licenses=licenses,
-    )
-
-
-def captions_of(
-    path: Path,
-    images: Mapping[str, Any],
-    image_ids: NDArray[np.int64],
-    texts: list[str],
-    numbers: NDArray[np.int64],
-) -> ParsedFile:
-    """As ``instances_of``, of captions."""
-    none = np.empty(0, np.int32)
-    return ParsedFile(
-        path.name,
-        **images,
-        categories={},
-        image_index=index_of(image_ids, images["image_ids"], "image", path, numbers),
-        category_index=none,
-        areas=none.astype(np.float64),
-        captions=texts,
-    )
 
 
 def image_columns(
@@ -202,11 +152,9 @@ def checked_images(
         raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
-        raise InputError(
-            f"images without extent: ids {some_of(ids[flat])}",
-            where=path,
-            allowed=f"width and height of 1 pixel and more, below {_WIDEST}",
-        )
+        problem = f"images without extent: ids {some_of(ids[flat])}"
+        allowed = f"width and height of 1 pixel and more, below {_WIDEST}"
+        raise InputError(problem, where=path, allowed=allowed)
     sizes = {"widths": widths.astype(np.int64), "heights": heights.astype(np.int64)}
     return {"image_ids": ids, **sizes, "file_names": names}
 
@@ -348,8 +296,5 @@ def check_areas(
     first = bad[numbers[bad].argmin()]
     more = f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""
     most_text = f"square pixels, from 0 to {MOST_AREA:.0f} times the image"
-    raise InputError(
-        f"annotation {numbers[first]} (counted from 0) has area {areas[first]}{more}",
-        where=path,
-        allowed=f"{most_text}, or no area but a segmentation",
-    )
+    problem = f"annotation {numbers[first]} (counted from 0) has area {areas[first]}{more}"
+    raise InputError(problem, where=path, allowed=f"{most_text}, or no area but a segmentation")
