@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.errors import check_one_of, some_of
 from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.base.words import counted
@@ -27,7 +27,7 @@ _SOURCE = Argument(
     ),
 )
 _PAIRS = "cow=sheep,cup=bottle+wine_glass"
-_PAPER, _PAPERS = "paper", "nooch"
+_PAPERS = "nooch"
 
 
 def classes_command(
@@ -98,7 +98,7 @@ def select_tasks_command(
     ),
     like: str = Option(
         None,
-        help="paper: its rule, --split test --criterion ce --n 12 --min-hard 50 --similar nooch.",
+        help="paper sets --split test --criterion ce --n 12 --min-hard 50 --similar nooch.",
     ),
     split: str = _SPLIT,
     method: str = _METHOD,
@@ -112,29 +112,29 @@ def select_tasks_command(
     from nooch.training.selection import paper_rule
 
     if like is not None:
-        check_one_of("rule", like, [_PAPER])
-        rule = {"criterion": criterion, "n": n, "min-hard": min_hard, "split": split or LOSS_SPLIT}
-        _check_like_paper({**rule, "similar": similar or _PAPERS})
+        check_one_of("rule", like, ["paper"])
         similar, split = _PAPERS, LOSS_SPLIT
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
     (split,) = whole.splits_to_score(split)
     losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
     note(*uneven_runs(losses))
+    papers = paper_rule(losses["task"].to_list())
     if similar == _PAPERS:
-        groups = paper_rule(losses["task"].to_list())["similar"]
+        groups = papers["similar"]
     else:
         pairs = shared.parse_pairs(similar, "--similar", _PAIRS)
         groups = [[task, *others.split("+")] for task, others in pairs.items()]
-    chosen, ranking = chosen_suite(
-        whole, losses, criterion=criterion, n=n, min_hard=min_hard, similar=groups
-    )
+    own = {"criterion": criterion, "n": n, "min_hard": min_hard, "similar": groups}
+    rule = own if like is None else papers
+    chosen, ranking = chosen_suite(whole, losses, **rule)
     save_suite(chosen, out, overwrite=overwrite)
     if format is shared.Format.json:
         print_json({"suite": str(out), "tasks": list(chosen.tasks), "ranking": ranking.to_dicts()})
         return
     columns = ["task", "difference", "hard", "all", "hard_positives", "hard_negatives", "reason"]
-    title = f"Tasks by NLL(hard) - NLL(all), {criterion} ({split}); {len(chosen.tasks)} chosen"
+    of = f"{rule['criterion']} ({split}); {len(chosen.tasks)} chosen"
+    title = f"Tasks by NLL(hard) - NLL(all), {of}"
     print_table(title, columns, ranking[columns].rows())
     hint(f"{out}: {', '.join(chosen.tasks)}")
 
@@ -145,19 +145,3 @@ def _runs(source: Path, reading: Any, suite: Any) -> Any:
 
     is_bench = (source / RUNS_MARKER).is_file()
     return source if is_bench else read_predictions([source], reading, suite)
-
-
-def _check_like_paper(asked: dict[str, object]) -> None:
-    """Refuse values that differ from the paper's rule."""
-    from nooch.training.selection import paper_rule
-
-    rule = paper_rule([])
-    own = {"criterion": rule["criterion"], "n": rule["n"], "min-hard": rule["min_hard"]}
-    own |= {"split": LOSS_SPLIT, "similar": _PAPERS}
-    if other := [f"--{name} {value}" for name, value in asked.items() if value != own[name]]:
-        raise ParameterError(
-            f"{', '.join(other)} is not the paper's rule",
-            where="--like paper",
-            allowed=", ".join(f"--{n} {value}" for n, value in own.items()),
-            remedy="leave --like out",
-        )
