@@ -90,10 +90,11 @@ class Setup:
 
     def targets(self, count: int) -> list[Target]:
         """Tasks that differ in nothing but their name."""
-        counts = TrainingCounts.of(np.bincount(self.labels.astype(int)).tolist())
-        counts = TrainingCounts(
-            counts.classes.float().to(self.device), counts.environments.float().to(self.device)
-        )
+        import torch
+
+        classes = np.bincount(self.labels.astype(int)).astype(np.float32)[:, None]
+        environments = torch.ones(1, 1, device=self.device)
+        counts = TrainingCounts(torch.from_numpy(classes).to(self.device), environments)
         return [Target(f"task {n}", self.labels[:, None], ERM(counts)) for n in range(count)]
 
     def order(self, steps: int) -> np.ndarray[Any, np.dtype[np.intp]]:

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from pixel_arrays import derived, head_counts
 from refusals import refused
 from shortcuts import finished, hard_auc, jobs_of, shortcut
 
@@ -134,11 +135,11 @@ def test_blocks_are_steps(block, descent):
     y = torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
     states = [HeadState.initial(range(heads), d) for _ in range(2)]
     states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
-    objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
+    objective = OBJECTIVES["erm"](head_counts([1, 1]))
     x = x.astype(np.float32)
 
     def gradient(rows):
-        return lambda logits, part: objective.gradient(logits, y[rows][part], y[rows][part])
+        return lambda logits, part: derived(objective, logits, y[rows][part], y[rows][part])
 
     order = random.permutation(n)
     for _ in range(2):
@@ -150,7 +151,7 @@ def test_blocks_are_steps(block, descent):
         for start in range(0, n, batch):
             rows = order[start : start + batch]
             inputs = torch.from_numpy(x[rows]).double()
-            _, derivative = objective.gradient(inputs @ weights + bias, y[rows], y[rows])
+            _, derivative = derived(objective, inputs @ weights + bias, y[rows], y[rows])
             mu, decay = descent.momentum, descent.weight_decay
             momenta = mu * momenta + inputs.T @ derivative + decay * weights
             push = mu * push + derivative.sum(dim=0) + decay * bias

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,16 +26,6 @@ class TrainingCounts:
 
     classes: Tensor
     environments: Tensor
-
-    @classmethod
-    def of(cls, classes: Sequence[float], environments: Sequence[float] = (1.0,)) -> TrainingCounts:
-        """Counts of one task for one head, from plain numbers."""
-        import torch
-
-        return cls(
-            torch.tensor(classes, dtype=torch.float64)[:, None],
-            torch.tensor(environments, dtype=torch.float64)[:, None],
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +146,8 @@ class Objective(ABC):
         """
         return self.counts.classes.new_ones(1)
 
-    def gradient(
-        self, logits: Tensor, labels: Tensor, environments: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Loss (H,) and its derivative by the logits (m, H)."""
-        return self.derivative(self.terms(logits, labels, environments))
-
     def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
-        """As ``gradient``, from terms that many objectives share: what heads in a pass train by.
+        """Loss (H,) and its derivative by the logits (m, H), from terms that objectives share.
 
         By automatic differentiation, unless an objective knows a closed form.
         """
