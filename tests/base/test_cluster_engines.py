@@ -1,15 +1,23 @@
-"""The engine tests on a Ray cluster of two nodes on this machine, and on a stand-in for Slurm."""
+"""Every engine, undisturbed and with killed workers: local, a Ray cluster of two nodes on this
+machine, and a stand-in for Slurm. The engine alone changes, the results and bytes do not.
+"""
 
+import os
+import re
 import shutil
+import signal
 import sys
+import threading
 import tracemalloc
+from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
 from clusters import ray_cluster, slurm_everywhere
-from oracles import dataset_of
+from commands import completed
 from refusals import fails
+from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
+from waiting import HANGS, until
 from work import alone_on_its_node, die, die_once, printing, refuse, square
 
 from nooch.base.engines import (
@@ -20,10 +28,10 @@ from nooch.base.engines import (
     slurm as slurm_engine,
 )
 from nooch.base.errors import InputError, MissingExtraError, NoochError, OutputError, ParameterError
-from nooch.criteria import CE
-from nooch.data import divide, open_dataset, save_dataset
-from nooch.suites import save_suite
-from nooch.suites.find import find
+from nooch.data import divide, save_dataset
+from nooch.training.bench.config import read_config
+from nooch.training.bench.run import PlanSource, status, train_pass
+from nooch.training.records import RunsFolder
 
 
 @pytest.fixture(scope="module")
@@ -39,26 +47,44 @@ def slurm(tmp_path, monkeypatch):
         yield engine("slurm", tmp_path)
 
 
-@pytest.fixture(params=ENGINES)
-def any_engine(request, tmp_path, monkeypatch):
+@pytest.fixture(params=["local:2", *(name for name in ENGINES if name != "local")])
+def flag(request, monkeypatch):
+    """What ``--engine`` is given."""
     monkeypatch.setattr(base, "WAIT", 0.01)
-    if request.param == "ray":
-        return engine(f"ray:{request.getfixturevalue('cluster').address}", tmp_path)
     if request.param == "slurm":
-        return request.getfixturevalue("slurm")
-    return engine("local:2", tmp_path)
+        request.getfixturevalue("slurm")
+    if request.param == "ray":
+        return f"ray:{request.getfixturevalue('cluster').address}"
+    return request.param
 
 
+@pytest.fixture
+def any_engine(flag, tmp_path):
+    return engine(flag, tmp_path)
+
+
+# every engine: a new one is a row of ENGINES
+
+IN_THIS_PROCESS_TOO = pytest.mark.parametrize(
+    "flag", ["local:1", "local:2", *(name for name in ENGINES if name != "local")], indirect=True
+)
+
+
+@IN_THIS_PROCESS_TOO
 def test_results_come_in_the_order_of_items(any_engine):
     # Slurm gets an array and a single job
     assert list(any_engine.map(square, range(4))) == [x * x for x in range(4)]
     assert list(any_engine.map(square, [])) == []
 
 
+@IN_THIS_PROCESS_TOO
 def test_an_error_arrives_whole_and_every_job_has_its_log(any_engine, tmp_path):
     with pytest.raises(InputError) as caught:
         list(any_engine.map(printing, [0, 1]))
     assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: fix it"
+    assert (caught.value.where, caught.value.remedy) == ("record 1", "fix it")
+    with pytest.raises(MissingExtraError, match=r"pip install 'nooch\[train\]'"):
+        list(any_engine.map(refuse, [0, 2]))
     first, second = ((tmp_path / f"job-{number:07d}.log").read_text() for number in range(2))
     assert "working on 0\n" in first
     assert first.endswith("done\n")
@@ -79,18 +105,128 @@ def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
     fails(lambda: list(any_engine.map(die, range(2))), *parts, kind=NoochError)
 
 
-def test_a_sharded_find_gives_the_same_bytes(any_engine, tmp_path):
-    random = np.random.default_rng(0)
-    classes = ["Y", "A", "B"]
-    draws = ({c: random.random() / 3 for c in classes if random.random() < 0.5} for _ in range(200))
-    images = list(draws)
-    data = dataset_of(images, classes, random.choice(["train", "valid", "test"], 200).tolist())
-    save_suite(find(data, {"ce": CE(0.001)}), tmp_path / "whole")
-    save_dataset(divide(data, 3), tmp_path / "parts")
-    parts = open_dataset(tmp_path / "parts")
-    find(parts, {"ce": CE(0.001)}, out=tmp_path / "suite", map=any_engine.map)
-    files = [tmp_path / name / "challenge_sets.parquet" for name in ("whole", "suite")]
-    assert files[0].read_bytes() == files[1].read_bytes()
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return make_world(tmp_path_factory.mktemp("world"), epochs=30)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world, tmp_path_factory):
+    """The runs without an engine."""
+    out = tmp_path_factory.mktemp("undisturbed") / "runs"
+    completed(bench_command(world, out))
+    return contents(out)
+
+
+_DONE = re.compile(r" done$", re.MULTILINE)
+
+
+class Watcher(threading.Thread):
+    """Looks at a folder of runs all the time; once an epoch was kept, kills a worker that is at a
+    pass.
+    """
+
+    def __init__(self, out):
+        super().__init__(daemon=True)
+        self.out, self.facts, self.killed, self.over = out, [], None, threading.Event()
+
+    def run(self):
+        for tick in count():
+            # a look at all runs takes longer than one for a worker to kill
+            if tick % 10 == 0 and (self.out / "runs.json").exists():
+                runs = RunsFolder.open(self.out)
+                before = len(runs.done())
+                self.facts.append((before, status(runs), len(runs.done())))
+            if self.killed is None and list((self.out / "passes").glob("*.npz")):
+                self.killed = next(filter(self._kill, self._at_work()), None)
+            if self.over.wait(0.01):
+                break
+
+    def _at_work(self):
+        return sorted(self.out.with_name(f"{self.out.name}-logs").glob("job-*.log"))
+
+    def _kill(self, log):
+        """Kill the worker of this job, unless the job has ended."""
+        processes = re.findall(r"process (\d+)", log.read_text())
+        if not processes or _DONE.search(log.read_text()):
+            return False
+        process = int(processes[-1])
+        # stopped, it cannot end the job meanwhile
+        os.kill(process, signal.SIGSTOP)
+        ended = _DONE.search(log.read_text())
+        os.kill(process, signal.SIGCONT if ended else signal.SIGKILL)
+        return not ended
+
+
+def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    watcher = Watcher(tmp_path / "runs")
+    watcher.start()
+    done = run_cli(bench_command(world, "runs", f"--engine {flag}"))
+    watcher.over.set()
+    watcher.join()
+    assert done.code == 0, done.err
+    assert contents(tmp_path / "runs") == undisturbed
+    assert watcher.killed
+    logs = sorted((tmp_path / "runs-logs").glob("job-*.log"))
+    assert len(logs) == N_PASSES
+    # the one that was killed is begun twice, the others once
+    assert sorted(log.read_text().count("began") for log in logs) == [1] * (N_PASSES - 1) + [2]
+    # what nooch status says while it runs is so, and never goes back
+    assert all(before <= facts["done"] <= after for before, facts, after in watcher.facts)
+    counts = [facts["done"] for _, facts, _ in watcher.facts]
+    assert counts == sorted(counts)
+    for number in range(N_PASSES):
+        epochs = [facts["passes"][number]["epochs"] for _, facts, _ in watcher.facts]
+        known = [epoch for epoch in epochs if epoch is not None]
+        assert known == sorted(known)
+    final = run_cli("status runs --format json").json
+    assert (final["done"], final["jobs"]) == (N_JOBS, N_JOBS)
+
+
+def test_a_find_in_parts(flag, run_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_dataset(divide(small_dataset(), 3), tmp_path / "parts")
+    words = "find parts --tasks car,bowl --alpha 0.001 --out"
+    run_cli(f"{words} here").ok()
+    run_cli(f"{words} there --engine {flag}").ok()
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+def test_a_job_that_an_earlier_bench_has_left_in_the_queue(
+    world, undisturbed, run_cli, tmp_path, monkeypatch
+):
+    """It trains a pass while the bench is begun again: that one waits for it, and trains the
+    others.
+    """
+    out = tmp_path / "runs"
+    config = read_config(world / "bench.yaml", "probe")
+    plan = PlanSource(world / "dataset", world / "suite", config, embedding="made").plan("cpu")
+    runs = RunsFolder.begin(out, plan.header)
+    told, going = [], threading.Event()
+
+    def bench_again():
+        assert going.wait(HANGS)
+        told.append(run_cli(bench_command(world, out, "--engine local:2")))
+
+    def progress(_what, done, _total):
+        going.set()
+        log = tmp_path / "runs-logs" / "job-0000000.log"
+        until(lambda: done or (log.exists() and "waiting" in log.read_text()))
+
+    other = threading.Thread(target=bench_again)
+    other.start()
+    train_pass(lambda: plan, runs, 0, print, progress)
+    other.join(HANGS)
+    assert told[0].code == 0, told[0].err
+    assert contents(out) == undisturbed
+    assert (
+        "pass 1: another process trains this pass: waiting for it"
+        in (tmp_path / "runs-logs" / "job-0000000.log").read_text()
+    )
+
+
+# one engine
 
 
 def test_gpus_of_a_ray_cluster(cluster, tmp_path):

@@ -10,16 +10,11 @@ from pathlib import Path
 
 import pytest
 from waiting import HANGS, has_ended, until
-from work import asked_to_end, awkward, die, die_with_a_child, mark, refuse, square, who
+from work import asked_to_end, awkward, die, die_with_a_child, mark, who
 
 from nooch.base.engines import LocalEngine, job_window as base
-from nooch.base.errors import InputError, MissingExtraError, NoochError, ParameterError
+from nooch.base.errors import NoochError, ParameterError
 from nooch.base.limits import usable_cpus
-
-
-@pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
-def engine(request):
-    return LocalEngine(request.param)
 
 
 def none_left():
@@ -31,22 +26,6 @@ def none_left():
 def both(function, folder, logs=None):
     """Results of two jobs in two processes, with their numbers and a folder."""
     return list(LocalEngine(2, logs).map(function, [(0, folder), (1, folder)]))
-
-
-def test_results_come_in_the_order_of_items(engine):
-    assert list(engine.map(square, range(7))) == [x * x for x in range(7)]
-    assert list(engine.map(square, [])) == []
-
-
-def test_an_error_arrives_whole(engine):
-    with pytest.raises(InputError) as caught:
-        list(engine.map(refuse, [0, 1]))
-    assert str(caught.value) == "record 1: is broken\n  allowed: others\n  remedy: fix it"
-    assert (caught.value.where, caught.value.remedy) == ("record 1", "fix it")
-    if engine.processes > 1:
-        assert "work.py" in "".join(caught.value.__notes__)
-    with pytest.raises(MissingExtraError, match=r"pip install 'nooch\[train\]'"):
-        list(engine.map(refuse, [0, 2]))
 
 
 def test_processes_are_several_and_gone_afterwards():

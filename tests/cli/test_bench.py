@@ -235,13 +235,3 @@ def test_folders_that_do_not_resume(undisturbed, world, bench, run_cli, tmp_path
     run_cli(f"bench {world / 'dataset'} {world / 'suite'} --out r").refused("--features")
     run_cli(f"find {world / 'dataset'} --tasks car --beta 0.3 --out suite").ok()
     run_cli(f"collect {undisturbed} suite --out c").refused("not the one that was trained for")
-
-
-def test_an_engine_gives_the_same_bytes(undisturbed, bench, tmp_path, run_cli):
-    out = tmp_path / "runs"
-    completed(bench(out, "--engine local:2"))
-    assert contents(out) == contents(undisturbed)
-    assert not list((out / "passes").glob("*.npz"))
-    # a log for each pass
-    assert len(list((tmp_path / "runs-logs").glob("job-*.log"))) == 2
-    run_cli(bench("other", "--engine condor")).refused("'condor' is no engine")

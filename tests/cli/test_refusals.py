@@ -120,6 +120,7 @@ fig4 --paper --criteria ce -> is no pair
 --cues car=car -> other classes
 --split validation -> 'validation' is no split
 --fitted nowhere -> is no suite
+--engine clowd -> clowd
 --fitted nooch-coco -> ce of the suite was not fitted
 """,
     "scored: export suite out {}": """
@@ -151,6 +152,7 @@ fig4 --paper --criteria ce -> is no pair
 --set 'lr=[1' -> cannot be read
 --set environment=place -> 'place'
 --device gpu -> gpu
+--engine condor -> 'condor' is no engine
 """,
     "every: import {} new/data": """
 coco --things bad/cut.json -> bad/cut.json: is no valid JSON
