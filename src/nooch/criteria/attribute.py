@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import FormatError, InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.criteria.attribute_values import (
     AttributeState,
     no_value,
@@ -31,7 +31,7 @@ from nooch.criteria.attribute_values import (
     united,
     values_seen,
 )
-from nooch.criteria.contract import MarkFitted
+from nooch.criteria.contract import MarkFitted, saved_as
 from nooch.criteria.phi import Phi, column, is_storable, parse
 from nooch.data import Dataset
 
@@ -180,21 +180,15 @@ class FittedAttribute(MarkFitted):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave; phi is parsed again. Raises FormatError otherwise."""
-        try:
+        with saved_as(cls.kind):
             saved = msgspec.convert(content, _SavedAttribute)
-            language = parse(saved.phi)
-        except (msgspec.ValidationError, ParameterError) as error:
-            raise FormatError(f"is no fitted attribute criterion: {error}") from error
-        problem = None
-        if set(saved.seen) != set(language.unseen):
-            problem = "its values are not those of phi's unseen columns"
-        for name, values in saved.seen.items():
-            kinds = {float if type(value) is int else type(value) for value in values}
-            if len(kinds) != 1 or not all(map(is_storable, values)):
-                problem = problem or f"the values of {name} are not of one type"
-        if problem:
-            raise FormatError(f"is no fitted attribute criterion: {problem}")
-        return cls(Attribute(saved.phi), saved.seen)
+            if set(saved.seen) != set(parse(saved.phi).unseen):
+                raise ValueError("its values are not those of phi's unseen columns")
+            for name, values in saved.seen.items():
+                kinds = {float if type(value) is int else type(value) for value in values}
+                if len(kinds) != 1 or not all(map(is_storable, values)):
+                    raise ValueError(f"the values of {name} are not of one type")
+            return cls(Attribute(saved.phi), saved.seen)
 
 
 class _SavedAttribute(msgspec.Struct):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from nooch.base.errors import ParameterError, UndefinedError, check_fraction, check_one_of
 from nooch.criteria.ce_betas import CueBetas, between_betas, checked_betas, scaled
 from nooch.criteria.ce_fit import CEState, areas_summed, read_saved, state_to_json
-from nooch.criteria.contract import SupportFitted, Thresholds, require_areas
+from nooch.criteria.contract import SupportFitted, Thresholds, require_areas, saved_as
 from nooch.data import Dataset
 
 Floats = NDArray[np.float64]
@@ -288,9 +288,10 @@ class FittedCE(SupportFitted):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        saved, state = read_saved(content)
-        own = CE(saved.alpha, saved.beta, saved.cues, saved.betas, saved.expected)
-        return cls(own, tuple(saved.classes), state)
+        with saved_as("CE"):
+            saved, state = read_saved(content)
+            own = CE(saved.alpha, saved.beta, saved.cues, saved.betas, saved.expected)
+            return cls(own, tuple(saved.classes), state)
 
 
 def _percent(fraction: float) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError
 from nooch.criteria.contract import require_areas
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.data import KINDS, Dataset, Gaps
@@ -145,12 +144,6 @@ class _SavedPairs(msgspec.Struct):
     positives: list[int]
     missing: list[list[int]]
 
-    def pairs(self) -> KnownPairs:
-        counts, positives, missing = (
-            np.array(part, np.int64) for part in (self.counts, self.positives, self.missing)
-        )
-        return KnownPairs(ExactSums.of(np.array(self.own, np.float64)), counts, positives, missing)
-
 
 class SavedCE(msgspec.Struct):
     """A fitted CE criterion as in a suite's JSON."""
@@ -167,19 +160,16 @@ class SavedCE(msgspec.Struct):
 
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedCE, CEState]:
-    """Parameters, classes and statistics from JSON. Raises FormatError where they do not fit."""
-    try:
-        saved = msgspec.convert(content, SavedCE)
-        known = None if saved.known is None else saved.known.pairs()
-        sums = ExactSums.of(np.array(saved.sums, np.float64))
-        state = CEState(sums, np.array(saved.counts, np.int64), known)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise FormatError(f"is no fitted CE criterion: {error}") from error
+    """Parameters, classes and statistics from JSON. Raises ValueError where they do not fit."""
+    saved, known = msgspec.convert(content, SavedCE), None
+    if (pairs := saved.known) is not None:
+        counts = (np.array(of, np.int64) for of in (pairs.counts, pairs.positives, pairs.missing))
+        known = KnownPairs(ExactSums.of(np.array(pairs.own, np.float64)), *counts)
+    sums = ExactSums.of(np.array(saved.sums, np.float64))
+    state = CEState(sums, np.array(saved.counts, np.int64), known)
     n = len(saved.classes)
     square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
     rows = [state.counts, *([] if known is None else [known.positives, known.missing[:, 0]])]
     if any(part.shape != (n, n) for part in square) or any(part.shape != (n,) for part in rows):
-        raise FormatError(
-            f"is no fitted CE criterion: {n} classes, but sums of shape {state.sums.shape}"
-        )
+        raise ValueError(f"{n} classes, but sums of shape {state.sums.shape}")
     return saved, state

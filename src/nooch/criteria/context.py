@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from nooch.base.errors import FormatError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.limits import limited_threads, usable_cpus
 from nooch.criteria.context_fit import Names, Regression, SavedContext, Table, check_size
 from nooch.criteria.contract import (
@@ -39,6 +39,7 @@ from nooch.criteria.contract import (
     Tau,
     Thresholds,
     checked_tau,
+    saved_as,
     thresholds_of,
 )
 from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
@@ -337,18 +338,16 @@ class FittedContext(SupportFitted):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        try:
+        with saved_as(cls.kind):
             saved = msgspec.convert(content, SavedContext)
+            for task, one in saved.regressions.items():
+                shape = [] if one.problem else [1 + len(one.context)] * (1 + saved.folds)
+                if [len(row) for row in one.weights] != shape or len(one.means) != len(one.context):
+                    raise ValueError(f"weights of {task} do not fit")
             own = Context(
                 saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds
             )
-        except (msgspec.ValidationError, ParameterError) as error:
-            raise FormatError(f"is no fitted context criterion: {error}") from error
-        for task, one in saved.regressions.items():
-            shape = [] if one.problem else [1 + len(one.context)] * (1 + saved.folds)
-            if [len(row) for row in one.weights] != shape or len(one.means) != len(one.context):
-                raise FormatError(f"is no fitted context criterion: weights of {task} do not fit")
-        return cls(own, saved.unknown, saved.regressions)
+            return cls(own, saved.unknown, saved.regressions)
 
 
 def _short(number: float) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    some_of,
+)
 from nooch.data import Dataset
 from nooch.data.table_files import checked_read, read_table
 
@@ -134,6 +143,15 @@ class Fitted(ABC):
     @abstractmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave. Raises FormatError where it does not fit."""
+
+
+@contextlib.contextmanager
+def saved_as(kind: str) -> Iterator[None]:
+    """Raise what is wrong with the JSON of a fitted criterion as a FormatError."""
+    try:
+        yield
+    except (msgspec.ValidationError, ParameterError, ValueError) as error:
+        raise FormatError(f"is no fitted {kind} criterion: {error}") from error
 
 
 class SupportFitted(Fitted):

@@ -22,8 +22,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import FormatError, ParameterError, UndefinedError, check_one_of
-from nooch.criteria.contract import SupportFitted, TaskThresholds, Tau, checked_tau, thresholds_of
+from nooch.base.errors import ParameterError, UndefinedError, check_one_of
+from nooch.criteria.contract import (
+    SupportFitted,
+    TaskThresholds,
+    Tau,
+    checked_tau,
+    saved_as,
+    thresholds_of,
+)
 from nooch.criteria.exact_sums import cosines
 from nooch.criteria.gist_fit import GistState, embedding_of, embeddings_summed, read_saved
 from nooch.data import Dataset, embedding_precision
@@ -165,9 +172,6 @@ class FittedGist(SupportFitted):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        saved, state = read_saved(content)
-        try:
-            criterion = Gist(saved.embedding, saved.tau)
-        except ParameterError as error:
-            raise FormatError(f"is no fitted gist criterion: {error}") from error
-        return cls(criterion, tuple(saved.tasks), state)
+        with saved_as(cls.kind):
+            saved, state = read_saved(content)
+            return cls(Gist(saved.embedding, saved.tau), tuple(saved.tasks), state)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import FormatError, check_one_of
+from nooch.base.errors import check_one_of
 from nooch.base.limits import usable_cpus
 from nooch.criteria.exact_sums import ExactSums, group_sums, presence_of
 from nooch.data import Dataset
@@ -78,14 +78,9 @@ class SavedGist(msgspec.Struct):
 
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedGist, GistState]:
-    """Parameters, tasks and statistics from JSON. Raises FormatError where they do not fit."""
-    try:
-        saved = msgspec.convert(content, SavedGist)
-        sums = np.array(saved.sums, np.float64)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise FormatError(f"is no fitted gist criterion: {error}") from error
+    """Parameters, tasks and statistics from JSON. Raises ValueError where they do not fit."""
+    saved = msgspec.convert(content, SavedGist)
+    sums = np.array(saved.sums, np.float64)
     if not len(saved.tasks) == len(sums) == len(saved.counts):
-        raise FormatError(
-            f"is no fitted gist criterion: {len(saved.tasks)} tasks, but {len(sums)} prototypes"
-        )
+        raise ValueError(f"{len(saved.tasks)} tasks, but {len(sums)} prototypes")
     return saved, GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))

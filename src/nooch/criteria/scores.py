@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import FormatError, InputError, ParameterError, check_one_of, some_of
-from nooch.criteria.contract import SupportFitted, Tau, checked_tau, thresholds_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.criteria.contract import SupportFitted, Tau, checked_tau, saved_as, thresholds_of
 from nooch.data import Dataset
 
 _TASK = "{task}"
@@ -95,11 +95,9 @@ class ContextScores(SupportFitted):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what ``to_json`` gave."""
-        try:
+        with saved_as(cls.kind):
             saved = msgspec.convert(content, _SavedScores)
             return cls(saved.column, saved.tau)
-        except (msgspec.ValidationError, ParameterError) as error:
-            raise FormatError(f"is no fitted scores criterion: {error}") from error
 
 
 class _SavedScores(msgspec.Struct):
