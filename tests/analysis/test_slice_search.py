@@ -355,7 +355,7 @@ def test_results_need_no_seed(data):
     answers = planted_predictions(data)
     one, again = (find_slices(data, answers).table for _ in range(2))
     assert one.equals(again)
-    with pytest.raises(TypeError, match="seed"):
+    with pytest.raises(ParameterError, match="seed"):
         find_slices(data, answers, seed=3)
 
 
@@ -374,7 +374,7 @@ def test_files(data, ending, tmp_path):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"min_support": 1}, "min_support is 1"),
+        ({"min_support": 1}, "`min_support`: is 1"),
         ({"tasks": ["cat"]}, "'cat' is no class"),
         ({"split": "valid"}, "'valid' is no split"),
     ],

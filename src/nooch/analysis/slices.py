@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.analysis.findings import (
@@ -21,7 +22,7 @@ from nooch.analysis.findings import (
     some_images,
     with_runs,
 )
-from nooch.base.calls import Progress, no_progress, tracked
+from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import plural, readable, with_article
@@ -488,6 +489,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
     return f"{what}, {100 * row['rate_rest']:.0f} % elsewhere ({'; '.join([*test, held])})"
 
 
+@checked
 def find_slices(
     data: Dataset | str | Path,
     predictions: Any,
@@ -495,7 +497,7 @@ def find_slices(
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
-    min_support: int = 10,
+    min_support: Annotated[int, Meta(ge=2)] = 10,
     group: str | None = None,
     progress: Progress = no_progress,
 ) -> Slices:
@@ -526,8 +528,6 @@ def find_slices(
         ParameterError: an unknown task, split or group.
     """
     data = as_dataset(data)
-    if min_support < 2:
-        raise ParameterError(f"min_support is {min_support}", allowed="at least 2")
     split = checked_split(data, split)
     runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
     wanted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", of="class")

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from scipy.stats import kendalltau, norm, rankdata
 
 from nooch.analysis.findings import size_strata
-from nooch.base.calls import Progress, no_progress, tracked
+from nooch.base.calls import Progress, Seed, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
 from nooch.base.words import counted
@@ -134,6 +134,7 @@ def _span(values: pl.Series) -> str:
     return f"{' to '.join(dict.fromkeys(points))} points"
 
 
+@checked
 def validity(
     suite: Suite | str | Path,
     predictions: PredictionSource = (),
@@ -143,7 +144,7 @@ def validity(
     data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress = no_progress,
 ) -> Validity:
     """Ask of each criterion of a suite whether its hard images are worth the name.

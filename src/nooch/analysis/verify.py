@@ -10,10 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.calls import Seed, checked
+from nooch.base.errors import InputError
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.scores import Resamples
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.published import Published
 from nooch.suites.sweep import POOLED
@@ -25,12 +27,13 @@ _Cells = Mapping[str, pl.DataFrame]
 _COUNTS = ["images", "first", "second", "both", "only_first", "only_second"]
 
 
+@checked
 def verify(
     suite: Suite | str | Path,
     other: Suite | Published | str | Path,
     *,
-    bootstrap: int = 1000,
-    seed: int = 0,
+    bootstrap: Resamples = 1000,
+    seed: Seed = 0,
 ) -> pl.DataFrame:
     """Compare a suite with a second one, or with the published sets.
 
@@ -59,8 +62,6 @@ def verify(
             a suite, if not compared with the published sets, holds hard images alone.
         ParameterError: a negative number of resamples.
     """
-    if bootstrap < 0:
-        raise ParameterError(f"`bootstrap` is {bootstrap}", allowed="0 and more")
     first = as_suite(suite)
     pairs: dict[str, tuple[_Cells, _Cells]] = {}
     if isinstance(other, Published):

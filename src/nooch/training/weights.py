@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
+from nooch.base.calls import checked
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset, as_dataset
@@ -53,12 +56,13 @@ def environments(
     return Environments(fitted, attribute).of(data, task)
 
 
+@checked
 def sample_weights(
     data: Dataset | str | Path,
     task: str,
     method: str = "environment-undersample",
     *,
-    alpha: float = 1.0,
+    alpha: Annotated[float, Meta(ge=0)] = 1.0,
     criterion: CE | FittedCE | None = None,
     attribute: str | None = None,
 ) -> pl.DataFrame:
@@ -86,8 +90,6 @@ def sample_weights(
     """
     data = as_dataset(data)
     kind = METHODS[check_one_of("method", method, WEIGHTING)]
-    if not 0 <= alpha < np.inf:
-        raise ParameterError(f"alpha is {alpha:g}", where=method, allowed="0 and more")
     check_one_of("class", task, data.classes, owner="the dataset")
     train, labels = _training_rows(data), known_labels(data, task)
     of = None

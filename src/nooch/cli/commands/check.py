@@ -127,19 +127,18 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     ]
 
 
+@takes("nooch.analysis.slices:find_slices", leave=["scale"])
 @with_reading
 def slices_command(
     suite: Path = shared.SuiteOrDatasetArgument,
     predictions: list[Path] = shared.PredictionsArgument,
     dataset: str = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
-    tasks: str = shared.TasksOption,
-    split: str = typer.Option(None, help="Split to search; test by default."),
-    min_support: int = typer.Option(10, "--min-support", min=2, help="Images of a slice at least."),
-    group: str = _GroupOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Search slices of images on which a model errs. One error of 5 % over all."""
     from nooch.analysis.findings import checked_split
@@ -157,15 +156,16 @@ def slices_command(
         )
     runs = read_predictions(predictions, reading, found, data)
     note(*run_notes(runs))
+    split = settings.pop("split", None)
+    if found is not None:
+        settings = {"tasks": found.tasks, **settings}
     with progress() as update:
         slices = find_slices(
             data,
             runs,
             split=checked_split(data, split) if found is None else found.splits_to_score(split)[0],
-            tasks=shared.split_names(tasks) or (None if found is None else found.tasks),
-            min_support=min_support,
-            group=group,
             progress=update,
+            **settings,
         )
     if out is not None:
         slices.save(out, overwrite=overwrite)
@@ -209,22 +209,20 @@ def audit_command(
     hint(f"page: {out / 'index.html'}")
 
 
+@takes("nooch.analysis.validity:validity", leave=["data"])
 @with_reading
 def validity_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Argument(
         None, metavar="[PREDICTIONS...]", help="Files of predictions or answers of several models."
     ),
-    captions: list[Path] = typer.Option([], help="File of captions; repeat for several models."),
     out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
     dataset: str = shared.DatasetOption,
-    split: str = typer.Option(None, help="Splits to use, separated by commas; test by default."),
-    tasks: str = shared.TasksOption,
-    synonyms: str = typer.Option("coco", help="coco, or a YAML file of words by task."),
-    seed: int = shared.ResamplesSeedOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Ask whether challenge sets are worth their name. From errors of several models."""
     from nooch.analysis.validity import validity
@@ -236,11 +234,7 @@ def validity_command(
     found, data = suite_with_dataset(suite, dataset)
     runs = read_predictions(predictions or [], reading, found, data)
     with progress() as update:
-        result = validity(
-            found, runs, captions=captions, synonyms=synonyms, data=data, seed=seed,
-            split=shared.split_names(split) or None, tasks=shared.split_names(tasks) or None,
-            progress=update,
-        )  # fmt: skip
+        result = validity(found, runs, data=data, progress=update, **settings)
     if out is not None:
         result.save(out, overwrite=overwrite)
     if format is shared.Format.json:

@@ -11,6 +11,7 @@ from typer import Argument, Exit, Option
 from nooch.base.files import SUITE_MARKER
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import (
     note,
@@ -177,14 +178,15 @@ def explain_command(
         say(f"  {answer['run']}: {text}")
 
 
+@takes("nooch.analysis.verify:verify")
 def verify_command(
     suite: Path = shared.SuiteArgument,
     other: Path = Argument(
         ..., metavar="OTHER", help="The reference: a suite, or a folder of the authors' .npy files."
     ),
-    bootstrap: int = shared.BootstrapOption,
-    seed: int = shared.ResamplesSeedOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Compare a suite with another, or with the published."""
     from nooch.analysis.verify import verify
@@ -196,5 +198,5 @@ def verify_command(
     reference = other if is_suite else read_published(other)
     with progress() as update:
         update("comparing suites", 0, 1)
-        table = verify(suite, reference, bootstrap=bootstrap, seed=seed)
+        table = verify(suite, reference, **settings)
     print_agreement(table, format)

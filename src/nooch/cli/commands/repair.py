@@ -74,16 +74,17 @@ def intervene_command(
     hint(f"next: nooch evaluate {suite} {files} {same}")
 
 
+@takes("nooch.training.weights:sample_weights")
 def weights_command(
     dataset: str = shared.DatasetArgument,
     task: str = Option(..., help="A class."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
     method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
-    alpha: float = Option(1.0, help="0 for no effect, 1 for groups of equal weight."),
     cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
-    attribute: str = Option(None, help="A column with two values, in place of the cue."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
@@ -91,14 +92,8 @@ def weights_command(
     from nooch.training.weights import sample_weights
 
     result_files(out, "table", (), overwrite=overwrite)
-    weights = sample_weights(
-        dataset,
-        task,
-        method,
-        alpha=alpha,
-        criterion=CE(cues=shared.parse_cues(cues)),
-        attribute=attribute,
-    )
+    criterion = CE(cues=shared.parse_cues(cues))
+    weights = sample_weights(dataset, task, method, criterion=criterion, **settings)
     write_result(out, "table", weights, overwrite=overwrite)
     if unweighted := weights["weight"].null_count():
         theirs = counted(unweighted, "image")
