@@ -24,7 +24,7 @@ from nooch.analysis.findings import (
 )
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.errors import check_one_of
 from nooch.base.words import plural, readable, with_article
 from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
