@@ -20,32 +20,10 @@ from nooch.report.results.run_results import Results, roles_of
 from nooch.suites import Suite
 from nooch.training.records import RunsFolder
 
-
-@dataclass(frozen=True, eq=False)
-class MethodOutputs:
-    """A method's outputs for one task: a frame ``image_id, value`` for each seed.
-
-    Attributes:
-        key: distinguishes two settings of a method.
-        frames: one for each seed; values are on ``scale``.
-        scale: ``logit`` or ``probability``.
-    """
-
-    key: str
-    frames: Sequence[pl.DataFrame]
-    scale: str = "logit"
-
-    def losses(self, images: SplitImages, labels: NDArray[np.bool_]) -> Floats:
-        """Mean over seeds of the NLL (natural logarithm) of each image, float64 (n,); NaN where a
-        seed has no output.
-        """
-        ids = pl.DataFrame({"image_id": images.ids})
-        of_seeds = []
-        for frame in self.frames:
-            values = ids.join(frame, on="image_id", how="left", maintain_order="left")["value"]
-            values = values.cast(pl.Float64).fill_null(np.nan)
-            of_seeds.append(losses(labels, values.to_numpy(), self.scale))
-        return np.asarray(np.mean(of_seeds, axis=0), dtype=np.float64)
+_Outputs = tuple[str, Sequence[pl.DataFrame], str]
+"""A method's outputs for one task: a key that distinguishes two settings of a method, a frame
+``image_id, value`` for each seed, and the scale of values.
+"""
 
 
 class ImageLosses:
@@ -98,17 +76,16 @@ class ImageLosses:
         known: dict[str, Floats] = {}
         by_criterion: dict[str, dict[str, tuple[str, Floats]]] = {}
         for criterion in self._criteria:
-            for method, outputs in self._outputs(criterion, task).items():
-                if outputs.frames and outputs.key not in known:
-                    known[outputs.key] = outputs.losses(images, labels)
-                if outputs.frames and not np.isnan(known[outputs.key]).all():
-                    of_methods = by_criterion.setdefault(criterion, {})
-                    of_methods[method] = outputs.key, known[outputs.key]
+            for method, (key, frames, scale) in self._outputs(criterion, task).items():
+                if frames and key not in known:
+                    known[key] = _mean_losses(frames, scale, images, labels)
+                if frames and not np.isnan(known[key]).all():
+                    by_criterion.setdefault(criterion, {})[method] = key, known[key]
         return by_criterion
 
-    def _outputs(self, criterion: str, task: str) -> dict[str, MethodOutputs]:
+    def _outputs(self, criterion: str, task: str) -> dict[str, _Outputs]:
         """Method -> its outputs, predictions before runs."""
-        outputs: dict[str, MethodOutputs] = {}
+        outputs: dict[str, _Outputs] = {}
         for method, (folder, setting) in self._chosen.get((criterion, task), {}).items():
             names = self._jobs.get((folder.path, task, method, setting), [])
             frames = [
@@ -116,7 +93,7 @@ class ImageLosses:
                 for name in names
                 if not folder.read_job(name).diverged
             ]
-            outputs[method] = MethodOutputs(f"{folder.path}/{method}/{setting}", frames)
+            outputs[method] = f"{folder.path}/{method}/{setting}", frames, "logit"
         of_methods: dict[str, list[Predictions]] = {}
         for run in self._predictions:
             if task in run.tasks:
@@ -126,8 +103,22 @@ class ImageLosses:
                 pl.DataFrame({"image_id": r.image_ids, "value": r.values[r.tasks.index(task)]})
                 for r in runs
             ]
-            outputs[method] = MethodOutputs(method, frames, runs[0].scale)
+            outputs[method] = method, frames, runs[0].scale
         return {method: outputs[method] for method in in_order(outputs)}
+
+
+def _mean_losses(
+    frames: Sequence[pl.DataFrame], scale: str, images: SplitImages, labels: NDArray[np.bool_]
+) -> Floats:
+    """Mean over seeds of the NLL (natural logarithm) of each image, float64 (n,); NaN where a seed
+    has no output.
+    """
+    ids, of_seeds = pl.DataFrame({"image_id": images.ids}), []
+    for frame in frames:
+        values = ids.join(frame, on="image_id", how="left", maintain_order="left")["value"]
+        values = values.cast(pl.Float64).fill_null(np.nan)
+        of_seeds.append(losses(labels, values.to_numpy(), scale))
+    return np.asarray(np.mean(of_seeds, axis=0), dtype=np.float64)
 
 
 UNKNOWN = 255

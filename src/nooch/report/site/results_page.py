@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.calls import Progress, no_progress
+from nooch.base.calls import Progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import NoochError, UndefinedError
 from nooch.base.words import counted
@@ -17,6 +17,7 @@ from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.predictions import Aligned
 from nooch.report.figures.levels import LEVELS
+from nooch.report.images.sources import Sources
 from nooch.report.results.cells import in_order
 from nooch.report.results.pairs import baseline_of, paired_results
 from nooch.report.results.paper_numbers import PAPER_TABLES
@@ -71,34 +72,26 @@ class ResultsView:
     scored: Sequence[DisplayTable] = ()
 
 
-def results_view(
-    results: Results,
-    suite: Suite,
-    sources: Sequence[Path],
-    *,
-    split: str,
-    bootstrap: int,
-    progress: Progress = no_progress,
-) -> ResultsView:
-    """Everything of the page of results of runs or collected scores; no resamples (``bootstrap``
-    0), no paired differences.
+def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsView:
+    """Everything of the page of results of runs or collected scores; without resamples, no paired
+    differences.
     """
     tables, compared, notes = _tables(results)
     pairs: list[Scores] = []
-    why = _no_pairs(results, sources, bootstrap)
+    why = _no_pairs(results, sources.folders, sources.bootstrap)
     if not why:
         methods = in_order(results.cells["method"])
         pairs = paired_results(
-            list(sources),
+            sources.folders,
             [suite],
             results,
             results.cells["criterion"].unique(maintain_order=True).to_list(),
             baseline=baseline_of(methods) or "all",
             metrics=list(FIGURES),
-            split=split,
-            bootstrap=bootstrap,
+            split=sources.of_split,
+            bootstrap=sources.bootstrap,
             seed=0,
-            progress=progress,
+            progress=sources.progress,
         )
     sees = dict(results.cells.select("method", "sees").unique().rows())
     shown_pairs = [table for scores in pairs for table in tables_of(scores, list(FIGURES))]
@@ -113,7 +106,7 @@ def results_view(
         _points(results, suite, pairs),
         f"one standard deviation over seeds ({why})"
         if why
-        else f"95 % intervals of {bootstrap:,} resamples of images",
+        else f"95 % intervals of {sources.bootstrap:,} resamples of images",
     )
 
 

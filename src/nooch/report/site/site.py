@@ -120,7 +120,7 @@ def write_report(
     if results is None:
         view = scored_view(scored, **resampling)
     else:
-        view = results_view(results, suite, sources.folders, progress=progress, **resampling)
+        view = results_view(sources, suite, results)
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
     groups, rows, by_threshold = content.examples()
     sections = answer_sections(scored.scores, suite, split, groups, examples)
