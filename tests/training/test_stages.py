@@ -197,8 +197,9 @@ def test_automatic_derivatives_are_the_closed_forms(name):
     counts = TrainingCounts(torch.full((2, 3), 10.0).double(), torch.full((4, 3), 5.0).double())
     kind = OBJECTIVES[name]
     values = {parameter: min(max(0.5, low), high) for parameter, (low, high) in kind.ranges.items()}
-    own = kind(counts, **values)
-    closed = own.derivative(own.terms(z, y, c))
+    # each with a state of its own
+    other, own = (kind(counts, **values) for _ in range(2))
+    closed = other.derivative(other.terms(z, y, c))
     automatic = Objective.derivative(own, own.terms(z, y, c))
     for a, b in zip(closed, automatic, strict=True):
         assert torch.allclose(a, b, atol=1e-10)
