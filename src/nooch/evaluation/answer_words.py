@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import ParameterError, unreadable
 from nooch.base.words import plural, readable
 from nooch.base.yaml_files import read_yaml
 
@@ -223,16 +223,11 @@ def answer_words(language: str) -> AnswerWords:
             problem, where="`language`", allowed=f"{', '.join(LANGUAGES)}, or a YAML file of words"
         )
     content = read_yaml(path)
-    try:
-        return AnswerWords(path.stem, msgspec.convert(content, _WordFile))
-    except msgspec.ValidationError as error:
-        raise InputError(
-            f"is no file of words: {error}",
-            where=path,
-            allowed="lists of texts: affirmative, negative, and any of"
-            f" {', '.join(_WordFile.__struct_fields__[2:])}",
-            remedy='put "yes", "no", "on" and "off" in quotes, which YAML takes for true and false',
-        ) from error
+    allowed = f"lists: affirmative, negative, any of {', '.join(_WordFile.__struct_fields__[2:])}"
+    remedy = 'put "yes", "no", "on" and "off" in quotes, which YAML takes for true and false'
+    with unreadable(path, allowed, problem="is no file of words", remedy=remedy):
+        words = msgspec.convert(content, _WordFile)
+    return AnswerWords(path.stem, words)
 
 
 def _plain(text: str) -> str:

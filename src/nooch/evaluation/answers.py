@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import InputError, check_one_of, reason_of, some_of
+from nooch.base.errors import InputError, check_one_of, some_of, unreadable
 from nooch.base.text_encoding import decoded
 from nooch.base.words import counted_are
 from nooch.data import Dataset, name_column
@@ -199,13 +199,11 @@ def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.Dat
         if name == "image" and name in columns:
             series.append(name_column(columns[name], path))
             continue
-        try:
+        values = columns.get(name, [None] * n)
+        errors = (TypeError, OverflowError)
+        with unreadable(path, "numbers", errors, problem=f"{name} is no number"):
             # ids and names may be numbers
-            values = columns.get(name, [None] * n)
             series.append(pl.Series(name, values, kind, strict=kind != pl.String))
-        except (TypeError, OverflowError) as error:
-            problem = f"{name} is no number: {reason_of(error)}"
-            raise InputError(problem, where=path, allowed="numbers") from error
     frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
     for name, most in (("probability", 1.0), ("mass", math.inf)):
         wrong = frame.filter(~pl.col(name).is_between(0, most))

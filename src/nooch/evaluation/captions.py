@@ -16,7 +16,7 @@ import polars as pl
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.words import counted, plural
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name, name_column
@@ -224,13 +224,9 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     """
     path = Path(__file__).parent / "coco_mentions.yaml" if source == COCO else Path(source)
     content = read_yaml(path)
-    try:
-        listed = msgspec.convert(
-            content if "mentions" in content else {"mentions": content}, _Synonyms, str_keys=True
-        )
-    except msgspec.ValidationError as error:
-        problem = f"is no list of synonyms: {error}"
-        raise InputError(problem, where=path, allowed=_VOCABULARY) from error
+    content = content if "mentions" in content else {"mentions": content}
+    with unreadable(path, _VOCABULARY, problem="is no list of synonyms"):
+        listed = msgspec.convert(content, _Synonyms, str_keys=True)
     return Vocabulary.of(listed.mentions, listed.other, plurals=listed.plurals)
 
 

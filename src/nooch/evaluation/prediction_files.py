@@ -15,8 +15,7 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress, options_from
-from nooch.base.errors import InputError, ParameterError, reason_of, some_of
-from nooch.base.limits import BROKEN_JSON
+from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.text_encoding import transcoded
 from nooch.base.words import counted_are, plural
 from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
@@ -295,16 +294,14 @@ def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
         shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
         problem, hint = f"column {column} holds {strange.dtype}, {shown}", _text_hint(strange)
         raise InputError(problem, where=where, allowed="numbers", remedy=hint)
-    try:
+    errors = (pl.exceptions.PolarsError,)
+    with unreadable(where, _LONG, errors, problem="columns are of the wrong kind"):
         # integers in a column with empty cells are read as floats
         frame = frame.with_columns(id_column(frame["image_id"], where)).select(
             pl.col(c).cast(kind) if kind and (c, frame[c].dtype) != _HALF else pl.col(c)
             for c, kind in _KINDS.items()
             if c in frame.columns
         )
-    except pl.exceptions.PolarsError as error:
-        problem = f"columns are of the wrong kind: {reason_of(error)}"
-        raise _refused(problem, where) from error
     for name in ("image_id", "task", "value"):
         missing = frame.filter(pl.col(name).is_null())
         if missing.height:
@@ -404,11 +401,9 @@ class _Detection(msgspec.Struct, gc=False):
 
 def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.DataFrame:
     """``image_id, task, probability`` of the classes that were detected in each image."""
-    try:
-        content = checked_read(path, path.read_bytes)
+    content = checked_read(path, path.read_bytes)
+    with unreadable(path, _ALLOWED):
         found = msgspec.json.decode(content, type=list[_Detection])
-    except BROKEN_JSON as error:
-        raise InputError(f"cannot be read: {error}", where=path, allowed=_ALLOWED) from error
     ids = [one.image_id for one in found]
     ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
     things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
@@ -600,10 +595,6 @@ def _polars(source: Any) -> pl.DataFrame:
             allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"
             " for arrays and tensors",
         )
-    try:
+    errors = (TypeError, ValueError, pl.exceptions.PolarsError)
+    with unreadable(None, TABLES, errors, problem=f"a {type(source).__name__} cannot be read"):
         return pl.DataFrame(source)
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise InputError(
-            f"a {type(source).__name__} cannot be read: {reason_of(error)}",
-            allowed=TABLES,
-        ) from error
