@@ -40,7 +40,6 @@ from nooch.base.errors import (
 )
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.image_files import (
-    PHOTOGRAPHS,
     UNREADABLE,
     UPRIGHT,
     opened_image,
@@ -166,11 +165,8 @@ def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> l
 def refuse_broken(broken: Sequence[str], hint: str = "") -> None:
     """Raise an InputError that names the images that could not be read, if there are any."""
     if broken:
-        raise InputError(
-            f"{len(broken)} images cannot be read: {some_of(broken)}",
-            allowed=f"whole image files ({', '.join(PHOTOGRAPHS)}) that are not too large",
-            remedy=f"fix the files, or import the dataset without them{hint}",
-        )
+        problem = f"{len(broken)} images cannot be read: {some_of(broken)}"
+        raise InputError(problem, remedy=f"fix the files, or import the dataset without them{hint}")
 
 
 def use_one_thread() -> None:
@@ -357,8 +353,6 @@ def check_preprocessing(loaded: Preprocessing, where: object) -> None:
     numbers = (loaded.factor, *loaded.mean, *loaded.std)
     usable = len(loaded.mean) == len(loaded.std) == 3 and all(map(math.isfinite, numbers))
     if not usable or min(loaded.std) <= 0 or min(loaded.size) < 1:
-        raise InputError(
-            f"size {loaded.size}, mean {loaded.mean}, standard deviation {loaded.std}",
-            where=where,
-            allowed="a size in pixels, three means, three standard deviations above 0",
-        )
+        problem = f"size {loaded.size}, mean {loaded.mean}, standard deviation {loaded.std}"
+        allowed = "a size in pixels, three means, three standard deviations above 0"
+        raise InputError(problem, where=where, allowed=allowed)

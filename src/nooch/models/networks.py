@@ -89,12 +89,9 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     blocks = blocks_of(backbone.module)
     shapes = _shapes(backbone, blocks)
     if not shapes:
-        raise InputError(
-            "no blocks were found in it, so there is no place for affine parameters",
-            where=backbone.name,
-            allowed="networks with a list of blocks, such as ResNet, MobileNet, ViT, ConvNeXt",
-            remedy="train all weights (train: all) or the head alone (train: head)",
-        )
+        problem = "has no list of blocks, as ResNet or ViT have, to put affine parameters after"
+        remedy = "train all weights (train: all) or the head alone (train: head)"
+        raise InputError(problem, where=backbone.name, remedy=remedy)
     parameters = torch.nn.ParameterDict()
     for name, (channels, n_axes) in shapes.items():
         start = torch.stack([torch.ones(channels), torch.zeros(channels)]).to(backbone.device)

@@ -43,12 +43,9 @@ class Pixels(Protocol):
 def check_pixels(pixels: Pixels, backbone: Backbone) -> None:
     """Raise a ParameterError unless the pixels have the size of the backbone's input."""
     if tuple(pixels.size) != backbone.size:
-        raise ParameterError(
-            f"pixels of {pixels.size[0]} x {pixels.size[1]}",
-            where=getattr(pixels, "folder", None),
-            allowed=f"{backbone.size[0]} x {backbone.size[1]}, the input of {backbone.name}",
-            remedy="load the backbone with the pixels' size (size=), or make pixels of its size",
-        )
+        problem = f"pixels of {pixels.size[0]} x {pixels.size[1]}"
+        allowed = f"{backbone.size[0]} x {backbone.size[1]}, the input of {backbone.name}"
+        raise ParameterError(problem, where=getattr(pixels, "folder", None), allowed=allowed)
 
 
 def parts(length: int, batch: int) -> list[slice]:

@@ -132,12 +132,8 @@ def _backbone(folder: Path, header: NetworkHeader, named: str | None, **layout: 
             raise ParameterError("has its own backbone", where=folder, remedy=remedy)
         return load_backbone(folder.absolute(), **layout)
     if named is None or not is_custom(named):
-        raise ParameterError(
-            f"was trained on {header.backbone}, and no name in a file is imported",
-            where=folder,
-            allowed="`backbone` package.module:Name",
-            remedy=f"give `backbone` {header.backbone}",
-        )
+        problem = f"was trained on {header.backbone}, and no name in a file is imported"
+        raise ParameterError(problem, where=folder, remedy=f"give `backbone` {header.backbone}")
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 

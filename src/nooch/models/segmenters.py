@@ -107,11 +107,9 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
         for values in (predicted.confidences, predicted.areas):
             if values is None or (values.shape == shape and ((values >= 0) & (values <= 1)).all()):
                 continue
-            raise InputError(
-                f"gives confidences or areas of shape {values.shape} that are no fractions",
-                where=choice.source,
-                allowed=f"{shape[0]} images x {shape[1]} classes, values from 0 to 1",
-            )
+            problem = f"gives confidences or areas of shape {values.shape} that are no fractions"
+            allowed = f"{shape[0]} images x {shape[1]} classes, values from 0 to 1"
+            raise InputError(problem, where=choice.source, allowed=allowed)
         return PredictedClasses(predicted.confidences, predicted.areas, predicted.maps)
 
     facts = dict(getattr(model, "describe", dict)())
@@ -137,11 +135,9 @@ def merged_classes(
                 problem, allowed = f"class {member} is merged twice", "each class once"
                 raise ParameterError(problem, where="`merge`", allowed=allowed)
     if taken := sorted(set(target.values()) & set(labels) - set(target)):
-        raise ParameterError(
-            f"{some_of(taken)} is a class of {name} already",
-            where="`merge`",
-            remedy=f"list it, too: {taken[0]}={taken[0]}+...; or choose another name",
-        )
+        problem = f"{some_of(taken)} is a class of {name} already"
+        remedy = f"list it, too: {taken[0]}={taken[0]}+...; or choose another name"
+        raise ParameterError(problem, where="`merge`", remedy=remedy)
     names = [target.get(label, label) for label in labels]
     kept = dict.fromkeys(n for n in names if n != "background" and not means_void(n))
     column = {name: number for number, name in enumerate(kept)}

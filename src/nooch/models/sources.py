@@ -224,11 +224,9 @@ def preprocessing_of(
     """What a network's pixels must be, with the size that is asked for."""
     recorded = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
     if recorded is None:
-        raise InputError(
-            f"has no {PREPROCESSOR}, so its input is unknown",
-            where=resolved.folder,
-            remedy=f"copy the {PREPROCESSOR} of the model that it was trained from",
-        )
+        problem = f"has no {PREPROCESSOR}, so its input is unknown"
+        remedy = f"copy the {PREPROCESSOR} of the model that it was trained from"
+        raise InputError(problem, where=resolved.folder, remedy=remedy)
     return recorded if size is None else replace(recorded, size=check_size(size))
 
 

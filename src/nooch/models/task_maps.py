@@ -93,11 +93,9 @@ def find_labels(
         return _by_name(labels, tasks, owner, skip_unmapped=skip_unmapped)
     _check_complete(tasks, words)
     if sided := [task for task in tasks if words[task].negative is not None]:
-        raise InputError(
-            f"{some_of(sided)} have negative prompts, but {owner} is a classifier",
-            where="`task_map`",
-            allowed="a list of the classifier's labels for each task",
-        )
+        problem = f"{some_of(sided)} have negative prompts, but {owner} is a classifier"
+        allowed = "a list of the classifier's labels for each task"
+        raise InputError(problem, where="`task_map`", allowed=allowed)
     lookup = _Lookup(labels)
     inside, wrong = {}, []
     for task in tasks:
@@ -106,11 +104,9 @@ def find_labels(
         wrong += [f"{task}: {_trouble(word, positions[word], labels)}" for word in unclear]
         inside[task] = sorted(set().union(*positions.values()))
     if wrong:
-        raise InputError(
-            f"words that are not one label of {owner}: {some_of(wrong, 12)}",
-            where="`task_map`",
-            allowed=f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}",
-        )
+        problem = f"words that are not one label of {owner}: {some_of(wrong, 12)}"
+        allowed = f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}"
+        raise InputError(problem, where="`task_map`", allowed=allowed)
     if whole := [task for task in tasks if len(inside[task]) == len(labels)]:
         problem = f"all {len(labels)} labels of {owner} stand for {some_of(whole)}"
         raise InputError(problem, where="`task_map`", allowed="some of the labels")

@@ -100,17 +100,11 @@ def load_trained(asked: Asked) -> TaskModel:
     for task in asked.tasks:
         check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")
     if asked.words is not None:
-        raise ParameterError(
-            "its outputs are the tasks themselves",
-            where=asked.folder,
-            remedy="leave `task_map` out",
-        )
+        problem = "its outputs are the tasks themselves"
+        raise ParameterError(problem, where=asked.folder, remedy="leave `task_map` out")
     if asked.size not in {None, backbone.size} and (asked.size, asked.size) != backbone.size:
-        raise InputError(
-            f"was trained on images of {backbone.size[0]} x {backbone.size[1]}",
-            where=asked.folder,
-            remedy="leave `size` out",
-        )
+        problem = f"was trained on images of {backbone.size[0]} x {backbone.size[1]}"
+        raise InputError(problem, where=asked.folder, remedy="leave `size` out")
     places = [header.outputs.index(task) for task in asked.tasks]
 
     def outputs(batch: Tensor) -> Tensor:
@@ -243,11 +237,9 @@ def load_zero_shot(asked: Asked) -> TaskModel:
     module = complete(AutoModel, resolved, asked.device)
     if not all(hasattr(module, name) for name in _NEEDED):
         kind = resolved.config["model_type"]
-        raise InputError(
-            f"a model of type {kind} does not compare texts and images by cosine",
-            where=resolved.name,
-            allowed="CLIP, SigLIP, ALIGN-like models with a logit_scale",
-        )
+        problem = f"a model of type {kind} does not compare texts and images by cosine"
+        allowed = "CLIP, SigLIP, ALIGN-like models with a logit_scale"
+        raise InputError(problem, where=resolved.name, allowed=allowed)
     every = (text for sides in prompts.values() for side in sides for text in side)
     texts = list(dict.fromkeys(every))
     towards = _embedded(module, resolved, texts, asked.device)
@@ -279,17 +271,12 @@ def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: 
     ids = tokenizer(list(texts))["input_ids"]
     most = int(config.max_position_embeddings)
     if long := [text for text, numbers in zip(texts, ids, strict=True) if len(numbers) > most]:
-        raise InputError(
-            f"prompts have more than {most} tokens: {some_of(long)}",
-            where="`task_map`",
-            allowed="shorter prompts",
-        )
+        problem = f"prompts have more than {most} tokens: {some_of(long)}"
+        raise InputError(problem, where="`task_map`", allowed="shorter prompts")
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
-        raise InputError(
-            "the tokenizer does not distinguish prompts, or is not this model's",
-            where=resolved.folder,
-            allowed="the model's own tokenizer, and prompts in words that it knows",
-        )
+        problem = "the tokenizer does not distinguish prompts, or is not this model's"
+        allowed = "the model's own tokenizer, and prompts in words that it knows"
+        raise InputError(problem, where=resolved.folder, allowed=allowed)
     fixed = resolved.config["model_type"] in _ONE_LENGTH
     padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
     tokens = tokenizer(list(texts), return_tensors="pt", **padding).to(device)
@@ -305,12 +292,9 @@ def tokenizer_of(resolved: ModelSource) -> Any:
     if resolved.folder is None or not any(
         (resolved.folder / name).is_file() for name in _VOCABULARIES
     ):
-        raise InputError(
-            "holds no tokenizer",
-            where=resolved.folder or resolved.name,
-            allowed=f"one of {', '.join(_VOCABULARIES)}",
-            remedy="save it in the model's folder: tokenizer.save_pretrained(folder)",
-        )
+        problem = f"holds no tokenizer: none of {', '.join(_VOCABULARIES)}"
+        remedy = "save it in the model's folder: tokenizer.save_pretrained(folder)"
+        raise InputError(problem, where=resolved.folder or resolved.name, remedy=remedy)
     safe = {"local_files_only": True, "trust_remote_code": False}
     with quietly(resolved):
         return AutoTokenizer.from_pretrained(str(resolved.folder), **safe)
@@ -386,9 +370,6 @@ def load_task_model(
             allowed = f"(1, {len(model.tasks)})"
             raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
         return model
-    raise InputError(
-        f"a model of type {asked.resolved.config['model_type']} answers no tasks by itself",
-        where=asked.resolved.name,
-        allowed="an image classifier, or a model of texts and images such as CLIP",
-        remedy="train heads on its features: nooch features, then nooch bench",
-    )
+    problem = f"a model of type {asked.resolved.config['model_type']} answers no tasks by itself"
+    remedy = "train heads on its features: nooch features, then nooch bench"
+    raise InputError(problem, where=asked.resolved.name, remedy=remedy)

@@ -38,12 +38,9 @@ def find_vlm(source: str) -> ModelSource:
 
     kind = resolved.config["model_type"]
     if resolved.folder is None or kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-        raise InputError(
-            f"a model of type {kind} answers no questions about images",
-            where=source,
-            allowed="an image-text-to-text model with weights, such as LLaVA",
-            remedy="nooch predict takes image classifiers, and models such as CLIP",
-        )
+        problem = f"a model of type {kind} answers no questions about images"
+        allowed = "an image-text-to-text model with weights, such as LLaVA"
+        raise InputError(problem, where=source, allowed=allowed)
     return resolved
 
 
@@ -145,11 +142,9 @@ class VisionLanguageModel:
         """
         yes, no = self._first_tokens("yes"), self._first_tokens("no")
         if not yes or not no or yes & no:
-            raise InputError(
-                "the tokenizer does not tell yes from no by the first token",
-                where=self.name,
-                allowed="the model's own tokenizer, with tokens for yes and no",
-            )
+            problem = "the tokenizer does not tell yes from no by the first token"
+            allowed = "the model's own tokenizer, with tokens for yes and no"
+            raise InputError(problem, where=self.name, allowed=allowed)
         return sorted(yes), sorted(no)
 
     def _first_tokens(self, word: str) -> set[int]:

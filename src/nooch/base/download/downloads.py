@@ -216,11 +216,8 @@ class _DownloadRun:
         progress = self._teller(remote, f"checking {remote.name}")
         progress(0, remote.expected_size)
         if reason := fault(final, remote):
-            raise OutputError(
-                f"is there already, but {reason}",
-                where=final,
-                remedy="move it away, or choose another folder",
-            )
+            problem = f"is there already, but {reason}"
+            raise OutputError(problem, where=final, remedy="move it away, or choose another folder")
         progress(remote.expected_size, remote.expected_size)
 
     def _teller(self, remote: Remote, what: str) -> StepProgress:

@@ -139,11 +139,9 @@ def _writing(partial: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, OutputError):
             raise
-        raise OutputError(
-            f"cannot be written: {error.strerror or error}",
-            where=partial,
-            remedy="make room or choose another folder; the same command then resumes",
-        ) from error
+        problem = f"cannot be written: {error.strerror or error}"
+        remedy = "make room or choose another folder; the same command then resumes"
+        raise OutputError(problem, where=partial, remedy=remedy) from error
 
 
 def _from_mirror(

@@ -105,11 +105,9 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if error.errno == errno.EINVAL:
             # an offset before the file's first byte
             raise _damaged(path, error) from error
-        raise OutputError(
-            f"cannot be unpacked: {error.strerror or error}",
-            where=error.filename or path,
-            remedy="make room, or choose another folder",
-        ) from error
+        problem = f"cannot be unpacked: {error.strerror or error}"
+        remedy = "make room, or choose another folder"
+        raise OutputError(problem, where=error.filename or path, remedy=remedy) from error
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
@@ -131,12 +129,9 @@ def _check_member(info: zipfile.ZipInfo, is_double: bool, where: object) -> None
         (is_bomb, f"would unpack {info.compress_size:,} bytes to {info.file_size:,}"),
     ):
         if refused:
-            allowed = "plain files with relative names, each once, stored or deflated, of at most"
-            raise InputError(
-                f"member {info.orig_filename[:200]!r} {reason}",
-                where=where,
-                allowed=f"{allowed} {MOST_RATIO} times their packed size",
-            )
+            problem = f"member {info.orig_filename[:200]!r} {reason}"
+            allowed = f"plain files, each once, of at most {MOST_RATIO} times their packed size"
+            raise InputError(problem, where=where, allowed=allowed)
 
 
 def is_unsafe(info: zipfile.ZipInfo) -> bool:
@@ -169,11 +164,8 @@ def _install(partial: Path, target: Path) -> dict[str, int]:
     for name in sizes:
         there = target / name
         if there.exists() and not filecmp.cmp(made / name, there, shallow=False):
-            raise OutputError(
-                "is there already, with other contents than in the zip",
-                where=there,
-                remedy="move it away, or choose another folder",
-            )
+            problem = "is there already, with other contents than in the zip"
+            raise OutputError(problem, where=there, remedy="move it away, or choose another folder")
     for name in sizes:
         if not (target / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -172,11 +172,9 @@ class _SlurmJobs(Jobs):
                 jobs: list[Any] = self._executor.map_array(self._call, list(items))
                 return jobs
         except (FailedJobError, FailedSubmissionError, OSError) as error:
-            raise NoochError(
-                f"Slurm does not take the jobs: {str(error).strip()}",
-                where="sbatch",
-                remedy="look at the site's partitions and limits (sinfo, scontrol show config)",
-            ) from error
+            problem = f"Slurm does not take the jobs: {str(error).strip()}"
+            remedy = "look at the site's partitions and limits (sinfo, scontrol show config)"
+            raise NoochError(problem, where="sbatch", remedy=remedy) from error
 
     def result(self, handle: _Submitted) -> Any:
         """Wait for the result of a job; meanwhile, submit those again that were lost."""

@@ -201,12 +201,9 @@ def check_folder(folder: Path) -> None:
         types += map(str, dict(read_json(file, _MODEL, _allowed()).get("types", {})).values())
     foreign = sorted({t for t in types if not t.startswith("sentence_transformers.")})
     if foreign:
-        raise InputError(
-            f"names modules that are not sentence-transformers' own: {some_of(foreign)}",
-            where=folder,
-            allowed="types that begin with sentence_transformers.",
-            remedy="loading them would run code that came with the model; use another model",
-        )
+        problem = f"names modules that are not sentence-transformers' own: {some_of(foreign)}"
+        remedy = "loading them would run code that came with the model; use another model"
+        raise InputError(problem, where=folder, remedy=remedy)
     root = folder.resolve()
     paths = [str(m.get("path") or ".") for m in modules]
     outside = [path for path in paths if not (root / path).resolve().is_relative_to(root)]
@@ -223,12 +220,9 @@ def _check_weights(folder: Path) -> None:
     pickled = sorted(str(f) for f in files if f.suffix in _PICKLES and f.parent not in safe)
     if pickled or not safe:
         unsafe = f"holds pickled weights, which can run code: {some_of(pickled)}"
-        raise InputError(
-            unsafe if pickled else "holds no weights",
-            where=folder,
-            allowed="weights as .safetensors",
-            remedy="load the model where you trust it and save it again with save_pretrained",
-        )
+        problem = unsafe if pickled else "holds no weights"
+        remedy = "load the model where you trust it and save it again, as .safetensors"
+        raise InputError(problem, where=folder, remedy=remedy)
 
 
 def _allowed() -> str:
