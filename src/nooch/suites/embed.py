@@ -137,7 +137,7 @@ def _checked(name: str, precision: str | None) -> str:
     """The name of an embedding of the dataset; ParameterError where it has another precision."""
     own = embedding_precision(name)
     if precision not in (None, own):
-        problem = f"precision is {precision}, but the dataset's embedding {name} has {own}"
+        problem = f"precision is {precision}, but embedding {name} has precision {own}"
         remedy = "name the encoder, to embed the captions again, or leave the precision out"
         raise ParameterError(problem, remedy=remedy)
     return name
