@@ -45,11 +45,45 @@ _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidenc
 """Fields that a stored dataset reads when they are first used."""
 
 
-@dataclass(frozen=True, eq=False)
-class DatasetTables:
-    """The fields of a Dataset, which says what they are. A dataset in memory has one part.
+def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]) -> csr_array:
+    """The entries of a table, but in these columns those of another, (n_images, len(columns))."""
+    old, new = table.tocoo(), by.tocoo()
+    kept = ~np.isin(old.col, columns)
+    rows = np.concatenate([old.row[kept], new.row])
+    at = np.concatenate([old.col[kept], columns[new.col]])
+    values = np.concatenate([old.data[kept], new.data])
+    return csr_array((values, (rows, at)), shape=table.shape)
 
-    A field of a stored dataset is set when it is first used: none has a default in the class.
+
+ImageId = int | str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Displayed):
+    """An annotated image collection.
+
+    Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted
+    by id, so that nothing depends on the order in which a file listed them.
+
+    Attributes:
+        images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String,
+            null where unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels,
+            null where unknown), ``split`` (one of train, valid, test, all), then attribute columns.
+            The Boolean columns ``annotated_things``, ``annotated_stuff`` and ``annotated_captions``
+            say where that kind was annotated; without a column, everywhere.
+        classes: names in the order of the columns of ``areas``.
+        areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that
+            the class is present, even where its area is 0; NaN means present with unknown area.
+        captions: frame ``image_id, caption`` with any number of rows for each image, or None.
+        embeddings: name -> float array (n_images, d); a row of NaN is an image without one.
+        image_root: the folder that ``file_name`` is relative to, or None.
+        provenance: how the dataset was made (JSON-like).
+        kinds: class -> ``thing`` or ``stuff``; a class without a kind was annotated in every image.
+        exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
+            annotated in the image, 1 where it is known although its kind was not; or None. A pair
+            that is unknown and has an area is present, but its area is not complete.
+        confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure a model was of what
+            it predicted, also where that was too little for presence; or None.
     """
 
     images: pl.DataFrame
@@ -167,48 +201,6 @@ class DatasetTables:
     def has_captions(self) -> bool:
         """Whether there is a table of captions."""
         return self.captions is not None if self._files is None else self._files.has("captions")
-
-
-def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]) -> csr_array:
-    """The entries of a table, but in these columns those of another, (n_images, len(columns))."""
-    old, new = table.tocoo(), by.tocoo()
-    kept = ~np.isin(old.col, columns)
-    rows = np.concatenate([old.row[kept], new.row])
-    at = np.concatenate([old.col[kept], columns[new.col]])
-    values = np.concatenate([old.data[kept], new.data])
-    return csr_array((values, (rows, at)), shape=table.shape)
-
-
-ImageId = int | str
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Dataset(Displayed, DatasetTables):
-    """An annotated image collection.
-
-    Rows of ``images``, ``areas`` and every embedding are the same images in the same order, sorted
-    by id, so that nothing depends on the order in which a file listed them.
-
-    Attributes:
-        images: frame with ``image_id`` (Int64 or String, unique, ascending), ``file_name`` (String,
-            null where unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels,
-            null where unknown), ``split`` (one of train, valid, test, all), then attribute columns.
-            The Boolean columns ``annotated_things``, ``annotated_stuff`` and ``annotated_captions``
-            say where that kind was annotated; without a column, everywhere.
-        classes: names in the order of the columns of ``areas``.
-        areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that
-            the class is present, even where its area is 0; NaN means present with unknown area.
-        captions: frame ``image_id, caption`` with any number of rows for each image, or None.
-        embeddings: name -> float array (n_images, d); a row of NaN is an image without one.
-        image_root: the folder that ``file_name`` is relative to, or None.
-        provenance: how the dataset was made (JSON-like).
-        kinds: class -> ``thing`` or ``stuff``; a class without a kind was annotated in every image.
-        exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
-            annotated in the image, 1 where it is known although its kind was not; or None. A pair
-            that is unknown and has an area is present, but its area is not complete.
-        confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure a model was of what
-            it predicted, also where that was too little for presence; or None.
-    """
 
     @classmethod
     def build(

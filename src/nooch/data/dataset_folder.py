@@ -259,19 +259,14 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
         # of a process that was killed
         for left in folder.glob(f".{DATASET_MARKER}.partial-*"):
             left.unlink(missing_ok=True)
-        before = _list_files(folder, name, files)
+        kind, opened = f"embeddings/{name}", open_parts(folder)
+        before = {part[kind] for part in opened.parts if kind in part}
+        others = {file: one for file, one in opened.header.files.items() if file not in before}
+        listed = dict(sorted({**others, **files}.items()))
+        header = msgspec.structs.replace(opened.header, files=listed)
+        replace_file(folder / DATASET_MARKER, sealed_header(header))
     for file in before - set(files):
         (folder / file).unlink(missing_ok=True)
-
-
-def _list_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> set[str]:
-    """Rewrite ``dataset.json`` with the files of an embedding; those that it had before."""
-    kind, opened = f"embeddings/{name}", open_parts(folder)
-    before = {part[kind] for part in opened.parts if kind in part}
-    others = {file: entry for file, entry in opened.header.files.items() if file not in before}
-    header = msgspec.structs.replace(opened.header, files=dict(sorted({**others, **files}.items())))
-    replace_file(folder / DATASET_MARKER, sealed_header(header))
-    return before
 
 
 def rows_of_parts(folder: Path) -> dict[str, int]:

@@ -91,15 +91,10 @@ def _add_column(digest: Any, column: Callable[[], Iterable[pl.Series]]) -> None:
     for part in column():
         if len(part):
             digest.update(separator)
-            digest.update(_list_bytes(part) if nested else _text_bytes(part))
+            if nested:
+                digest.update(repr(part.to_list())[1:-1].encode())
+            else:
+                joined = part.cast(pl.String).fill_null("\x01").str.join("\0")
+                digest.update(joined.cast(pl.Binary).item())
             separator = b", " if nested else b"\0"
     digest.update(b"]" if nested else b"")
-
-
-def _list_bytes(column: pl.Series) -> bytes:
-    return repr(column.to_list())[1:-1].encode()
-
-
-def _text_bytes(column: pl.Series) -> bytes:
-    joined = column.cast(pl.String).fill_null("\x01").str.join("\0")
-    return bytes(joined.cast(pl.Binary).item())

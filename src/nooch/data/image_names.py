@@ -95,7 +95,9 @@ class ImageNames:
             return MatchedNames(self._known(names).alias("image_id"), BY_ID)
         texts = names.drop_nulls().unique(maintain_order=True).alias("name")
         found, rule = self._decided(texts, where)
-        _check_one_each(texts, found, where)
+        if len(twice := texts.filter(found.is_duplicated() & found.is_not_null())):
+            problem = f"image names stand for one image: {some_of(twice.sort())}"
+            raise InputError(problem, where=where, allowed="one name for each image")
         unknown = texts.filter(found.is_null())
         if strict and rule == BY_FILE and len(unknown):
             raise InputError(
@@ -238,10 +240,3 @@ def _ends(names: pl.Series, rows: pl.Series) -> pl.DataFrame:
             order += 1
     schema = {"row": pl.Int64, "end": pl.String, "order": pl.Int32}
     return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
-
-
-def _check_one_each(texts: pl.Series, ids: pl.Series, where: object) -> None:
-    twice = texts.filter(ids.is_duplicated() & ids.is_not_null())
-    if len(twice):
-        problem = f"image names stand for one image: {some_of(twice.sort())}"
-        raise InputError(problem, where=where, allowed="one name for each image")

@@ -129,21 +129,16 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
             " annotated another name)"
         )
         raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy)
-    if not is_preset:
-        _refuse_gaps(sorted(named), ignored, classes)
-    return named, ignored
-
-
-def _refuse_gaps(values: Sequence[int], ignored: set[int], where: str | Path) -> None:
-    """Raise an InputError where values between those of a list are not in it, nor ignored."""
+    values = [] if is_preset else sorted(named)
     among = sorted({*values, *(value for value in ignored if value < max(values, default=0))})
     gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
     if gaps:
         missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
         problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
-        allowed = "every value in between, each once"
         remedy = "add the lines that are missing, or `void` VALUE for what is no class"
-        raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
+        allowed = "every value in between, each once"
+        raise InputError(problem, where=classes, allowed=allowed, remedy=remedy)
+    return named, ignored
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:

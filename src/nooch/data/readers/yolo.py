@@ -49,15 +49,6 @@ class YoloData:
         return self.file.parent / (self.path or ".")
 
 
-@dataclass(frozen=True)
-class YoloImages:
-    """The images of a ``data.yaml``: paths relative to ``root`` -> their split, and notes."""
-
-    root: Path
-    splits: dict[str, str]
-    notes: list[str]
-
-
 def read_yolo_data(file: Path) -> YoloData:
     """Read the names and the split entries; nothing else in the file has an effect. Raises
     InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
@@ -117,7 +108,11 @@ def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
     return names
 
 
-def find_images(data: YoloData, root: Path) -> YoloImages | None:
+Listed = tuple[dict[str, str], list[str]]
+"""Paths of images -> their split, and notes."""
+
+
+def find_images(data: YoloData, root: Path) -> Listed | None:
     """The images of the splits that ``data`` names, or None where no entry is below ``root``.
 
     An entry may be a folder, with all image files below it, or a ``.txt`` file with an image path
@@ -159,7 +154,7 @@ def find_images(data: YoloData, root: Path) -> YoloImages | None:
             remedy = "remove one of the entries, and split at import if need be"
             raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
         splits |= dict.fromkeys(images, split)
-    return YoloImages(root, splits, walk.notes())
+    return splits, walk.notes()
 
 
 def label_of(image: str) -> str:
@@ -258,7 +253,7 @@ def _class_list(file: Path) -> dict[str, str]:
     return unique_names({str(number): name for number, name in enumerate(names)}, file)
 
 
-def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages | None:
+def _images_of(data: YoloData, source: Path, images: Path | None) -> Listed | None:
     """The images that a ``data.yaml`` lists; None where only its names apply."""
     if data.file == source:
         listed = find_images(data, data.root) if data.entries else None
@@ -279,10 +274,11 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> YoloImages 
     return listed
 
 
-def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> FoundBoxes:
+def _find_listed(source: Path, data: YoloData, listed: Listed) -> FoundBoxes:
     """Labels of the images that are listed; an image without a label file has no object."""
-    base = listed.root.resolve()
-    labels = {image: base / label_of(image) for image in listed.splits}
+    root, (splits, notes) = data.root if data.file == source else source, listed
+    base = root.resolve()
+    labels = {image: base / label_of(image) for image in splits}
     files = {image: file for image, file in labels.items() if file.is_file()}
     if not files:
         first = next(iter(labels.values()))
@@ -301,17 +297,17 @@ def _find_listed(source: Path, data: YoloData, listed: YoloImages) -> FoundBoxes
         "stem": [Path(image).stem for image in labels],
         "file": [str(files[image]) if image in files else None for image in labels],
         "file_name": list(labels),
-        "split": list(listed.splits.values()),
+        "split": list(splits.values()),
     }
     return FoundBoxes(
         source=source,
         names_of=lambda _keys: data.names,
         listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
         parse=partial(_parse, data.names, data.file.name),
-        root=listed.root,
+        root=root,
         notes=(
             *count_notes(len(labels) - len(files), len(missing), len(labels)),
-            *listed.notes,
+            *notes,
         ),
     )
 
