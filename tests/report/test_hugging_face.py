@@ -11,7 +11,7 @@ from refusals import refused
 
 from nooch.report.exports.contract import one_line
 from nooch.report.exports.export import export
-from nooch.report.exports.hugging_face import markdown, yaml_value
+from nooch.report.exports.hugging_face import markdown
 
 
 @pytest.fixture
@@ -111,11 +111,6 @@ def test_criteria_never_share_a_folder(make_suite, tmp_path):
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-@given(TEXT)
-def test_yaml_reads_every_text_back(text):
-    assert yaml.safe_load(f"key: {yaml_value([text])}\n") == {"key": [text]}
 
 
 @given(TEXT)

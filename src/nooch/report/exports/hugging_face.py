@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
+import yaml
 
 from nooch.base.display import parameters_text
 from nooch.data import ALL
@@ -101,17 +100,7 @@ def card(content: Content, files: Sequence[ParquetPart]) -> str:
         "tags": ["robustness", "out-of-context", "nooch"],
         "configs": [{"config_name": name, "data_files": of} for name, of in configs.items()],
     }
-    head = "".join(f"{key}: {yaml_value(value)}\n" for key, value in front.items())
-    return f"---\n{head}---\n\n{_body(content, files)}"
-
-
-def yaml_value(value: Any) -> str:
-    """A value in YAML's flow style: JSON with some more characters escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    # JSON lets these stand as they are; YAML takes them for line breaks, or refuses them
-    return re.sub(
-        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda match: f"\\u{ord(match[0]):04x}", text
-    )
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{_body(content, files)}"
 
 
 def markdown(text: object) -> str:
