@@ -63,6 +63,10 @@ def recognize(path: str | Path) -> Recognized:
     raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
 
 
+def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recognized:
+    return Recognized(reader, reading_of(reader, *arguments), why, images)
+
+
 def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     roles: dict[str, list[Path]] = {"things": [], "stuff": [], "captions": []}
     for file in files:
@@ -70,12 +74,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
         role = next((role for role in ("stuff", "captions") if role in name), "things")
         roles[role].append(file)
     read = ", ".join(f"{file.name} ({role})" for role, listed in roles.items() for file in listed)
-    return Recognized(
-        "coco",
-        reading_of("coco", roles["things"], roles["stuff"], roles["captions"]),
-        f"{why}: {read}",
-        images,
-    )
+    return _found("coco", f"{why}: {read}", images, *roles.values())
 
 
 def _coco_file(file: Path) -> Recognized | None:
@@ -87,9 +86,7 @@ def _coco_file(file: Path) -> Recognized | None:
 def _yolo_file(file: Path) -> Recognized | None:
     if file.suffix.lower() not in {".yaml", ".yml"}:
         return None
-    return Recognized(
-        "boxes", reading_of("boxes", file, "yolo"), f"{file.name} as YOLO's list of images"
-    )
+    return _found("boxes", f"{file.name} as YOLO's list of images", None, file, "yolo")
 
 
 def _table_file(file: Path) -> Recognized | None:
@@ -103,9 +100,7 @@ def _table_file(file: Path) -> Recognized | None:
     table = read_table(file)
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
-        return Recognized(
-            "boxes", reading_of("boxes", file, "openimages"), "columns of Open Images' boxes"
-        )
+        return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
     key = next((names[name] for name in _IDS if name in names), None)
     if key is None:
         return None
@@ -114,7 +109,7 @@ def _table_file(file: Path) -> Recognized | None:
     if "class" in names:
         layout: Any = LongTable(names["class"], names.get("area"))
         why = f"a long table of {key}, {names['class']}"
-        return Recognized("table", reading_of("table", file, columns, layout), why)
+        return _found("table", why, None, file, columns, layout)
     taken = {key, split, file_name}
     labels = [
         name
@@ -126,7 +121,7 @@ def _table_file(file: Path) -> Recognized | None:
     if not labels:
         return None
     why = f"a row for each {key}; columns of 0 and 1 are labels: {', '.join(labels)}"
-    return Recognized("table", reading_of("table", file, columns, TableOfImages(labels)), why)
+    return _found("table", why, None, file, columns, TableOfImages(labels))
 
 
 def _coco_stuff(folder: Path) -> Recognized | None:
@@ -154,19 +149,16 @@ def _yolo_folder(folder: Path) -> Recognized | None:
     texts = [file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES]
     if names is None or not texts:
         return None
-    reading = reading_of("boxes", labels, "yolo", names, _images_near(folder))
-    return Recognized("boxes", reading, f"YOLO labels below {labels.name} and {names.name}")
+    why = f"YOLO labels below {labels.name} and {names.name}"
+    return _found("boxes", why, None, labels, "yolo", names, _images_near(folder))
 
 
 def _voc_folder(folder: Path) -> Recognized | None:
     place = folder / "Annotations" if (folder / "Annotations").is_dir() else folder
     if next(_listed(place, (".xml",)), None) is None:
         return None
-    images = folder / "JPEGImages"
-    reading = reading_of(
-        "boxes", place, "voc", None, images if images.is_dir() else _images_near(folder)
-    )
-    return Recognized("boxes", reading, f"Pascal VOC's XML below {place.name}")
+    images = folder / "JPEGImages" if (folder / "JPEGImages").is_dir() else _images_near(folder)
+    return _found("boxes", f"Pascal VOC's XML below {place.name}", None, place, "voc", None, images)
 
 
 def _label_maps(folder: Path) -> Recognized | None:
@@ -175,9 +167,7 @@ def _label_maps(folder: Path) -> Recognized | None:
         maps = folder / below
         if names is not None and next(_listed(maps, MAP_ENDINGS), None) is not None:
             why = f"label maps below {below} and {names.name}; no value is void"
-            return Recognized(
-                "label-maps", reading_of("label-maps", maps, str(names)), why, _images_near(folder)
-            )
+            return _found("label-maps", why, _images_near(folder), maps, str(names))
     return None
 
 
@@ -188,7 +178,7 @@ def _image_folder(folder: Path) -> Recognized | None:
     if not folders or any(file.suffix.lower() in IMAGE_ENDINGS for file in folder.iterdir()):
         return None
     why = f"a folder of images for each class: {', '.join(sorted(p.name for p in folders)[:5])}"
-    return Recognized("image-folder", reading_of("image-folder", folder), why, folder)
+    return _found("image-folder", why, folder, folder)
 
 
 _Attempt = Callable[[Path], Recognized | None]

@@ -44,9 +44,8 @@ _NOTES = {
 def merge(
     parsed: Sequence[tuple[str, ParsedFile]], images: ImageListing | None
 ) -> tuple[Dataset, dict[str, int]]:
-    """Parsed files (or one part of each) as a Dataset without provenance; counts for ``notes_of``.
-
-    Counts of parts add up to those of the whole.
+    """Parsed files (or one part of each) as a Dataset without provenance, and counts, which
+    add up over parts.
     """
     merged = _MergedFiles([(role, file) for role, file in parsed if role in {"things", "stuff"}])
     for role, file in parsed:
@@ -73,25 +72,30 @@ def merge(
     return data, merged.counts
 
 
-def notes_of(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
-    """The notes that counts make; ``images`` is the folder of image files."""
-    return [
-        text.format(n=counts[what], images=n_images, root=images)
-        for what, text in _NOTES.items()
-        if counts.get(what)
-    ]
-
-
 def merged_provenance(
-    sources: Sequence[dict[str, Any]], licenses: Iterable[list[dict[str, Any]]], notes: list[str]
+    sources: Sequence[dict[str, Any]],
+    licenses: Iterable[list[dict[str, Any]]],
+    counts: Mapping[str, int],
+    n_images: int,
+    images: object,
 ) -> dict[str, Any]:
-    """Where a dataset comes from that was merged from COCO files."""
+    """Where a dataset comes from that was merged from files, with the notes that the counts of all
+    parts make; ``images`` is the folder of image files.
+    """
+    named: dict[str, dict[str, Any]] = {}
+    for entry in chain.from_iterable(licenses):
+        known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
+        named.setdefault(str(entry.get("name", entry)), known)
     return {
         "reader": "coco",
         "area": "segments",
         "sources": sources,
-        "licenses": _licenses(licenses),
-        "notes": notes,
+        "licenses": list(named.values()),
+        "notes": [
+            text.format(n=counts[what], images=n_images, root=images)
+            for what, text in _NOTES.items()
+            if counts.get(what)
+        ],
     }
 
 
@@ -267,14 +271,6 @@ def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | N
     merged.counts["strays"] = int((~known).sum())
     merged.counts["bare"] = int((~np.isin(merged.ids, ids)).sum())
     return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
-
-
-def _licenses(lists: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    licenses: dict[str, dict[str, Any]] = {}
-    for entry in (entry for entries in lists for entry in entries):
-        known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
-        licenses.setdefault(str(entry.get("name", entry)), known)
-    return list(licenses.values())
 
 
 @dataclass(frozen=True)

@@ -185,9 +185,7 @@ class ScannedCoco:
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
         """Sources, licenses, and notes of what was counted."""
-        from nooch.data.readers.coco.merge import merged_provenance, notes_of
+        from nooch.data.readers.coco.merge import merged_provenance
 
-        notes = notes_of(counts, n_images, images)
-        return merged_provenance(
-            [file.source for file in self.files], (file.licenses for file in self.files), notes
-        )
+        sources, licenses = zip(*((file.source, file.licenses) for file in self.files), strict=True)
+        return merged_provenance(sources, licenses, counts, n_images, images)

@@ -22,6 +22,7 @@ from nooch.base.disk import sync
 from nooch.base.errors import InputError
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.coco.decoder import Document, opened, slice_text
+from nooch.data.readers.coco.masks import mask_area
 from nooch.data.readers.coco.structure import (
     STRUCTURE,
     Annotation,
@@ -35,7 +36,6 @@ from nooch.data.readers.coco.structure import (
     categories_of,
     check_areas,
     checked_images,
-    fill_areas,
     image_columns,
     index_of,
     integers,
@@ -215,15 +215,24 @@ class ScannedFile:
         """Rows of one slice, an image's in the order of the file; and the captions."""
         rows, texts = read_rows(Path(part.stem), self._kind, low, high)
         rows["number"] += part.first
-        if texts and self.role != "captions":
-            rows["area"] = fill_areas(
-                lambda row: msgspec.json.decode(texts[row] or "null"),
-                rows["area"],
-                look_up(rows["id"], images["image_ids"]),
-                images,
-                self.path,
-                lambda row: int(rows["number"][row]),
-            )
+        if not texts or self.role == "captions":
+            return rows, texts
+        numbers, areas, index = (
+            rows["number"],
+            rows["area"],
+            look_up(rows["id"], images["image_ids"]),
+        )
+        # an image that is not listed has no size: ``index_of`` raises for it later
+        bare = np.flatnonzero(np.isnan(areas) & (index >= 0))
+        for row in bare[np.argsort(numbers[bare])].tolist():
+            height, width = (int(images[side][index[row]]) for side in ("heights", "widths"))
+            try:
+                areas[row] = mask_area(msgspec.json.decode(texts[row] or "null"), height, width)
+            except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
+                problem = f"annotation {numbers[row]} (counted from 0) has no area and its"
+                problem += f" segmentation cannot be decoded: {error}"
+                allowed = "polygons, or a run-length encoding {counts, size}"
+                raise InputError(problem, where=self.path, allowed=allowed) from error
         return rows, texts
 
 

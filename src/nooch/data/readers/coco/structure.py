@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON, MOST_AREA
-from nooch.data.readers.coco.masks import mask_area
 
 T = TypeVar("T")
 
@@ -248,34 +247,6 @@ def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int
 
 _TABLE = 1 << 22
 """Ids below this are looked up in a table of 16 MiB at most; COCO's go up to 581,929."""
-
-
-def fill_areas(
-    segmentation: Callable[[int], Any],
-    areas: NDArray[np.float64],
-    index: NDArray[np.int32],
-    images: Mapping[str, Any],
-    path: Path,
-    number: Callable[[int], int],
-) -> NDArray[np.float64]:
-    """Count the pixels of the masks of those annotations that have no area, NaN.
-
-    ``areas``: float64 (n_annotations,).
-    """
-    filled = areas.copy()
-    # an image that is not listed has no size: ``index_of`` raises for it later
-    for position in sorted(np.flatnonzero(np.isnan(areas) & (index >= 0)).tolist(), key=number):
-        height, width = (int(images[k][index[position]]) for k in ("heights", "widths"))
-        try:
-            filled[position] = mask_area(segmentation(position), height, width)
-        except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
-            raise InputError(
-                f"annotation {number(position)} (counted from 0) has no area and its segmentation"
-                f" cannot be decoded: {error}",
-                where=path,
-                allowed="polygons, or a run-length encoding {counts, size}",
-            ) from error
-    return filled
 
 
 def check_areas(
