@@ -295,7 +295,7 @@ def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
     fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
     (tmp_path / "file").touch()
     logs = tmp_path / "file" / "logs"
-    fails(lambda: engine("local", logs), "cannot be made", kind=OutputError, helps=False)
+    fails(lambda: engine("local", logs), "cannot write", kind=OutputError, helps=False)
     for package, name in (("ray", "ray"), ("submitit", "slurm")):
         monkeypatch.setitem(sys.modules, package, None)
         line = f"pip install 'nooch[{name}]'"

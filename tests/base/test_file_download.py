@@ -308,7 +308,7 @@ def test_a_disk_that_is_full_after_all(served, fetched, arrives, root):
 def test_folders_that_cannot_be_used(served, fetched, root, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     root.symlink_to(tmp_path / "file" / "below")
-    fails(lambda: fetched(served()), "cannot make the folder", kind=OutputError)
+    fails(lambda: fetched(served()), "cannot write: File exists", kind=OutputError)
     root.unlink()
     monkeypatch.setattr("nooch.base.download.downloads.os.access", lambda *_: False)
     fails(lambda: fetched(served()), "no permission to write here", kind=OutputError)

@@ -18,7 +18,7 @@ from nooch.base.download.http import Client, Patience
 from nooch.base.download.one_file import DownloadRecord, fault, fetch, partial_of, size_of
 from nooch.base.download.zips import unpack
 from nooch.base.errors import DownloadError, OutputError
-from nooch.base.files import replace_file
+from nooch.base.files import replace_file, writing
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.work_folder import check_space
 
@@ -27,12 +27,8 @@ _LOCK = ".nooch-download.lock"
 
 def prepared(root: Path) -> Path:
     """Make the folder if it is missing; OutputError if it cannot be made or written."""
-    try:
+    with writing(root, "choose another folder"):
         root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make the folder: {error.strerror}", where=root, remedy="choose another"
-        ) from error
     if not os.access(root, os.W_OK | os.X_OK):
         raise OutputError("no permission to write here", where=root, remedy="choose another folder")
     return root

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,8 +15,8 @@ from nooch.base.download import http
 from nooch.base.download.catalogue import Remote
 from nooch.base.download.http import Client, MirrorError, RangeError, RetryError
 from nooch.base.download.zips import damage
-from nooch.base.errors import DownloadError, OutputError, unreadable
-from nooch.base.files import replace_file, sha256_of
+from nooch.base.errors import DownloadError, unreadable
+from nooch.base.files import replace_file, sha256_of, writing
 from nooch.base.limits import BROKEN_JSON
 
 RECORD = "nooch_downloads.json"
@@ -108,7 +106,7 @@ def fetch(remote: Remote, final: Path, client: Client, tell: StepProgress) -> st
     """
     reasons: dict[str, str] = {}
     partial = partial_of(final)
-    with _writing(partial):
+    with writing(partial, "make room or choose another folder; the same command then resumes"):
         for fresh in (False, True):
             restart = False
             for url in remote.urls:
@@ -130,18 +128,6 @@ def fetch(remote: Remote, final: Path, client: Client, tell: StepProgress) -> st
             " yourself"
         ),
     )
-
-
-@contextlib.contextmanager
-def _writing(partial: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, OutputError):
-            raise
-        problem = f"cannot be written: {error.strerror or error}"
-        remedy = "make room or choose another folder; the same command then resumes"
-        raise OutputError(problem, where=partial, remedy=remedy) from error
 
 
 def _from_mirror(

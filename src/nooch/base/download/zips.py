@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from nooch.base.calls import StepProgress, no_progress
-from nooch.base.errors import InputError, OutputError
+from nooch.base.errors import InputError, OutputError, unreadable
+from nooch.base.files import writing
 from nooch.base.limits import MOST_RATIO
 from nooch.base.work_folder import check_space
 
@@ -94,27 +95,18 @@ def damage(path: Path, at_most: int) -> str | None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (InputError, OutputError):
-        raise
-    except _BROKEN as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            # an offset before the file's first byte
-            raise _damaged(path, error) from error
-        problem = f"cannot be unpacked: {error.strerror or error}"
-        remedy = "make room, or choose another folder"
-        raise OutputError(problem, where=error.filename or path, remedy=remedy) from error
-
-
-def _damaged(path: Path, error: Exception) -> InputError:
-    # some messages quote the archive at length
-    words = str(error)[:200] or "it ends too early"
-    problem = f"is no zip, or a damaged one: {words}"
-    return InputError(problem, where=path, remedy="delete it and download it again")
+    problem, again = "is no zip, or a damaged one", "delete it and download it again"
+    with (
+        writing(path, "make room, or choose another folder"),
+        unreadable(path, errors=_BROKEN, problem=problem, remedy=again),
+    ):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                yield archive
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise zipfile.BadZipFile("an offset is before its first byte") from error
+            raise
 
 
 def _check_member(info: zipfile.ZipInfo, is_double: bool, where: object) -> None:

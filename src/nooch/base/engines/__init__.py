@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from nooch.base.calls import imported
 from nooch.base.engines.local import LocalEngine
-from nooch.base.errors import OutputError, check_one_of
+from nooch.base.errors import check_one_of
+from nooch.base.files import writing
 
 if TYPE_CHECKING:
     from nooch.base.engines.ray import RayEngine
@@ -41,11 +42,9 @@ def engine(
     name, _, argument = text.partition(":")
     target = ENGINES[check_one_of("engine", name, ENGINES)]
     folder = None if logs is None else Path(logs).absolute()
-    try:
-        if folder is not None:
+    if folder is not None:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot be made: {error.strerror}", where=folder) from error
     chosen: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
         argument or None, folder, gpus=gpus
     )
