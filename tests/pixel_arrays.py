@@ -95,14 +95,6 @@ def fit(*args):
     return trained
 
 
-def head_counts(classes, environments=(1.0,)):
-    """Counts of one task for one head, from plain numbers."""
-    import torch
-
-    numbers = (torch.tensor(n, dtype=torch.float64)[:, None] for n in (classes, environments))
-    return TrainingCounts(*numbers)
-
-
 def derived(objective, logits, labels, environments):
     """The loss of each head and its derivative by the logits."""
     return objective.derivative(objective.terms(logits, labels, environments))

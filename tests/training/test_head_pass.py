@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from pixel_arrays import derived, head_counts
+from pixel_arrays import derived
 from refusals import refused
 from shortcuts import finished, hard_auc, jobs_of, shortcut
 
@@ -135,7 +135,7 @@ def test_blocks_are_steps(block, descent):
     y = torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
     states = [HeadState.initial(range(heads), d) for _ in range(2)]
     states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
-    objective = OBJECTIVES["erm"](head_counts([1, 1]))
+    objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
     x = x.astype(np.float32)
 
     def gradient(rows):

@@ -249,12 +249,8 @@ class NetworkPass(TrainingPass):
         check_pixels(self.pixels, backbone)
         first = self.trainers[0].network.backbone if self.trainers else backbone
         if first.inputs != backbone.inputs:
-            raise ParameterError(
-                f"{backbone.name} takes other input than {first.name}",
-                where=target.name,
-                allowed="networks that share prepared images",
-                remedy="train it in another pass",
-            )
+            problem = f"{backbone.name} takes other input than {first.name}"
+            raise ParameterError(problem, where=target.name, remedy="train it in another pass")
         return NetworkTrainer.start(target, backbone, self.settings)
 
     def logits(self, split: str) -> list[NDArray[np.float32]]:

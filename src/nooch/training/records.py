@@ -148,14 +148,11 @@ class RunsFolder:
             runs = cls.open(path)
             kinds = [(h.data, h.settings, set(h.jobs)) for h in (runs.header, header)]
             if kinds[0] != kinds[1]:
-                differences = "; ".join(_differing(runs.header, header))
                 problem = "holds runs of another configuration, dataset, suite or features"
-                raise OutputError(
-                    f"{problem}: {differences}" if differences else problem,
-                    where=path,
-                    remedy="choose another folder, or resume with the configuration that it was"
-                    " started with",
-                )
+                differences = "; ".join(_differing(runs.header, header))
+                problem += f": {differences}" if differences else ""
+                remedy = "choose another folder, or resume with the configuration of its start"
+                raise OutputError(problem, where=path, remedy=remedy)
         else:
             runs = cls._new(path, header)
         with writing(path):
@@ -165,17 +162,12 @@ class RunsFolder:
 
     @classmethod
     def _new(cls, path: Path, header: RunsHeader) -> RunsFolder:
-        try:
-            unfinished = f".{RUNS_MARKER}.partial-"
+        unfinished = f".{RUNS_MARKER}.partial-"
+        with writing(path):
             if path.exists() and any(not p.name.startswith(unfinished) for p in path.iterdir()):
-                raise OutputError(
-                    f"exists and holds no {RUNS_MARKER}", where=path, remedy="choose another folder"
-                )
+                problem = f"exists and holds no {RUNS_MARKER}"
+                raise OutputError(problem, where=path, remedy="choose another folder")
             make_folder(path)
-        except OSError as error:
-            if isinstance(error, OutputError):
-                raise
-            raise OutputError(f"cannot be written: {error.strerror}", where=path) from error
         # decided once: a head's last bits depend on the other heads of its pass
         replace_file(path / RUNS_MARKER, sealed_header(header))
         return cls(path, header)

@@ -49,11 +49,8 @@ def select(
         split, value = RULES[check_one_of("rule", rule, RULES)]
         means = _means(scores.filter(split=split), settings)
         if not means.height:
-            raise InputError(
-                f"the scores have no split {split}",
-                where=f"rule {rule}",
-                allowed="scores of valid and test",
-            )
+            problem = f"the scores have no split {split}"
+            raise InputError(problem, where=f"rule {rule}", allowed="scores of valid and test")
         ranked = (
             means.with_columns(value=value())
             .filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())

@@ -54,11 +54,8 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
     for split in ("train", "valid"):
         images = np.asarray(rows.get(split, ()))
         if not len(images):
-            raise InputError(
-                f"there are no images in split {split}",
-                allowed="one image and more in train and in valid",
-                remedy="import the dataset with `split` 70/10/20",
-            )
+            remedy = "import the dataset with `split` 70/10/20"
+            raise InputError(f"there are no images in split {split}", remedy=remedy)
         low, high = images.min(), images.max()
         if low < 0 or high >= n_images:
             allowed = f"0 to {n_images - 1}"
@@ -111,22 +108,15 @@ def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
             raise InputError(f"{what} are not all 0 to 1", where=target.name, allowed="0 to 1")
         mine = values[train]
         if bool((mine.min(axis=0) == mine.max(axis=0)).all()):
-            raise InputError(
-                f"all {len(train)} training images have the same {what}",
-                where=target.name,
-                allowed="images with and without what is learned",
-                remedy="another split, or another task",
-            )
+            problem = f"all {len(train)} training images have the same {what}"
+            raise InputError(problem, where=target.name, remedy="another split, or another task")
 
 
 def _check_auxiliary(target: Target, settings: TuneSettings) -> None:
     if (target.n_auxiliary > 0) != (settings.auxiliary > 0):
-        raise ParameterError(
-            f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}",
-            where=target.name,
-            allowed="both, or neither",
-            remedy="give auxiliary labels and a weight above 0 (auxiliary: 0.1)",
-        )
+        problem = f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}"
+        remedy = "give auxiliary labels and a weight above 0 (auxiliary: 0.1), or neither"
+        raise ParameterError(problem, where=target.name, remedy=remedy)
 
 
 def _check_environments(target: Target) -> None:

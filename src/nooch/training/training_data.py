@@ -48,23 +48,17 @@ class Environments:
     def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
         """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent."""
         if reason := self.undefined(task):
-            raise UndefinedError(
-                f"task {task} has no environments: {reason}",
-                remedy="leave the methods out that need them, lower alpha, give cues by hand, or"
-                " name an attribute",
-            )
+            remedy = "leave out methods that need them, lower alpha, give cues or an attribute"
+            raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
         if self.attribute is not None:
             there = _two_values(data, self.attribute)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
             if _n_unknown(data, cue):
-                raise UndefinedError(
-                    f"task {task} has no environments: its cue {cue} was not annotated in all"
-                    " images of train and valid",
-                    remedy="leave the methods out that need them, name an attribute, or train on"
-                    " the annotated images alone",
-                )
+                reason = f"its cue {cue} was not annotated in all images of train and valid"
+                remedy = "leave out methods that need them, name an attribute, or train on the rest"
+                raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
             there = data.labels(cue, unknown=False)
         return np.asarray(2 * known_labels(data, task) + there, dtype=np.uint8)
 
@@ -92,11 +86,9 @@ def _two_values(data: Dataset, attribute: str) -> NDArray[np.bool_]:
     column = data.images[attribute]
     values = column.drop_nulls().unique().sort()
     if column.null_count() or len(values) > 2:
-        raise InputError(
-            f"attribute {attribute} has {len(values)} values and is missing in"
-            f" {column.null_count()} images",
-            allowed="two values, one in every image",
-        )
+        missing = f"is missing in {column.null_count()} images"
+        problem = f"attribute {attribute} has {len(values)} values and {missing}"
+        raise InputError(problem, allowed="two values, one in every image")
     return np.asarray((column == values[-1]).to_numpy(), dtype=bool) & (len(values) == 2)
 
 

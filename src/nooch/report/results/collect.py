@@ -120,12 +120,8 @@ def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> l
     blind = settings["environment"].null_count() == settings.height
     usable = [rule for rule in rules if rule != "worst-environment" or not blind]
     if not usable:
-        raise UndefinedError(
-            "rule worst-environment: no job has environments",
-            where=runs.path,
-            allowed="tasks with a context cue",
-            remedy="choose by another rule",
-        )
+        problem = "rule worst-environment: no job has environments"
+        raise UndefinedError(problem, where=runs.path, remedy="choose by another rule")
     return usable
 
 

@@ -71,11 +71,8 @@ def paired_results(
     pairs = []
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():
-            raise ParameterError(
-                "has no predictions to resample",
-                where=source,
-                allowed=f"`paired` with folders of runs ({RUNS_MARKER})",
-            )
+            allowed = f"`paired` with folders of runs ({RUNS_MARKER})"
+            raise ParameterError("has no predictions to resample", where=source, allowed=allowed)
         runs = RunsFolder.open(source)
         suite = suite_of(runs, suites)
         called = roles_of((key[0] for key in suite.keys), [suite], roles or {})

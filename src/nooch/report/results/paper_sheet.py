@@ -108,11 +108,9 @@ def paper_sheet(
         return ResultSheet([], notes, sets=sets)
     runs = [source for source in sources if not _is_suite(source)]
     if not runs:
-        raise ParameterError(
-            f"there are no runs for {', '.join(of_results)}",
-            where="SOURCE",
-            allowed="a folder of nooch bench or nooch collect, or paper",
-        )
+        allowed = "a folder of nooch bench or nooch collect, or paper"
+        problem = f"there are no runs for {', '.join(of_results)}"
+        raise ParameterError(problem, where="SOURCE", allowed=allowed)
     marks = {"compare": sheet.compare, "by_sight": sheet.by_sight}
     read = read_sources(runs, results, progress=progress)
     tables, more = like(read, of_results, **marks)
@@ -158,11 +156,8 @@ def _tables_of_sets(
     suites = {source: load_suite(source) for source in sources if _is_suite(source)}
     suites |= options.suites
     if not suites and PAPER not in sources:
-        raise ParameterError(
-            f"there is no suite for {', '.join(names)}",
-            where="SOURCE",
-            remedy="give a suite as SOURCE, or `suite`",
-        )
+        problem = f"there is no suite for {', '.join(names)}"
+        raise ParameterError(problem, remedy="give a suite as SOURCE, or `suite`")
     tables: list[SetsShown] = []
     notes: list[str] = []
     for folder, suite in suites.items():

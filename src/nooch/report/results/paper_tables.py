@@ -175,12 +175,8 @@ def set_tables(
             tables.append(_shown(spec, rows, place, source, _DECIMALS))
     if not tables:
         sets = f"criteria {', '.join(suite.criteria)}; splits {', '.join(suite.splits)}"
-        raise UndefinedError(
-            f"the suite has no sets for {', '.join(names)}",
-            where=source,
-            allowed=f"its sets: {sets}",
-            remedy=f"use a suite that has some ({'; '.join(dict.fromkeys(notes))})",
-        )
+        problem = f"the suite has no sets for {', '.join(names)}: {'; '.join(dict.fromkeys(notes))}"
+        raise UndefinedError(problem, where=source, allowed=f"its sets: {sets}")
     return tables, list(dict.fromkeys(notes))
 
 

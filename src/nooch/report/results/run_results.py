@@ -154,14 +154,8 @@ def read_results(
     elif (source / "scores.parquet").is_file() and (source / "selected.csv").is_file():
         frames, sees, notes = _of_collected(source, split)
     else:
-        raise InputError(
-            "holds no results",
-            where=source,
-            allowed=(
-                f"a folder of nooch bench ({RUNS_MARKER}), or of nooch collect (scores.parquet and"
-                " selected.csv)"
-            ),
-        )
+        allowed = f"{RUNS_MARKER} of nooch bench, or scores.parquet and selected.csv of collect"
+        raise InputError("holds no results", where=source, allowed=allowed)
     called = roles_of(frames["places"]["criterion"], suites, roles or {})
     cells = cells_of(**frames, rule=rule, split=split, sees=sees, strict=strict)
     cells = cells.with_columns(pl.col("criterion").replace(called))
@@ -196,11 +190,8 @@ def merge(results: Sequence[Results]) -> Results:
     for part in results:
         for criterion in part.cells["criterion"].unique(maintain_order=True):
             if criterion in seen:
-                raise InputError(
-                    f"{seen[criterion]} and {part.about} both have results under {criterion}",
-                    allowed="each criterion from one folder",
-                    remedy="give them one at a time",
-                )
+                problem = f"{seen[criterion]} and {part.about} both have results under {criterion}"
+                raise InputError(problem, remedy="give them one at a time")
             seen[criterion] = part.about
     cells = pl.concat([part.cells for part in results])
     notes = [text for part in results for text in part.notes]

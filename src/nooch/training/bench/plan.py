@@ -198,12 +198,9 @@ def _checked(
         refit = job.kind.refit
         for split in ("train",) if refit is None else ("train", refit.split):
             if (job.task, split) in alike:
-                raise UndefinedError(
-                    f"method {job.method}: all images of split {split} have the same label of task"
-                    f" {job.task}",
-                    allowed="images with and without it",
-                    remedy="leave the task out, or split again",
-                )
+                alike_in = f"all images of split {split} have the same label of task {job.task}"
+                remedy = "leave the task out, or split again"
+                raise UndefinedError(f"method {job.method}: {alike_in}", remedy=remedy)
     return jobs, TrainingData(inputs, rows, labels, _environments(data, suite, config, jobs))
 
 
@@ -225,10 +222,8 @@ def _tasks(suite: Suite, config: BenchConfig) -> tuple[str, ...]:
         check_one_of("task", task, suite.tasks, owner="the suite")
         if task not in with_sets:
             reasons = [s.reason for s in suite.header.skipped if s.task == task]
-            raise UndefinedError(
-                f"task {task} has no challenge set: {'; '.join(reasons)}",
-                allowed=", ".join(sorted(with_sets)),
-            )
+            problem = f"task {task} has no challenge set: {'; '.join(reasons)}"
+            raise UndefinedError(problem, allowed=", ".join(sorted(with_sets)))
     return config.tasks or tuple(task for task in suite.tasks if task in with_sets)
 
 

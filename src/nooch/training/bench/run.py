@@ -243,8 +243,9 @@ def _write(
     outputs: Mapping[str, NDArray[np.float32]],
 ) -> None:
     job, best = trained.jobs[place], int(trained.best_epochs[place])
+    # JSON has no NaN
     history = [
-        {"epoch": epoch, **{key: float(values[place]) for key, values in record.items()}}
+        {"epoch": epoch, **{key: _finite(values[place]) for key, values in record.items()}}
         for epoch, record in enumerate(trained.history, 1)
         if np.isfinite(record["valid"][place]) or np.isfinite(record["train"][place])
     ]
@@ -268,17 +269,16 @@ def _write(
     record = JobRecord(
         name, job, settings, data, sees, best, epochs, not best, environments, *losses, *own
     )
-    # JSON has no NaN
-    lines = [
-        {key: value if np.isfinite(value) else None for key, value in line.items()}
-        for line in history
-    ]
 
     def weights(folder: Path) -> None:
         if plan.keep_weights and best:
             trained.save(place, folder)
 
-    runs.write_job(record, lines, predictions, weights)
+    runs.write_job(record, history, predictions, weights)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _validation_losses(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +26,16 @@ class TrainingCounts:
 
     classes: Tensor
     environments: Tensor
+
+    @classmethod
+    def of(cls, classes: Sequence[float], environments: Sequence[float] = (1.0,)) -> TrainingCounts:
+        """Counts of one task for one head, from plain numbers."""
+        import torch
+
+        return cls(
+            torch.tensor(classes, dtype=torch.float64)[:, None],
+            torch.tensor(environments, dtype=torch.float64)[:, None],
+        )
 
 
 @dataclass(frozen=True, eq=False)
