@@ -7,8 +7,7 @@ import pytest
 from refusals import fails
 from scored import TASKS, small_data, small_suite
 
-from nooch.base.files import sha256_of
-from nooch.data import Dataset, save_dataset
+from nooch.data import Dataset
 from nooch.evaluation import evaluate, load_predictions
 from nooch.evaluation.answers import read_answers
 from nooch.evaluation.captions import score_captions
@@ -177,24 +176,3 @@ def test_the_shipped_suite_knows_the_names_of_coco():
     ids = suite.set("ce", "tie", "test").image_ids[:2].to_list()
     names = pl.Series([f"val2014/COCO_val2014_{ids[0]:012d}.jpg", f"{ids[1]:012d}.jpg", "7.jpg"])
     assert suite.match_names(names, "x").ids.to_list() == [*ids, None]
-
-
-def test_a_suite_of_an_earlier_version_takes_names_from_its_dataset_alone(tmp_path):
-    import msgspec
-
-    save_dataset(_data(), tmp_path / "dataset")
-    found = small_suite(_data(), path="../dataset")
-    old = found.with_header(msgspec.structs.replace(found.header, image_names=""))
-    save_suite(old, tmp_path / "suite")
-    names = pl.Series(["frame_000003.jpg"])
-    assert load_suite(tmp_path / "suite").image_names().match(names, "x").ids.to_list() == [0]
-    (tmp_path / "dataset").rename(tmp_path / "elsewhere")
-    suite = load_suite(tmp_path / "suite")
-    assert suite.image_names().match(names, "x").ids.to_list() == [None]
-    frame = pl.DataFrame({"image": names, "task": "car", "prob": [0.5]})
-    fails(
-        lambda: evaluate(suite, frame),
-        "1 of 1 images are not in the suite",
-        "does not know the names",
-    )
-    assert sha256_of(tmp_path / "suite" / "suite.json")

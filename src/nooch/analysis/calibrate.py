@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -152,7 +152,9 @@ def calibrate(
     wanted, train = _wanted(t, criterion, tasks)
     ce, names = criterion.fit(train), _names(p, t, match)
     p, t = _in_common(p, t, folds)
-    fold, verdicts, skipped, notes = _folds(p.images, group, folds, seed), [], [], _Notes([], [])
+    fold, verdicts, skipped = _folds(p.images, group, folds, seed), [], []
+    kept: list[str] = []
+    between: list[str] = []
     cues_of: dict[str, list[str]] = {}
     betas: dict[str, dict[str, Any]] = {}
     for task in tracked(wanted, len(wanted), "choosing betas, tasks", progress):
@@ -164,7 +166,9 @@ def calibrate(
             judged = _Judged.of(one, criterion.beta, precision, folds)
             betas[one.name] = dict(zip(cues_of[one.name], judged.betas.T.tolist(), strict=True))
             verdicts += judged.rows(one, criterion.beta)
-            notes.add(one, judged, criterion.beta)
+            kept += [f"{task} {text}" for text in judged.kept(criterion.beta)]
+            if n := int((judged.found[1] < 0).sum()):
+                between.append(f"{task} {n:,} of {len(one.folds):,}")
         if (cues or tasks is not None) and (lost := {task, *cues} - names.keys()):
             skipped.append(f"{', '.join(sorted(lost))} (for {task})")
     if not betas:
@@ -175,7 +179,11 @@ def calibrate(
     expected, below = _expected(verdicts, names, beta, precision)
     if below:
         texts.append(f"precision out of fold below {precision:g}: {some_of(below, 12)}")
-    texts += notes.texts(beta)
+    stays = f"beta stays {beta:g} where another raises no precision out of fold"
+    neither = "images between two betas, neither hard nor easy"
+    texts += [
+        f"{text}: {some_of(of, 12)}" for text, of in ((stays, kept), (neither, between)) if of
+    ]
     found = Calibration(
         criterion=CE(alpha, beta, cues_of, betas, expected),
         predicted=p.provenance.get("predicted"),
@@ -228,30 +236,6 @@ def _expected(
             by = "" if plain is None else f" (by beta {beta:g}: {plain:.3f})"
             below.append(f"{row['task']} {row['set']} {reached:.3f}{by}")
     return expected, below
-
-
-@dataclass(frozen=True)
-class _Notes:
-    """Sides that keep beta though another was chosen, and tasks with images between two betas."""
-
-    kept: list[str]
-    between: list[str]
-
-    def add(self, one: _TaskPair, judged: _Judged, beta: float) -> None:
-        """Notes of a task."""
-        for cell, refused in zip(CELLS, judged.refused, strict=False):
-            if refused is not None:
-                of = ["none" if share is None else f"{share:.3f}" for share in refused]
-                self.kept.append(f"{one.task} {cell} ({of[1]}, by beta {beta:g}: {of[0]})")
-        if n := int((judged.found[1] < 0).sum()):
-            self.between.append(f"{one.task} {n:,} of {len(one.folds):,}")
-
-    def texts(self, beta: float) -> list[str]:
-        """The notes."""
-        kept = f"beta stays {beta:g} where another raises no precision out of fold"
-        between = "images between two betas, neither hard nor easy"
-        pairs = (kept, self.kept), (between, self.between)
-        return [f"{text}: {some_of(of, 12)}" for text, of in pairs if of]
 
 
 def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:
@@ -358,6 +342,13 @@ class _Judged:
                 used[1, side], betas[side] = beta, beta
         cells = np.stack([_cells(one.labels[0], one.areas, of) for of in used])
         return cls(betas, used, cells, tuple(refused))
+
+    def kept(self, beta: float) -> Iterator[str]:
+        """Sides that keep beta though another was chosen."""
+        for cell, refused in zip(CELLS, self.refused, strict=False):
+            if refused is not None:
+                of = ["none" if share is None else f"{share:.3f}" for share in refused]
+                yield f"{cell} ({of[1]}, by beta {beta:g}: {of[0]})"
 
     def rows(self, one: _TaskPair, beta: float) -> list[dict[str, Any]]:
         """Precision and recall of all sets, see ``Calibration.verdicts``."""

@@ -304,10 +304,9 @@ def intervene(
     check_output(out, overwrite=overwrite, marker=CHANGES)
     found = suite.found_in() if data is None else suite.require_dataset(data)
     if found is None or not annotations:
-        raise ParameterError(
-            "an edit needs the suite's dataset, and masks",
-            allowed="`dataset`; `annotations`: its COCO files, or a folder of label maps",
-        )
+        problem = "an edit needs the suite's dataset, and masks"
+        remedy = "give `dataset`, and as `annotations` its COCO files, or a folder of label maps"
+        raise ParameterError(problem, remedy=remedy)
     tasks = tasks_to_predict(suite, model.tasks)
     (split,) = suite.splits_to_score(split)
     splits = {split, "valid"} if threshold in RULES else {split}
@@ -333,24 +332,15 @@ def intervene(
     sentences = list(_sentences(suite, split, rows, edit, bootstrap, seed))
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
-        _write(folder, versions, limits, rows)
+        for name, run in versions.items():
+            save_predictions(run, folder / f"{name}.parquet")
+        # above which an answer is yes
+        thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
+        (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
+        (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
         draw_examples(folder / "examples.png", suite, rows, planned)
         (folder / CHANGES).write_bytes(parquet_bytes(table))
     return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
-
-
-def _write(
-    folder: Path,
-    versions: Mapping[str, Predictions],
-    limits: Mapping[str, float],
-    rows: pl.DataFrame,
-) -> None:
-    """Predictions, the probabilities above which they are yes, and the edited images."""
-    for name, run in versions.items():
-        save_predictions(run, folder / f"{name}.parquet")
-    thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
-    (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
-    (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
 
 
 def _planned(

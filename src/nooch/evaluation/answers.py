@@ -172,12 +172,8 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
 
 
 def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
-    first, *others = fields.split()
-    values = [record.get(first) for record in records]
-    for name in others:
-        pairs = zip(values, records, strict=True)
-        values = [record.get(name) if value is None else value for value, record in pairs]
-    return values
+    names = fields.split()
+    return [next((r[of] for of in names if r.get(of) is not None), None) for r in records]
 
 
 def _only(value: Any) -> Any:

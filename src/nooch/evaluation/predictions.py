@@ -333,18 +333,16 @@ class KnownImages:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """``image_id, split, name``: the file name, else the id as text."""
-        images = pl.DataFrame(schema=["image_id", "split", "file_name"])
+        """``image_id, split``."""
         if self.data is not None:
-            images = self.data.images
-        elif self.suite is not None and self.suite.keys:
+            return self.data.images.select("image_id", "split")
+        parts = [pl.DataFrame(schema={"image_id": pl.Int64, "split": pl.String})]
+        if self.suite is not None and self.suite.keys:
             parts = []
             for split in dict.fromkeys(key[2] for key in self.suite.keys):
                 ids = self.suite.image_ids(key for key in self.suite.keys if key[2] == split)
                 parts.append(ids.to_frame().with_columns(split=pl.lit(split)))
-            images = pl.concat(parts).with_columns(file_name=pl.lit(None, pl.String))
-        name = pl.coalesce("file_name", pl.col("image_id").cast(pl.String))
-        return images.select("image_id", "split", name=name)
+        return pl.concat(parts)
 
     @property
     def _dataset(self) -> str:
@@ -413,16 +411,14 @@ class KnownImages:
         )
         if len(unknown):
             owner = "dataset" if self.suite is None else "suite"
-            of = f" of {', '.join(self.suite.splits)}" if self.suite is not None else ""
             named = self.names.rule or not unknown.cast(pl.String).str.contains(r"[^0-9-]").any()
             lacks = "" if named else f"; the {owner} does not know the names of files"
-            raise InputError(
-                f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
-                f" {some_of(unknown.sort())}{lacks}",
-                where=f"run {run.run}",
-                allowed=f"images{of}: their ids, or file names of the `dataset`",
-                remedy="leave them out, or give `ignore_unknown`",
-            )
+            problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
+            problem += f" {some_of(unknown.sort())}{lacks}"
+            splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
+            allowed = f"images{splits}: their ids, or file names of the `dataset`"
+            remedy = "leave them out, or give `ignore_unknown`"
+            raise InputError(problem, where=f"run {run.run}", allowed=allowed, remedy=remedy)
 
     def _known(self) -> Iterator[pl.Series]:
         """Ids of the sets and the dataset, read as far as they are asked for."""
