@@ -114,6 +114,11 @@ def test_a_result_is_made_once(tmp_path):
 @pytest.mark.parametrize(
     ("name", "result", "same"),
     [
+        (
+            "a.npz",
+            {"b.c": np.arange(3), "d": np.array("e")},
+            lambda read, made: str(read) == str(made),
+        ),
         ("a.npy", np.arange(6.0).reshape(2, 3), np.array_equal),
         (
             "a.arrow",

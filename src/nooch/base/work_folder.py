@@ -11,10 +11,11 @@ import contextlib
 import glob
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
+from zipfile import BadZipFile
 
 import msgspec
 from blake3 import blake3
@@ -148,7 +149,8 @@ class Steps:
     """Steps of a work that are done once: each result has a file in ``folder``.
 
     The ending of a step's name says what the result is: ``.msgpack`` a value of the type ``kind``,
-    ``.npy`` an array, which is mapped, ``.arrow`` an iterable of frames, read as ``Batches``.
+    ``.npy`` an array, which is mapped, ``.npz`` arrays by name, ``.arrow`` an iterable of frames,
+    read as ``Batches``.
     """
 
     folder: Path
@@ -166,7 +168,7 @@ class Steps:
         """The result of a step, which is done first if it was not before."""
         if self.has(name):
             # what a crash of the disk damaged is made again
-            with contextlib.suppress(msgspec.MsgspecError, ValueError, TypeError, EOFError):
+            with contextlib.suppress(*_DAMAGED):
                 return self.read(name, kind)
         made = make()
         self.put(name, made)
@@ -229,6 +231,21 @@ def _read_array(file: Path, _kind: None) -> Any:
     return np.lib.format.open_memmap(file, mode="r")
 
 
+def _read_arrays(file: Path, _kind: None) -> dict[str, Any]:
+    import numpy as np
+
+    # opened here: numpy leaves a file that is no archive open
+    with file.open("rb") as stream:
+        return dict(np.load(stream, allow_pickle=False))
+
+
+def _write_arrays(file: Path, arrays: Mapping[str, Any]) -> None:
+    import numpy as np
+
+    with file.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
 class Batches:
     """The frames of a file, each of which is mapped when it is asked for."""
 
@@ -260,9 +277,11 @@ def _write_frames(file: Path, frames: Iterable[pl.DataFrame]) -> None:
             writer.write_batch(whole.to_batches()[0].slice(0, table.num_rows))
 
 
+_DAMAGED = (msgspec.MsgspecError, ValueError, TypeError, EOFError, BadZipFile)
 _FORMATS: dict[str, tuple[Callable[[Path, Any], Any], Callable[[Path, Any], None]]] = {
     ".msgpack": (_read_value, _write_value),
     ".npy": (_read_array, write_array),
+    ".npz": (_read_arrays, _write_arrays),
     ".arrow": (Batches, _write_frames),
 }
 """Ending of a step's file -> how it is read and written."""

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Options, Progress, no_progress, options_from
 from nooch.base.errors import InputError, check_one_of
-from nooch.base.files import atomic_folder, check_output, replace_file
+from nooch.base.files import RESUME, atomic_folder, check_output, writing
 from nooch.base.words import counted
-from nooch.data import Dataset, read_arrays
+from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
+from nooch.data import Dataset
 from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels
 from nooch.models.saved_networks import save_network
 from nooch.training.bench.plan import rows_of_splits
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_state import arrays_as_bytes
 from nooch.training.objectives import OBJECTIVES, TrainingCounts
 from nooch.training.targets import Target
 
@@ -86,12 +86,16 @@ def train_classes(
         "classes": list(labels),
         "left_out": [task for task in asked if task not in labels],
     }
-    state = path.with_name(f".{path.name}.training.npz")
-    _train(trained, state, json.dumps(facts, sort_keys=True, default=list), progress)
-    with atomic_folder(path, overwrite=overwrite, marker=CLASSES_MARKER) as partial:
-        _write(partial, data, trained, facts)
-    state.unlink(missing_ok=True)
+    folder = work_folder(path, "training", facts)
+    with held(folder, _DOING), writing(folder, RESUME):
+        _train(trained, Steps(folder), progress)
+        with atomic_folder(path, overwrite=overwrite, marker=CLASSES_MARKER) as partial:
+            _write(partial, data, trained, facts)
+    remove_leftovers(path, "training", _DOING)
     return path
+
+
+_DOING = "training this network"
 
 
 def _labels(
@@ -142,18 +146,15 @@ def _target(
     return Target("all classes", labels, OBJECTIVES["erm"](sizes), options.seed)
 
 
-def _train(trained: NetworkPass, state: Path, plan: str, progress: Progress) -> None:
-    """Epochs until it has stopped, from the saved state where that is of the same plan."""
-    if state.is_file():
-        saved = read_arrays(state, "the state of a training")
-        if str(saved.pop("plan", None)) == plan:
-            trained.load_state_dict(saved)
-    state.parent.mkdir(parents=True, exist_ok=True)
+def _train(trained: NetworkPass, steps: Steps, progress: Progress) -> None:
+    """Epochs until it has stopped, from the last one that is kept."""
+    if steps.has("state.npz"):
+        trained.load_state_dict(steps.read("state.npz"))
     what = "epochs of the all-classes network"
     while not trained.finished:
         progress(what, trained.epoch, trained.settings.epochs)
         trained.step()
-        replace_file(state, arrays_as_bytes({**trained.state_dict(), "plan": np.array(plan)}))
+        steps.put("state.npz", trained.state_dict())
     progress(what, trained.settings.epochs, trained.settings.epochs)
 
 
