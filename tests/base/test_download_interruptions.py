@@ -8,7 +8,7 @@ import threading
 import filelock
 import msgspec
 import pytest
-from download_server import BODY, MARK, SIZE, endless, hows, left, remote, slowly
+from download_server import BODY, MARK, SIZE, endless, hows, left, remote
 from refusals import fails
 from waiting import HANGS, until
 
@@ -138,26 +138,6 @@ def test_two_processes_at_once(server, started, fetched, root, held):
     assert first.returncode == 0
     assert (root / "file.bin").read_bytes() == BODY
     assert hows(fetched(files)) == ["there"]
-
-
-def test_two_threads_at_once(server, fetched, root):
-    files = remote(server.put("/file.bin", BODY, slowly(300_000, 0.02)))
-    outcomes = []
-
-    def act():
-        try:
-            outcomes.append(hows(fetched(files))[0])
-        except OutputError as error:
-            outcomes.append(error.problem)
-
-    threads = [threading.Thread(target=act) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    refused = "another process is downloading into this folder"
-    assert sorted(outcomes) == [refused, refused, "downloaded"]
-    assert (root / "file.bin").read_bytes() == BODY
 
 
 NO_LOCKS = [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]

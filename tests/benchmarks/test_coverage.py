@@ -1,5 +1,9 @@
-"""Intervals hold the truth as often as docs/intervals.md says, by a few hundred draws."""
+"""Intervals hold the truth as often as docs/intervals.md says, by some draws.
 
+NOOCH_TEST_DRAWS=200, as every week, finds smaller differences.
+"""
+
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import coverage
 
-DRAWS = 200
+DRAWS = int(os.environ.get("NOOCH_TEST_DRAWS", "50"))
 
 
 def holds(row, least=0.93, most=0.98):
@@ -59,8 +63,8 @@ def test_areas_and_losses():
         holds(row, least=0.9)
     # nearest to 1 percentiles held .88
     for negatives in (20, 200):
-        for row in coverage.scores(400, 20, 2.5, negatives):
+        for row in coverage.scores(2 * DRAWS, 20, 2.5, negatives):
             holds(row, least=0.95 if row.what == "AUC" else 0.87)
     # fewer than 20 images of a label: no interval is better than a false one
-    few = [row.what for row in coverage.scores(50, 10, 1.5)]
+    few = [row.what for row in coverage.scores(DRAWS // 4, 10, 1.5)]
     assert few == ["NLL", "difference of NLL"]

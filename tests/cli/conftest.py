@@ -1,8 +1,12 @@
 """Commands run in the test's own folder, so that paths in them are short; worlds to run them in."""
 
+import contextlib
+
 import numpy as np
 import pytest
+from commands import completed
 from every_command import World
+from generate_annotations import generate
 from made_runs import made_runs
 from scored import logits, small_data, small_suite
 
@@ -26,6 +30,26 @@ def every_world(tmp_path_factory):
 @pytest.fixture(scope="session")
 def every(every_world):
     return every_world.folder
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory):
+    """Annotations of 600 made-up scenes in COCO's files, their dataset, and a suite of it."""
+    folder = tmp_path_factory.mktemp("scenes")
+    generate(folder / "annotations", 600, seed=1)
+    kinds = {"things": "instances", "stuff": "stuff", "captions": "captions"}
+    files = " ".join(f"--{kind} annotations/{name}.json" for kind, name in kinds.items())
+    with contextlib.chdir(folder):
+        completed(
+            f"import coco {files} --split 60/20/20 dataset",
+            "find dataset --tasks car,bowl,cow --out suite",
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def annotations(scenes):
+    return scenes / "annotations"
 
 
 @pytest.fixture(scope="session")

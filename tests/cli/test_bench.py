@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from commands import completed, kill_three_times
 from full_disk import full_disk
-from generate_annotations import generate
 from small_world import GRID, N_JOBS, contents
 
 from nooch.data import load_dataset, save_dataset
@@ -22,19 +21,10 @@ CONFIG = f"{GRID}epochs: 4\npatience: 2\n"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """A dataset of 700 made-up scenes with an embedding, a suite of it, and a configuration."""
-    folder = tmp_path_factory.mktemp("world")
-    generate(folder / "annotations", 700, seed=2)
-    files = " ".join(
-        f"--{role} {folder}/annotations/{name}.json"
-        for role, name in (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
-    )
-    completed(
-        f"import coco {files} --split 60/20/20 {folder / 'dataset'}",
-        f"embed {folder / 'dataset'} --encoder lexical",
-        f"find {folder / 'dataset'} --tasks car,bowl,cow --out {folder / 'suite'}",
-    )
+def world(scenes, tmp_path_factory):
+    """Made-up scenes with an embedding, a suite of them, and a configuration."""
+    folder = shutil.copytree(scenes, tmp_path_factory.mktemp("world"), dirs_exist_ok=True)
+    completed(f"embed {folder / 'dataset'} --encoder lexical")
     (folder / "bench.yaml").write_text(CONFIG)
     return folder
 

@@ -1,42 +1,19 @@
 """nooch export as a user types it, and what it refuses."""
 
-import contextlib
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from coco_files import document, image, write
-from commands import completed
-from generate_annotations import generate
 
 from nooch.suites import load_suite
 from nooch.suites.published import read_published
 
 
-@pytest.fixture(scope="module")
-def annotations(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("annotations")
-    generate(folder, 300, seed=2)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def found(annotations, tmp_path_factory):
-    """``dataset`` and ``suite``."""
-    files = f"--things {annotations / 'instances.json'} --stuff {annotations / 'stuff.json'}"
-    with contextlib.chdir(tmp_path_factory.mktemp("found")):
-        completed(
-            f"import coco {files} --split 60/20/20 dataset",
-            "find dataset --tasks car,bowl,cow --out suite",
-        )
-        return Path.cwd()
-
-
 @pytest.fixture
-def suite(found, tmp_path):
+def suite(scenes, tmp_path):
     """A suite folder beside its dataset."""
-    return shutil.copytree(found, tmp_path, dirs_exist_ok=True) / "suite"
+    return shutil.copytree(scenes, tmp_path, dirs_exist_ok=True) / "suite"
 
 
 def test_the_exact_forms(suite, annotations, run_cli, tmp_path):

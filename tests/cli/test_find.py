@@ -7,8 +7,6 @@ import shutil
 import numpy as np
 import polars as pl
 import pytest
-from commands import completed
-from generate_annotations import generate
 
 from nooch.data import divide, load_dataset, save_dataset
 from nooch.suites import load_suite
@@ -16,30 +14,10 @@ from nooch.suites import load_suite
 TASKS, SETS = "car,bowl,cow", "challenge_sets.parquet"
 
 
-@pytest.fixture(scope="module")
-def annotations(tmp_path_factory):
-    """COCO files of 400 made-up scenes."""
-    folder = tmp_path_factory.mktemp("annotations")
-    generate(folder, 400, seed=1)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def imported(annotations, tmp_path_factory):
-    """The dataset folder of those files."""
-    out = tmp_path_factory.mktemp("imported") / "dataset"
-    files = " ".join(
-        f"--{role} {annotations / name}.json"
-        for role, name in (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
-    )
-    completed(f"import coco {files} --split 60/20/20 {out}")
-    return out
-
-
 @pytest.fixture
-def dataset(imported, tmp_path):
+def dataset(scenes, tmp_path):
     """A copy that a test may write to."""
-    return shutil.copytree(imported, tmp_path / "dataset")
+    return shutil.copytree(scenes / "dataset", tmp_path / "dataset")
 
 
 def test_the_exact_forms(dataset, run_cli, tmp_path):
@@ -201,7 +179,7 @@ def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
     run_cli("embed dataset --encoder lexical").ok()
     facts = run_cli("info dataset --format json").json
     ((name, shape),) = facts["embeddings"].items()
-    assert shape[0] == 400
+    assert shape[0] == 600
     before = (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns
     run_cli("find dataset --criterion gist --tau 0.5 --tasks car --out suite").ok()
     assert (dataset / "embeddings" / f"{name}.npy").stat().st_mtime_ns == before
@@ -224,8 +202,8 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
     assert info["embedding_precision"] == {name: "bf16"}
     assert f"embedding precision {name} bf16" in " ".join(run_cli("info dataset").out.split())
     for words, message in (
-        ("--precision float32", f"embedding {name} has precision bf16"),
-        (f"--encoder {name} --precision float32", f"embedding {name} has precision bf16"),
+        ("--precision float32", f"embedding {name} has bf16"),
+        (f"--encoder {name} --precision float32", f"embedding {name} has bf16"),
         ("--encoder lexical --precision float32", "precision"),
         ("--encoder minilm --precision fp16", "fp16"),
     ):
@@ -335,8 +313,8 @@ def test_info_tells_what_the_folder_holds(dataset, run_cli, annotations):
     things = json.loads((annotations / "instances.json").read_text())
     cars = {a["image_id"] for a in things["annotations"] if a["category_id"] == 3}
     assert facts["classes"]["car"] == len(cars)
-    assert facts["images"] == 400
-    assert facts["splits"] == {"train": 240, "valid": 80, "test": 80}
+    assert facts["images"] == 600
+    assert facts["splits"] == {"train": 360, "valid": 120, "test": 120}
     assert "Classes: 171" in run_cli("info dataset").out
 
 

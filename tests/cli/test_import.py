@@ -1,6 +1,5 @@
 """``nooch import``: what is printed where, exit codes, and no incomplete output."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -257,16 +256,6 @@ def test_an_interrupted_replacement_keeps_the_old_dataset(paused, run_cli, files
     assert load_dataset(out).fingerprint == before
     run_cli(f"{TABLE} out/data --overwrite").ok()
     assert _left(tmp_path / "out") == ["data"]
-
-
-def test_another_import_that_is_still_running_is_left_alone(run_cli, files, tmp_path):
-    # the partial folder of a process that lives is not tidied up
-    import socket
-
-    running = tmp_path / f".data.partial-{socket.gethostname()}-{os.getppid()}"
-    running.mkdir()
-    run_cli(f"{COCO} data").ok()
-    assert running.exists()
 
 
 # genuine files

@@ -3,17 +3,9 @@
 import json
 
 import pytest
-from generate_annotations import generate
 
 from nooch.data import load_dataset
 from nooch.suites import load_suite
-
-
-@pytest.fixture(scope="module")
-def annotations(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("annotations")
-    generate(folder, 600, seed=1)
-    return folder
 
 
 def _import(run_cli, annotations, tmp_path, share, name="dataset"):
