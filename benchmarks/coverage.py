@@ -204,7 +204,7 @@ def average_errors(draws: int, sizes: Sequence[int], rates: Sequence[float]) -> 
         # a fifth of the right answers change at the same rate, the other way none
         after = before | (random.random(before.shape) < of / 5)
         runs = _runs(suite, [_answers(wrong, labels) for wrong in (before, after)], "probability")
-        found = nooch.evaluate(suite, runs, metrics=["error"], bootstrap=RESAMPLES, threads=1)
+        found = nooch.evaluate(suite, runs, metrics=["error"], bootstrap=RESAMPLES)
         first = found.table.filter(run="run 0")
         for number, table in enumerate((first, found.differences)):
             bounds[number, draw] = _bounds(table, "error", average=True)[0]
