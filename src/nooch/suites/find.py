@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import msgspec
 import polars as pl
-from numpy.typing import NDArray
 
 from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
 from nooch.base.errors import InputError, ParameterError, check_one_of
@@ -48,12 +47,15 @@ from nooch.data.part_files import Header
 from nooch.suites.challenge_set import ChallengeSet
 from nooch.suites.label_overlay import read_label_overlay
 from nooch.suites.search import (
+    TYPES,
+    UNDEFINED,
     FindOptions,
     Measures,
     Search,
     check_fit,
     check_thresholds,
     code_of,
+    measured,
     recorded,
     recorded_path,
     refuse_if_most_missing,
@@ -62,8 +64,6 @@ from nooch.suites.search import (
 )
 from nooch.suites.suite import DatasetRecord, SetRecord, Skipped, Suite, SuiteHeader
 from nooch.suites.suite_folder import load_suite, save_suite
-
-_TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,12 @@ class MeasureFiles:
         part = data.part(number, reads=reads_of(self.search.fitted.values()))
         images = part.select(rows=part.images["split"].is_in(list(self.search.splits)).to_numpy())
         measures = _measured(self.search, images)
-        self.steps.put(_name(number, "measures"), (self._frame(one) for one in measures))
+        schema, known = pl.DataFrame(schema=self._schema), pl.col("unknown").fill_null(value=False)
+        frames = (
+            pl.concat([schema, pl.DataFrame(one)], how="diagonal").with_columns(known)
+            for one in measures
+        )
+        self.steps.put(_name(number, "measures"), frames)
         # written last: its existence means that the part is done
         codes = {name: code for code, name in enumerate(self.search.splits)}
         split = pl.col("split").replace_strict(codes, return_dtype=pl.UInt8)
@@ -97,7 +102,7 @@ class MeasureFiles:
         """Mark all images for one task and write its sets, a record batch each."""
         measures, outcomes = self._measures(task), list[SetRecord | Skipped]()
         numbers = {
-            split: pl.int_range(len(one.labels), dtype=pl.UInt32, eager=True)
+            split: pl.int_range(len(one["label"]), dtype=pl.UInt32, eager=True)
             for split, one in measures.items()
         }
 
@@ -117,30 +122,16 @@ class MeasureFiles:
         own = ids if len(rows) == len(ids) else ids.gather(rows["image_id"])
         return record.of_table(rows.with_columns(own.alias("image_id")))
 
-    def _frame(self, measures: Measures) -> pl.DataFrame:
-        """A row per image, with ``label``, ``support/NAME`` and so on: null where unknown."""
-        labels = pl.Series("label", measures.labels)
-        if measures.unknown is not None:
-            labels = labels.set(pl.Series(measures.unknown), value=None)
-        columns = [
-            pl.Series(f"{kind}/{name}", values, _TYPES[kind])
-            for kind in _TYPES
-            for name, values in getattr(measures, kind).items()
-        ]
-        return pl.concat(
-            [pl.DataFrame(schema=self._schema), pl.DataFrame([labels, *columns])], how="diagonal"
-        )
-
     @cached_property
     def _schema(self) -> dict[str, Any]:
         """Column of a table of measures -> its type."""
-        schema: dict[str, Any] = {"label": pl.Boolean}
+        schema: dict[str, Any] = {"label": pl.Boolean, "unknown": pl.Boolean}
         for name, one in self.search.fitted.items():
             if isinstance(one, MarkFitted):
-                schema[f"phi/{name}"] = _TYPES["phi"]
+                schema[f"phi/{name}"] = TYPES["phi"]
             elif isinstance(one, SupportFitted):
                 kinds = ["support"] + ([] if one.thresholds is None else ["by_cue", "between"])
-                schema |= {f"{kind}/{name}": _TYPES[kind] for kind in kinds}
+                schema |= {f"{kind}/{name}": TYPES[kind] for kind in kinds}
         return schema
 
     def _measures(self, task: str) -> dict[str, Measures]:
@@ -150,9 +141,12 @@ class MeasureFiles:
             self.steps.read(_name(part, "measures"))[number] for part in range(self.n_parts)
         )
         if table.is_empty():
-            return dict.fromkeys(splits, Measures())
-        codes = self._images["split"]
-        return {split: _measures_of(table.filter(codes == c)) for c, split in enumerate(splits)}
+            return dict.fromkeys(splits, UNDEFINED)
+        tables = (table.filter(self._images["split"] == code) for code in range(len(splits)))
+        return {
+            split: {one.name: one.to_numpy() for one in of_split if not one.null_count()}
+            for split, of_split in zip(splits, tables, strict=True)
+        }
 
     @cached_property
     def _images(self) -> pl.DataFrame:
@@ -173,18 +167,6 @@ class MeasureFiles:
 
 def _name(part: int, what: str) -> str:
     return f"shard-{part:07d}.{what}.arrow"
-
-
-def _measures_of(frame: pl.DataFrame) -> Measures:
-    """The measures of a frame of ``MeasureFiles``."""
-    values: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in _TYPES}
-    for column in frame.drop("label"):
-        kind, _, name = column.name.partition("/")
-        if not column.null_count():
-            values[kind][name] = column.to_numpy()
-    unknown = frame["label"].is_null()
-    labels = frame["label"].fill_null(value=False).to_numpy()
-    return Measures(labels, unknown.to_numpy() if unknown.any() else None, **values)
 
 
 def intermediate_folder(target: Path, what: str, header: Header | None, content: Any) -> Path:
@@ -491,9 +473,9 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
     for task, defined in by_task.items():
         supports = {name: next(each[name]) for name in defined if name in each}
         if defined:
-            yield Measures.of(images, task, defined, supports, search.overlay)
+            yield measured(images, task, defined, supports, search.overlay)
         else:
-            yield Measures()
+            yield UNDEFINED
 
 
 def _header(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -75,62 +75,48 @@ def recorded(outcome: ChallengeSet | Skipped) -> SetRecord | Skipped:
     return outcome if isinstance(outcome, Skipped) else SetRecord.of(outcome)
 
 
-@dataclass(frozen=True)
-class Measures:
-    """What criteria measure in some images, for one task.
+Measures = Mapping[str, NDArray[Any]]
+"""What criteria measure in images for a task, each (n_images,), see ``measured``."""
+UNDEFINED: Measures = {"label": np.empty(0, bool)}
+"""Of a task that no criterion defines."""
+TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 
-    Attributes:
-        labels: bool (n_images,), False where unknown.
-        unknown: images of unknown label, bool (n_images,); None where there is none.
-        support: criterion that measures support -> float64 (n_images,), NaN = no notion of context.
-        by_cue: those of them with thresholds and cues -> uint64 (n_images,), see ``Mark``.
-        between: those of them with two thresholds a cue -> images between, bool (n_images,).
-        phi: criterion that marks directly -> bool (n_images,).
 
-    Criteria under which the task is not defined are in none of them.
+def measured(
+    images: Dataset,
+    task: str,
+    fitted: Mapping[str, Any],
+    supports: Mapping[str, NDArray[np.float64]],
+    overlay: LabelOverlay | None,
+) -> Measures:
+    """What criteria under which the task is defined measure in images; ``supports`` by criterion.
+
+    ``label``, False where unknown, and ``unknown``, left out where no label is; ``support/NAME``
+    (NaN = no notion of context), ``phi/NAME`` of those that mark directly; of those with thresholds
+    ``by_cue/NAME`` (see ``Mark``) and ``between/NAME``, whether an image is between two of them.
     """
-
-    labels: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, bool))
-    unknown: NDArray[np.bool_] | None = None
-    support: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    by_cue: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
-    between: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    phi: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        images: Dataset,
-        task: str,
-        fitted: Mapping[str, Any],
-        supports: Mapping[str, NDArray[np.float64]],
-        overlay: LabelOverlay | None,
-    ) -> Self:
-        """Measures by the criteria under which the task is defined; ``supports`` by criterion."""
-        labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
-        if overlay is not None:
-            before, ids = labels, images.images["image_id"]
-            labels, judged, left_out = overlay.applied(task, ids, before)
-            left_out |= False if unknown is None else unknown & ~judged
-            unknown = left_out if left_out.any() else None
-            if (labels != before).any():
-                # a support may depend on the label: cues can have a beta for each side
-                images = _relabeled(images, task, labels)
-                supports = {name: fitted[name].support(images, task) for name in supports}
-        by_cue: dict[str, NDArray[np.uint64]] = {}
-        between: dict[str, NDArray[np.bool_]] = {}
-        phi: dict[str, NDArray[np.bool_]] = {}
-        for name, one in fitted.items():
-            if isinstance(one, MarkFitted):
-                phi[name] = one.phi(images, task)
-            elif isinstance(one, SupportFitted) and one.thresholds is not None:
-                bits = one.hard_by_cue(images, task, labels)
-                by_cue |= {} if bits is None else {name: bits}
-                neither = one.between(images, task, labels)
-                between |= {} if neither is None else {name: neither}
-        # columns of a matrix become contiguous one task at a time
-        support = {name: np.ascontiguousarray(values) for name, values in supports.items()}
-        return cls(labels, unknown, support, by_cue, between, phi)
+    labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
+    if overlay is not None:
+        before, ids = labels, images.images["image_id"]
+        labels, judged, left_out = overlay.applied(task, ids, before)
+        left_out |= False if unknown is None else unknown & ~judged
+        unknown = left_out if left_out.any() else None
+        if (labels != before).any():
+            # a support may depend on the label: cues can have a beta for each side
+            images = _relabeled(images, task, labels)
+            supports = {name: fitted[name].support(images, task) for name in supports}
+    # columns of a matrix become contiguous one task at a time
+    values: dict[str, Any] = {
+        f"support/{name}": np.ascontiguousarray(support) for name, support in supports.items()
+    }
+    for name, one in fitted.items():
+        if isinstance(one, MarkFitted):
+            values[f"phi/{name}"] = one.phi(images, task)
+        elif isinstance(one, SupportFitted) and one.thresholds is not None:
+            values[f"by_cue/{name}"] = one.hard_by_cue(images, task, labels)
+            values[f"between/{name}"] = one.between(images, task, labels)
+    values |= {"label": labels, "unknown": unknown}
+    return {name: of for name, of in values.items() if of is not None}
 
 
 def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
@@ -242,9 +228,9 @@ class Search:
                 yield Skipped(name, task, error.problem)
                 continue
             for split, mark in by_split.items():
-                of_split = measures[split]
+                labels, unknown = marks[split].labels, marks[split].unknown
                 yield ChallengeSet.from_mark(
-                    name, task, split, mark, image_ids[split], of_split.labels, of_split.unknown
+                    name, task, split, mark, image_ids[split], labels, unknown
                 )
 
     def _record(self, name: str) -> CriterionRecord:
@@ -268,6 +254,7 @@ class _Marks:
 
     def __init__(self, search: Search, task: str, split: str, measures: Measures) -> None:
         self.search, self.task, self.split, self.measures = search, task, split, measures
+        self.labels, self.unknown = measures["label"], measures.get("unknown")
         self._marks: dict[str, Mark] = {}
 
     def of(self, name: str) -> Mark:
@@ -282,20 +269,19 @@ class _Marks:
         return self._marks[name]
 
     def _base(self, name: str) -> Mark:
-        fitted, measures = self.search.fitted[name], self.measures
+        fitted = self.search.fitted[name]
         if reason := fitted.undefined(self.task):
             raise UndefinedError(reason)
         if not isinstance(fitted, SupportFitted):
-            return mark_by_phi(measures.phi[name], measures.unknown)
-        support, labels = measures.support[name], measures.labels
-        if measures.unknown is not None:
+            return mark_by_phi(self.measures[f"phi/{name}"], self.unknown)
+        support = self.measures[f"support/{name}"]
+        if self.unknown is not None:
             # neither positive nor negative: counted on no side, matched with nothing
-            support = np.where(measures.unknown, np.nan, support)
+            support = np.where(self.unknown, np.nan, support)
         if (limits := fitted.thresholds_for(self.task)) is not None:
-            by_cue = measures.by_cue.get(name)
-            own = by_cue, measures.between.get(name)
-            return mark_by_threshold(support, labels, limits.positive, limits.negative, *own)
-        return mark_by_matching(support, labels, *self._counts_to_match())
+            own = (self.measures.get(f"{kind}/{name}") for kind in ("by_cue", "between"))
+            return mark_by_threshold(support, self.labels, limits.positive, limits.negative, *own)
+        return mark_by_matching(support, self.labels, *self._counts_to_match())
 
     def _counts_to_match(self) -> tuple[int, int]:
         """Hard positives and hard negatives of the criterion, or of the suite, that is matched."""
@@ -312,8 +298,7 @@ class _Marks:
             raise UndefinedError(
                 f"its counts are those of {match}, and there: {error.problem}"
             ) from error
-        labels = self.measures.labels
-        return int((hard & labels).sum()), int((hard & ~labels).sum())
+        return int((hard & self.labels).sum()), int((hard & ~self.labels).sum())
 
 
 def suite_counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
