@@ -18,7 +18,6 @@ from nooch.base.errors import DownloadError, OutputError
 SCRIPT = """
 import sys
 import msgspec
-import nooch.base.download.catalogue as catalogue
 from nooch.base.download import Collection, Patience
 import nooch.base.download.downloads as downloading
 

@@ -1,8 +1,15 @@
 """Download collections of files: checked, resumable, and safely unpacked, or not at all."""
 
-from nooch.base.download.catalogue import COLLECTIONS, Collection, Remote, collection
-from nooch.base.download.downloads import Downloaded, Obtained, download
+from nooch.base.download.downloads import (
+    COLLECTIONS,
+    Collection,
+    Downloaded,
+    Obtained,
+    collection,
+    download,
+)
 from nooch.base.download.http import Patience
+from nooch.base.download.one_file import Remote
 from nooch.base.download.zips import unpack
 
 __all__ = [

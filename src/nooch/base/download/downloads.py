@@ -7,20 +7,56 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from nooch.base.calls import Progress, StepProgress, no_progress
 from nooch.base.disk import locked
-from nooch.base.download.catalogue import Collection, Remote, collection
 from nooch.base.download.http import Client, Patience
-from nooch.base.download.one_file import DownloadRecord, fault, fetch, partial_of, size_of
+from nooch.base.download.one_file import DownloadRecord, Remote, fault, fetch, partial_of, size_of
 from nooch.base.download.zips import unpack
-from nooch.base.errors import DownloadError, OutputError
+from nooch.base.errors import DownloadError, OutputError, check_one_of
 from nooch.base.files import replace_file, writing
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.work_folder import check_space
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """Files, their licenses, and the command to run next (``{root}`` is the folder)."""
+
+    name: str
+    files: tuple[Remote, ...]
+    licences: tuple[str, ...] = ()
+    next: str = ""
+
+
+COLLECTIONS = ("coco-stuff", "nooch-published")
+"""Names of the collections."""
+
+
+def collection(name: str, *, images: bool = False) -> Collection:
+    """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
+    check_one_of("collection", name, COLLECTIONS)
+    content = resources.files("nooch.base.download").joinpath("catalogue.json").read_bytes()
+    known = msgspec.json.decode(content)
+    entry, mirrors = known["collections"][name], known["mirrors"]
+    files = [_facts(file, mirrors) for file in entry["files"] if images or not file.get("images")]
+    licences = [*entry["licences"], *(entry["image_licences"] if images else ())]
+    made = {"name": name, "files": files, "licences": licences, "next": entry["next"]}
+    return msgspec.convert(made, Collection)
+
+
+def _facts(file: dict[str, Any], mirrors: dict[str, list[str]]) -> dict[str, Any]:
+    """A file of the catalog, which has the beginnings of its addresses once, as a ``Remote``."""
+    path, begin = file["path"], mirrors[file["mirrors"]]
+    facts = {name: file[name] for name in file.keys() - {"path", "mirrors", "images"}}
+    if "mirror" in file:
+        facts["mirror"] = _facts(file["mirror"], mirrors)
+    return {**facts, "name": path.rsplit("/", 1)[-1], "urls": [one + path for one in begin]}
+
 
 _LOCK = ".nooch-download.lock"
 
