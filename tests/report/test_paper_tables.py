@@ -138,7 +138,10 @@ def test_markdown_escapes_names_and_sets_the_best_in_bold():
 
 
 def test_control_characters_are_spelled_out():
-    assert shown(made([row("car\x1b[2J", "erm", 0.7)], title="a\nb")).title == "a\\nb"
+    sheet = ResultSheet([made([row("car\x1b[2J", "erm", 0.7)], title="a\nb")])
+    for text in (result_markdown(sheet), result_latex(sheet)):
+        assert all(line.isprintable() for line in text.split("\n"))
+    assert "a\\\\nb" in result_markdown(sheet)
 
 
 def test_files(tmp_path):

@@ -120,13 +120,11 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 def _parameter(value: object) -> str:
     """A parameter's value; of long thresholds or cues by task only their number."""
-    if isinstance(value, Mapping) and (len(value) > _MOST_TASKS or _is_nested(value)):
-        return f"by task, of {len(value)}"
+    if isinstance(value, Mapping):
+        nested = any(isinstance(one, Mapping) for one in value.values())
+        if nested or len(value) > _MOST_TASKS:
+            return f"by task, of {len(value)}"
     return str(value)
-
-
-def _is_nested(value: Mapping[str, Any]) -> bool:
-    return any(isinstance(one, Mapping) for one in value.values())
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:

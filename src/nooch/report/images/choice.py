@@ -216,11 +216,6 @@ class Chosen:
     subset: str = ""
     better: str = ""
 
-    @property
-    def empty(self) -> str:
-        """Why there is no image, where there is none."""
-        return "" if len(self.rows) else "There is no such image."
-
 
 def chosen_examples(
     view: TaskView, criteria: Sequence[str], baseline: str | None, rivals: Mapping[str, str], n: int

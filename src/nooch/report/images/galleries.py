@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file, replace_file
@@ -112,7 +111,7 @@ class SheetSource:
         """
         rows = sorted({int(row) for group in groups for row in group.chosen.rows})
         paths: dict[int, Path] = {}
-        masks: Masks = _no_masks
+        masks: Masks | None = None
         if rows:
             ids, names = self.images.ids, self.images.file_names
             files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
@@ -138,7 +137,9 @@ class SheetSource:
                 files.append(next((f / name for f in folders if (f / name).is_file()), None))
         return [file for file in files if file is not None]
 
-    def _panel(self, group: PanelImages, paths: Mapping[int, Path], masks: Masks) -> SheetPanel:
+    def _panel(
+        self, group: PanelImages, paths: Mapping[int, Path], masks: Masks | None
+    ) -> SheetPanel:
         chosen, task = group.chosen, group.view.task
         criteria = self.suite.header.criteria
         listed = [record.cues.get(task, []) for record in criteria.values()]
@@ -149,11 +150,13 @@ class SheetSource:
             numbers = ", ".join(f"{method} {value:.2f}" for method, value in losses.items())
             if not losses and support is not None:
                 numbers = f"support {support:.3g}"
-            shaded = [(name, mask) for name, mask in masks(self.split, row) if name in cues]
+            known = [] if masks is None else masks(self.split, row)
+            shaded = [(name, mask) for name, mask in known if name in cues]
             tiles.append(Tile(paths[row], [f"image {self.images.ids[row]}", numbers], shaded))
         words = task.replace("_", " ")
         by_cue = criteria[chosen.criterion].kind == "ce"
-        note = chosen.empty or _around(words, chosen.subset, cues if by_cue else ())
+        note = _around(words, chosen.subset, cues if by_cue else ())
+        note = note if tiles else "There is no such image."
         return SheetPanel(f"{words}: {chosen.title}", tiles, note)
 
 
@@ -161,10 +164,6 @@ _COLUMNS = (
     "panel", "shows", "criterion", "task", "split", "subset", "rank", "image_id", "file_name",
     "support", "method", "nll",
 )  # fmt: skip
-
-
-def _no_masks(_split: str, _row: int) -> Sequence[tuple[str, NDArray[np.bool_]]]:
-    return ()
 
 
 def _around(task: str, subset: str, cues: Sequence[str]) -> str:
@@ -191,7 +190,6 @@ def save_gallery(
     *,
     criterion: str | None = None,
     per_side: int = 4,
-    layout: Callable[[int], SheetLayout] = lambda per_row: SheetLayout(2, per_row),
     dpi: int = 200,
     overwrite: bool = False,
 ) -> Gallery:
@@ -206,7 +204,6 @@ def save_gallery(
         out: file to write, ending in .png, .pdf, .svg or .jpg.
         criterion: whose sets; the suite's first by default.
         per_side: images of each side.
-        layout: images of the fullest panel, ``per_side`` at most -> the sheet's layout.
         dpi: pixels for an inch.
         overwrite: replace a file that exists.
 
@@ -237,6 +234,7 @@ def save_gallery(
         none = f"none of these tasks has a hard image under {name} on {source.split}"
         raise UndefinedError(f"{none}: {', '.join(tasks)}")
     panels = source.panels(groups)
-    sheet = draw_sheet(panels, layout(max(len(panel.tiles) for panel in panels)), dpi=dpi)
+    layout = SheetLayout(2, max(len(panel.tiles) for panel in panels))
+    sheet = draw_sheet(panels, layout, dpi=dpi)
     replace_file(path, encoded(sheet, ending, dpi=dpi))
     return Gallery(path, source.table(groups), [] if source.annotations else [NOT_SHADED])

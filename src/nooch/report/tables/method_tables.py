@@ -80,14 +80,17 @@ def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
             tasks = table.rows.filter(pl.col("task") != AVERAGE, block=block)["task"].n_unique()
             first = average_label(group["n_tasks"].drop_nulls().to_list(), tasks)
         names = [_plain(str(name)) for name in ((first, block) if table.label else (first,))]
-        n = [_count(group[column].drop_nulls()) for column in counts]
+        # the same for all methods that have results
+        known = [group[column].drop_nulls() for column in counts]
+        n = [f"{values.item(0):,}" if len(values) else "–" for values in known]
         here = ["here"] if paper else []
         lines.append([*names, *here, *n, *(_cell(cell, mark) for cell in cells)])
         if paper:
             blank = [""] * len(counts)
             theirs = (mean_sd(cell["paper_mean"], cell["paper_std"]) for cell in cells)
             lines.append([*names, "paper", *blank, *theirs])
-            lines.append([*names, "difference / sd", *blank, *map(_deviations, cells)])
+            gaps = ("–" if (d := cell["deviations"]) is None else f"{d:+.1f}" for cell in cells)
+            lines.append([*names, "difference / sd", *blank, *gaps])
     label, of = [table.label] if table.label else [], ["of"] if paper else []
     head = ["task", *label, *of, *(_COUNTS[c] for c in counts), *map(_plain, methods)]
     return DisplayTable(_plain(table.title), head, lines, left)
@@ -95,11 +98,6 @@ def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
 
 _COUNTS = {"n": "images", "n_positive": "positive"}
 _NO_CELL = dict.fromkeys(("mean", "paper_mean", "paper_std", "deviations"))
-
-
-def _count(n: pl.Series) -> str:
-    # the same for all methods that have results
-    return f"{n.item(0):,}" if len(n) else "–"
 
 
 def _plain(text: str) -> str:
@@ -116,10 +114,6 @@ def _cell(row: dict[str, Any], mark: Mark) -> str:
         if row[have] is not None and row[planned] is not None and row[have] < row[planned]:
             return f"{marked} [{row[have]}/{row[planned]} {planned}]"
     return marked
-
-
-def _deviations(row: dict[str, Any]) -> str:
-    return "–" if row["deviations"] is None else f"{row['deviations']:+.1f}"
 
 
 def _notes(notes: Sequence[str]) -> list[DisplayTable]:
