@@ -164,12 +164,17 @@ class Steps:
         file = self.folder / name
         return _FORMATS[file.suffix][0](file, kind)
 
-    def get(self, name: str, make: Callable[[], Any], kind: Any = None) -> Any:
-        """The result of a step, which is done first if it was not before."""
+    def kept(self, name: str, kind: Any = None) -> Any:
+        """The result of a step; None if it is not done, or a crash of the disk damaged it."""
         if self.has(name):
-            # what a crash of the disk damaged is made again
             with contextlib.suppress(*_DAMAGED):
                 return self.read(name, kind)
+        return None
+
+    def get(self, name: str, make: Callable[[], Any], kind: Any = None) -> Any:
+        """The result of a step, which is done first if it was not before."""
+        if (kept := self.kept(name, kind)) is not None:
+            return kept
         made = make()
         self.put(name, made)
         return made if name.endswith(".msgpack") else self.read(name, kind)

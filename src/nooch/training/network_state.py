@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -68,13 +67,6 @@ def array_of(value: Tensor) -> NDArray[Any]:
 
     kind = torch.float32 if value.dtype == torch.bfloat16 else value.dtype
     return np.array(value.detach().to("cpu", kind).numpy())
-
-
-def arrays_as_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Named arrays as the content of an ``.npz`` file, for ``nooch.data.read_arrays``."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
 
 
 def tensor_of(value: NDArray[Any]) -> Tensor:

@@ -27,13 +27,12 @@ from nooch.base.errors import FormatError, InputError, OutputError
 from nooch.base.files import atomic_folder, local_path, replace_file, writing
 from nooch.base.folder_contents import remove_ours
 from nooch.base.limits import BROKEN_JSON
-from nooch.base.work_folder import key_of
-from nooch.data import encode_header, is_intact, load_header, read_arrays, read_table, sealed_header
+from nooch.base.work_folder import Steps, key_of
+from nooch.data import encode_header, is_intact, load_header, read_table, sealed_header
 from nooch.data.part_files import FileRecord, FileRecords, file_record
 from nooch.data.table_files import checked_read, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.training.jobs import Job
-from nooch.training.network_state import arrays_as_bytes
 
 RUNS_MARKER = "runs.json"
 """In ``passes``, while jobs are trained: how features are standardized."""
@@ -259,14 +258,9 @@ class RunsFolder:
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
         """State of the pass of some jobs, or None where it has none that is whole."""
-        file = self._state(names)
-        if not file.is_file():
-            return None
-        try:
-            return read_arrays(file, "arrays of a pass")
-        except InputError:
-            # only a file that was not written by replacing can be broken; the pass restarts
-            return None
+        state = self._state(names)
+        kept: dict[str, NDArray[Any]] | None = Steps(state.parent).kept(state.name)
+        return kept
 
     def progress_of(self, names: Sequence[str]) -> tuple[int, int] | None:
         """Epochs and stopped jobs of a pass, or None without a state; nothing else is read."""
@@ -278,7 +272,8 @@ class RunsFolder:
 
     def save_checkpoint(self, names: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> None:
         """State of the pass of some jobs, replacing the one before."""
-        replace_file(self._state(names), arrays_as_bytes(arrays))
+        state = self._state(names)
+        Steps(state.parent).put(state.name, arrays)
 
     def drop_checkpoint(self, names: Sequence[str]) -> None:
         """Remove the state of a pass whose jobs are all done, and leftovers of killed processes."""

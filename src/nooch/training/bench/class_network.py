@@ -148,8 +148,8 @@ def _target(
 
 def _train(trained: NetworkPass, steps: Steps, progress: Progress) -> None:
     """Epochs until it has stopped, from the last one that is kept."""
-    if steps.has("state.npz"):
-        trained.load_state_dict(steps.read("state.npz"))
+    if (state := steps.kept("state.npz")) is not None:
+        trained.load_state_dict(state)
     what = "epochs of the all-classes network"
     while not trained.finished:
         progress(what, trained.epoch, trained.settings.epochs)
