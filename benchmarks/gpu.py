@@ -44,7 +44,7 @@ from nooch.base.engines.local import visible_gpus
 from nooch.inference.ask import model_replies, settled
 from nooch.inference.requests import AskOptions, Request
 from nooch.models.backbones import Backbone, load_backbone
-from nooch.models.caches.features import FeatureOptions, extract_features
+from nooch.models.caches.features import extract_features
 from nooch.models.caches.pixels import PixelCache, build_pixels
 from nooch.models.devices import choose_device
 from nooch.models.vision_language import find_vlm
@@ -75,9 +75,14 @@ def features(at: Path, arguments: Any) -> dict[str, Any]:
         def extracted(
             backbone: Backbone, cache: PixelCache | None, seen: list[bytes] = seen
         ) -> float:
-            started, options = time.perf_counter(), FeatureOptions(batch=setup.batch * 8)
+            started = time.perf_counter()
             made = extract_features(
-                setup.data, backbone, at / "features", options, pixels=cache, overwrite=True
+                setup.data,
+                backbone,
+                at / "features",
+                batch=setup.batch * 8,
+                pixels=cache,
+                overwrite=True,
             )
             taken = time.perf_counter() - started
             seen += [made.matrix().tobytes()] if cache and backbone.bf16 else []

@@ -37,7 +37,6 @@ from .data import (
     save_dataset as save_dataset,
 )
 from .data.importing.import_dataset import (
-    DatasetImportOptions as DatasetImportOptions,
     import_dataset as import_dataset,
 )
 from .evaluation import (
@@ -53,7 +52,6 @@ from .inference.ask import ask as ask
 from .inference.predict import predict as predict
 from .inference.requests import AskOptions as AskOptions
 from .integrity import fsck as fsck
-from .models.caches.features import FeatureOptions as FeatureOptions
 from .report import save_scores as save_scores
 from .report.exports.export import export as export
 from .report.site.site import write_report as write_report

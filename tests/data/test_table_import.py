@@ -18,7 +18,7 @@ from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, NoochError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.data import class_name, load_dataset, open_dataset
-from nooch.data.importing.import_dataset import DatasetImportOptions, import_dataset, with_split
+from nooch.data.importing.import_dataset import import_dataset, with_split
 from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 from nooch.data.readers.tables import TableReading, file_schema
@@ -303,9 +303,9 @@ def test_engines_and_parts_do_not_matter_and_progress_is_reported(tmp_path):
     whole = with_split(read(reading), plan)
     for part_size, map_, n_parts in ((None, map, 1), (200, map, 7), (200, LocalEngine(2).map, 7)):
         out = tmp_path / f"{n_parts}"
-        options = DatasetImportOptions(part_size, split=plan, overwrite=out.exists())
+        how = {"part_size": part_size, "split": plan, "overwrite": out.exists()}
         show = lambda *what: shown.append(what)  # noqa: E731
-        done = import_dataset(reading, out, options=options, map=map_, progress=show)
+        done = import_dataset(reading, out, map=map_, progress=show, **how)
         assert done.header.fingerprint == whole.fingerprint
         assert open_dataset(out).n_parts == n_parts
         assert load_dataset(out).images.equals(whole.images)
@@ -361,8 +361,8 @@ def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
     text = "image_id,split\n" + "".join(f"{i},{side}\n" for i, side in sides.items())
     plan, pictures = SplitPlan(str(write(tmp_path / "split.csv", text))), tmp_path / "pictures"
     reading = TableReading(path, Columns("id", name), TableOfImages(["y"]))
-    options = DatasetImportOptions(part_size, pictures, plan, notes=["first"])
-    import_dataset(reading, tmp_path / "out", options=options)
+    how = {"part_size": part_size, "images": pictures, "split": plan, "notes": ["first"]}
+    import_dataset(reading, tmp_path / "out", **how)
     data = load_dataset(tmp_path / "out")
     assert data.provenance["notes"] == ["first", f"3 of 40 image files are not below {pictures}"]
     missing = dict(zip(ids, names if name else [None] * 40, strict=True))

@@ -7,7 +7,7 @@ from pixel_arrays import tiny_vit
 from shortcuts import jobs_of, shortcut
 
 from nooch.models.backbones import load_backbone
-from nooch.models.caches.features import FeatureOptions, extract_features
+from nooch.models.caches.features import extract_features
 from nooch.models.caches.pixels import build_pixels
 from nooch.models.encoders.sbert import SbertEncoder
 from nooch.training.head_pass import HeadPass
@@ -32,10 +32,10 @@ def test_features(device, family, more, tolerance, tmp_path):
     folder, data = family(tmp_path / "model"), image_dataset(tmp_path, 37)
     pixels = build_pixels(data, tmp_path / "px", size=32)
     # 37 images in batches of 16: the last has another shape
-    options = FeatureOptions(batch=16)
+    options = {"batch": 16}
     fast, plain = load_backbone(folder, device=device, **more), load_backbone(folder, device="cpu")
-    ours = extract_features(data, fast, tmp_path / "a", options, pixels=pixels)
-    theirs = extract_features(data, plain, tmp_path / "b", options, pixels=pixels)
+    ours = extract_features(data, fast, tmp_path / "a", **options, pixels=pixels)
+    theirs = extract_features(data, plain, tmp_path / "b", **options, pixels=pixels)
     assert apart(ours.matrix(), theirs.matrix()) < tolerance
     assert ours.header.made["backbone"]["device"] == device.partition(":")[0]
 

@@ -17,7 +17,7 @@ from nooch.base.errors import FormatError, NoochError, OutputError
 from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.backbones import load_backbone
 from nooch.models.caches import features
-from nooch.models.caches.features import FeatureOptions, extract_features, load_features
+from nooch.models.caches.features import extract_features, load_features
 from nooch.models.caches.pixels import PixelCache, build_pixels
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
@@ -56,7 +56,7 @@ def small_blocks(monkeypatch):
 
 
 def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_path):
-    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=5), pixels=pixels)
+    made = extract_features(data, backbone, tmp_path / "f", batch=5, pixels=pixels)
     module = transformers.AutoModel.from_pretrained(folder).eval()
     with torch.inference_mode():
         expected = module(backbone.prepare(pixels.matrix().copy())).pooler_output.flatten(1).numpy()
@@ -72,11 +72,11 @@ def test_features_are_those_of_the_model(data, folder, backbone, pixels, tmp_pat
 
 def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, pixels, tmp_path):
     seen = []
-    options = FeatureOptions(batch=4, readers=2)
+    options = {"batch": 4, "readers": 2}
     record = lambda *done: seen.append(done)  # noqa: E731
-    a = extract_features(data, backbone, tmp_path / "a", options, progress=record)
-    b = extract_features(data, backbone, tmp_path / "b", FeatureOptions(batch=4), pixels=pixels)
-    c = extract_features(data, backbone, tmp_path / "c", FeatureOptions(batch=4, readers=1))
+    a = extract_features(data, backbone, tmp_path / "a", **options, progress=record)
+    b = extract_features(data, backbone, tmp_path / "b", batch=4, pixels=pixels)
+    c = extract_features(data, backbone, tmp_path / "c", batch=4, readers=1)
     for name in ("features.npy", "features.json", "images.parquet"):
         assert (a.folder / name).read_bytes() == (c.folder / name).read_bytes(), name
     assert np.array_equal(a.matrix(), b.matrix())
@@ -86,14 +86,14 @@ def test_the_same_bytes_every_time_from_images_and_from_a_cache(data, backbone, 
 
 def test_half(data, backbone, pixels, tmp_path):
     whole = extract_features(data, backbone, tmp_path / "a", pixels=pixels)
-    options = FeatureOptions(half=True)
-    half = extract_features(data, backbone, tmp_path / "b", options, pixels=pixels)
+    options = {"half": True}
+    half = extract_features(data, backbone, tmp_path / "b", **options, pixels=pixels)
     assert half.matrix().dtype == np.float16
     assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
     large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
-    given = data, large, tmp_path / "c", options
+    given = data, large, tmp_path / "c"
     parts = "not finite float16", "rows 0, 1"
-    fails(lambda: extract_features(*given, pixels=pixels), *parts)
+    fails(lambda: extract_features(*given, **options, pixels=pixels), *parts)
     assert not (tmp_path / "c").exists()
 
 
@@ -104,8 +104,8 @@ def _killed(folder):
 
     features.BLOCK_IMAGES = 8
     backbone = load_backbone(str(folder / "resnet"), device="cpu")
-    options, data = FeatureOptions(batch=4, codec="pil"), image_dataset(folder, N)
-    extract_features(data, backbone, folder / "f", options, progress=progress)
+    options, data = {"batch": 4, "codec": "pil"}, image_dataset(folder, N)
+    extract_features(data, backbone, folder / "f", **options, progress=progress)
 
 
 def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
@@ -117,9 +117,9 @@ def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     monkeypatch.setattr(
         features, "forward", lambda f, p, d: sizes.append(len(p)) or original(f, p, d)
     )
-    extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4, codec="pil"))
+    extract_features(data, backbone, tmp_path / "f", batch=4, codec="pil")
     assert sizes == [4, 4, 4, 3]
-    extract_features(data, backbone, tmp_path / "whole", FeatureOptions(batch=4, codec="pil"))
+    extract_features(data, backbone, tmp_path / "whole", batch=4, codec="pil")
     for name in ("features.npy", "features.json"):
         ours, theirs = ((tmp_path / folder / name).read_bytes() for folder in ("f", "whole"))
         assert ours == theirs, name
@@ -132,11 +132,11 @@ def test_other_weights_do_not_go_on_with_what_was_left(data, backbone, tmp_path,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=4), progress=stop)
+        extract_features(data, backbone, tmp_path / "f", batch=4, progress=stop)
     other = load_backbone(str(tiny_resnet(tmp_path / "other", seed=5)), device="cpu")
     assert other.identity != backbone.identity
-    options = FeatureOptions(batch=4)
-    made, again = (extract_features(data, other, tmp_path / name, options) for name in "fg")
+    options = {"batch": 4}
+    made, again = (extract_features(data, other, tmp_path / name, **options) for name in "fg")
     assert np.array_equal(made.matrix(), again.matrix())
 
 
@@ -174,7 +174,7 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(features, "forward", lambda *_: pytest.fail("the model was run"))
     out = tmp_path / "f"
-    refused(lambda: FeatureOptions(batch=0), "`batch`: is 0")
+    refused(lambda: extract_features(None, None, "f", batch=0), "`batch`: is 0")
     other = replace(backbone, preprocessing=replace(backbone.preprocessing, size=(40, 40)))
     parts = "pixels of 32 x 32", "40 x 40"
     refused(lambda: extract_features(data, other, out, pixels=pixels), *parts)
@@ -200,10 +200,10 @@ def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkey
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
     monkeypatch.setattr(features, "forward", full)
-    options = FeatureOptions(batch=16)
+    options = {"batch": 16}
     parts = "out of memory while extracting features with batches of 16", "`batch` 8"
     out = tmp_path / "f"
-    fails(lambda: extract_features(data, backbone, out, options), *parts, kind=NoochError)
+    fails(lambda: extract_features(data, backbone, out, **options), *parts, kind=NoochError)
 
 
 def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
@@ -212,7 +212,7 @@ def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):
     data = whole.select(rows=np.arange(0, len(whole), 30))
     backbone = load_backbone(str(weights), device="cpu", channels_last=True)
     pixels = build_pixels(data, tmp_path / "px", size=224)
-    made = extract_features(data, backbone, tmp_path / "f", FeatureOptions(batch=8), pixels=pixels)
+    made = extract_features(data, backbone, tmp_path / "f", batch=8, pixels=pixels)
     module = transformers.AutoModel.from_pretrained(weights).eval()
     processor = transformers.AutoImageProcessor.from_pretrained(weights)
     as_they_are = {"do_resize": False, "do_center_crop": False, "return_tensors": "pt"}

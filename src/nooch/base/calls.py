@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import math
 import numbers
 import operator
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, wraps
@@ -115,7 +117,20 @@ def _check(owner: Any, name: str, value: Any) -> None:
 
 @cache
 def _hints(owner: Any) -> dict[str, Any]:
-    return get_type_hints(owner, include_extras=True)
+    """Name -> annotation; what is imported for type checkers alone is not checked."""
+    return get_type_hints(owner, localns=_Unknown(owner), include_extras=True)
+
+
+class _Unknown(dict[str, Any]):
+    """Names that a module has only for type checkers: anything."""
+
+    def __init__(self, owner: Any) -> None:
+        self._known = {**vars(builtins), **vars(sys.modules[owner.__module__])}
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._known:
+            raise KeyError(name)
+        return Any
 
 
 def _check_range(name: str, value: float, limit: Meta) -> None:
@@ -141,7 +156,7 @@ def _limits(value: Any, hint: Any) -> Iterator[tuple[Any, Any]]:
 
 def _written(owner: Any, name: str) -> str:
     """The type of a setting as code has it, without the names of modules."""
-    plain = formatannotation(get_type_hints(owner)[name])
+    plain = formatannotation(get_type_hints(owner, localns=_Unknown(owner))[name])
     return re.sub(r"\b[a-z_][\w.]*\.(?=[A-Z])", "", plain)
 
 

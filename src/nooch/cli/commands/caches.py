@@ -98,7 +98,7 @@ def features_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Compute features of every image with a backbone. Run again, it resumes."""
-    from nooch.models.caches.features import FEATURES, FeatureOptions, extract_features
+    from nooch.models.caches.features import FEATURES, extract_features
 
     if pixels is not None and images is not None:
         raise ParameterError(
@@ -128,7 +128,10 @@ def features_command(
             data,
             loaded,
             out,
-            FeatureOptions(codec=decoding, batch=batch, half=half, readers=processes),
+            codec=decoding,
+            batch=batch,
+            half=half,
+            readers=processes,
             pixels=cache,
             images=images,
             overwrite=overwrite,

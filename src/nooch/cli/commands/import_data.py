@@ -111,11 +111,13 @@ def run_import(
         if size >= LARGE:
             much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
             note(f"{much}; --part-size 125000 merges them part by part")
-    from nooch.data.importing.import_dataset import DatasetImportOptions, import_dataset
+    from nooch.data.importing.import_dataset import import_dataset
 
-    asked = DatasetImportOptions(options.part_size, options.images, plan, notes, options.overwrite)
     with progress() as update:
-        imported = import_dataset(reading, out, options=asked, map=engine.map, progress=update)
+        imported = import_dataset(
+            reading, out, part_size=options.part_size, images=options.images, split=plan,
+            notes=notes, overwrite=options.overwrite, map=engine.map, progress=update,
+        )  # fmt: skip
     print_imported(out, imported, options.format)
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.calls import Count, Map, Options, Progress, no_progress, options_from
+from nooch.base.calls import Count, Map, Progress, checked, no_progress
 from nooch.base.errors import InputError
 from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, link, writing
 from nooch.base.split_plan import SplitPlan
@@ -31,34 +31,18 @@ if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
 
 
-@dataclass(frozen=True)
-class DatasetImportOptions(Options):
-    """Options of an import.
-
-    Attributes:
-        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
-            hundred MB of memory.
-        images: folder below which the image files lie.
-        split: how images are divided.
-        notes: put before those of the import.
-        overwrite: replace a dataset folder that exists.
-    """
-
-    part_size: Count | None = None
-    images: str | Path | None = None
-    split: SplitPlan | None = None
-    notes: Sequence[str] = ()
-    overwrite: bool = False
-
-
+@checked
 def import_dataset(
     reading: Reading,
     out: str | Path,
     *,
-    options: DatasetImportOptions | None = None,
+    part_size: Count | None = None,
+    images: str | Path | None = None,
+    split: SplitPlan | None = None,
+    notes: Sequence[str] = (),
+    overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Imported:
     """Import files as a dataset folder.
 
@@ -69,10 +53,14 @@ def import_dataset(
         reading: what is read, such as ``CocoReading(things=["instances.json"])``.
         out: folder to write. Intermediate files lie next to it, where all workers must be able to
             write.
-        options: part size, images, split, notes, overwrite.
+        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
+            hundred MB of memory.
+        images: folder below which the image files lie.
+        split: how images are divided.
+        notes: put before those of the import.
+        overwrite: replace a dataset folder that exists.
         map: where the work is done, such as an engine's.
         progress: called with what is being done, how much of it is done, and of how much.
-        named: single options by name, such as ``part_size=125_000``.
 
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
@@ -81,24 +69,22 @@ def import_dataset(
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.
     """
-    options = options_from(DatasetImportOptions, options, named)
-    target = check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
-    reading.check(options.split)
-    content = _dependencies(reading, options)
+    target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    reading.check(split)
+    needs = partial(_dependencies, reading, part_size, images, split, notes)
+    content = needs()
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
         reading_progress = partial(progress, getattr(reading, "doing", "reading annotation files"))
-        scanned = reading.scan(folder, map, reading_progress, options.part_size)
+        scanned = reading.scan(folder, map, reading_progress, part_size)
         from nooch.data.importing.parts import seal, write_parts
 
-        work, written = write_parts(
-            folder, scanned, options.images, options.split, options.part_size, map, progress
-        )
-        if _dependencies(reading, options) != content:
+        work, written = write_parts(folder, scanned, images, split, part_size, map, progress)
+        if needs() != content:
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
-        imported = seal(work, written, options.images, options.notes)
-        with atomic_folder(target, overwrite=options.overwrite, marker=DATASET_MARKER) as new:
+        imported = seal(work, written, images, notes)
+        with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 # interrupted now, the import finds it in its old place
@@ -112,9 +98,14 @@ def import_dataset(
 _DOING = "importing this dataset"
 
 
-def _dependencies(reading: Reading, options: DatasetImportOptions) -> dict[str, Any]:
+def _dependencies(
+    reading: Reading,
+    part_size: int | None,
+    images: str | Path | None,
+    plan: SplitPlan | None,
+    notes: Sequence[str],
+) -> dict[str, Any]:
     """What intermediate files depend on, JSON-like: another import never takes them for its own."""
-    plan = options.split
     files = [*reading.files()]
     if plan is not None and plan.shares is None:
         files.append(("split", Path(plan.source)))
@@ -122,8 +113,8 @@ def _dependencies(reading: Reading, options: DatasetImportOptions) -> dict[str, 
         stats = [(role, str(path.absolute()), path.stat()) for role, path in files]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
-    root = None if options.images is None else str(Path(options.images).absolute())
-    asked = [options.part_size, root, list(options.notes), *reading.dependencies()]
+    root = None if images is None else str(Path(images).absolute())
+    asked = [part_size, root, list(notes), *reading.dependencies()]
     return {
         "version": __version__,
         "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],

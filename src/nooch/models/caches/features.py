@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Count, Options, StepProgress, no_progress
+from nooch.base.calls import Count, StepProgress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
@@ -93,27 +93,6 @@ def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class FeatureOptions(Options):
-    """How features are computed.
-
-    Attributes:
-        codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
-            ``nooch.models.images.Decoding``.
-        batch: images in a batch, 1 and more.
-        half: keep float16, half the size; the features are computed as without.
-        readers: threads that read and decode; by default one per CPU.
-
-    Raises:
-        ParameterError: an empty batch.
-    """
-
-    codec: str | Decoding = "auto"
-    batch: Count = BATCH
-    half: bool = False
-    readers: int | None = None
-
-
-@dataclass(frozen=True)
 class _PixelReader:
     """Pixels of some rows, from a cache or from image files."""
 
@@ -135,14 +114,18 @@ class _PixelReader:
         return made | ({"notes": notes} if notes else {})
 
 
+@checked
 def extract_features(
     data: Dataset,
     backbone: Backbone,
     folder: str | Path,
-    options: FeatureOptions | None = None,
     *,
     pixels: PixelCache | None = None,
     images: str | Path | None = None,
+    codec: str | Decoding = "auto",
+    batch: Count = BATCH,
+    half: bool = False,
+    readers: Count | None = None,
     overwrite: bool = False,
     progress: StepProgress = no_progress,
 ) -> Features:
@@ -155,29 +138,32 @@ def extract_features(
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
         folder: to write.
-        options: how images are read, and features computed.
         pixels: the dataset's pixel cache; without it images are decoded for this pass alone.
         images: folder of images, instead of the recorded one; has no effect with ``pixels``.
+        codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
+            ``nooch.models.images.Decoding``.
+        batch: images in a batch.
+        half: keep float16, half the size; the features are computed as without.
+        readers: threads that read and decode; by default one per CPU.
         overwrite: replace features that exist.
         progress: called with (images done, images).
 
     Raises:
         InputError: images that are missing or cannot be read; features that are not finite.
         OutputError: the folder exists, cannot be written, or the disk is too small.
-        ParameterError: pixels of another size than the backbone's.
+        ParameterError: an empty batch, or pixels of another size than the backbone's.
         NoochError: memory ran out; a smaller batch is suggested.
     """
-    options = options or FeatureOptions()
-    reader, batch = _reader(data, backbone, pixels, images, options.codec), options.batch
+    reader = _reader(data, backbone, pixels, images, codec)
     made = {"backbone": backbone.describe(), "pixels": reader.describe(), "batch": batch}
-    dtype = "float16" if options.half else "float32"
+    dtype = "float16" if half else "float32"
     shape, block = (len(data), backbone.n_features), max(1, BLOCK_IMAGES // batch) * batch
     if backbone.device == "cpu":
         reuse_memory()
     with making(
         folder, FEATURES, data, made, shape=shape, dtype=dtype, block=block, overwrite=overwrite
     ) as unfinished:
-        _fill(unfinished, backbone, reader, batch, options.readers or usable_cpus(), progress)
+        _fill(unfinished, backbone, reader, batch, readers or usable_cpus(), progress)
     return load_features(folder, data, verify=False)
 
 
