@@ -1,6 +1,7 @@
 """Commands run in the test's own folder, so that paths in them are short; worlds to run them in."""
 
 import contextlib
+import json
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from commands import completed
 from every_command import World
 from generate_annotations import generate
 from made_runs import made_runs
+from pictures import CONFIG, picture_dataset
 from scored import logits, small_data, small_suite
 
 import nooch
@@ -50,6 +52,21 @@ def scenes(tmp_path_factory):
 @pytest.fixture(scope="session")
 def annotations(scenes):
     return scenes / "annotations"
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """Pictures, their dataset, pixels and suite, and the configuration of a small network."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("pictures")
+    save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
+    completed(
+        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
+        f"find {folder / 'dataset'} --tasks car,road --out {folder / 'suite'}",
+    )
+    (folder / "small.json").write_text(json.dumps(CONFIG))
+    return folder
 
 
 @pytest.fixture(scope="session")

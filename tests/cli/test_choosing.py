@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import completed, kill_when
-from pictures import CONFIG, picture_dataset
 from refusals import fails
 from scipy.sparse import csr_array
 
@@ -282,27 +281,13 @@ def test_a_suite_of_some_tasks(found):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("small")
-    save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
-    completed(
-        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
-        f"find {folder / 'dataset'} --tasks car,road --out {folder / 'suite'}",
-    )
-    (folder / "small.json").write_text(json.dumps(CONFIG))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def network(small):
+def network(pictures):
     """Options of a small network on pixels."""
-    backbone = f"--backbone config:{small}/small.json --device cpu"
-    return f"{small / 'dataset'} --pixels {small / 'pixels'} {backbone}"
+    backbone = f"--backbone config:{pictures}/small.json --device cpu"
+    return f"{pictures / 'dataset'} --pixels {pictures / 'pixels'} {backbone}"
 
 
-def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
+def test_one_network_for_all_classes(pictures, network, run_cli, tmp_path):
     classes = f"classes {network} --set epochs=3 --set lr=0.01 --out"
     run_cli(f"{classes} a").ok()
     predictions = pl.read_parquet(tmp_path / "a" / "predictions.parquet")
@@ -318,10 +303,10 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
     )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
     outputs = "--predictions a/predictions.parquet --formats svg"
-    run_cli(f"figure fig3 --suite {small / 'suite'} {outputs} --out losses").ok()
+    run_cli(f"figure fig3 --suite {pictures / 'suite'} {outputs} --out losses").ok()
     for more in ("a", "b --set blcok=3", "b --tasks cra"):
         run_cli(f"{classes} {more}").refused()
-    data = nooch.load_dataset(small / "dataset")
+    data = nooch.load_dataset(pictures / "dataset")
     unknown = np.zeros((len(data), len(data.classes)), bool)
     unknown[0, data.classes.index("car")] = True
     partly = nooch.Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
@@ -338,8 +323,8 @@ def test_one_network_for_all_classes(small, network, run_cli, tmp_path):
         assert (tmp_path / "c" / file).read_bytes() == (tmp_path / "a" / file).read_bytes()
 
 
-def test_losses_of_a_folder_of_runs(small, network, run_cli, tmp_path):
-    suite = small / "suite"
+def test_losses_of_a_folder_of_runs(pictures, network, run_cli, tmp_path):
+    suite = pictures / "suite"
     settings = "--set 'methods={erm: , gdro: {K: [0, 5]}}' --set tasks=[car]"
     data = network.replace(" ", f" {suite} ", 1)
     run_cli(f"bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()

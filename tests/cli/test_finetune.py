@@ -6,7 +6,6 @@ import re
 import polars as pl
 import pytest
 from commands import completed, kill_three_times
-from pictures import CONFIG, picture_dataset
 from small_world import contents
 
 import nooch
@@ -21,6 +20,7 @@ METHODS = (
     " 5}, dfr: }"
 )
 SETTINGS = {
+    "tasks": "[car]",
     "methods": METHODS,
     "lr": "0.02",
     "batch": "16",
@@ -32,16 +32,8 @@ N_JOBS = 12
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """Pictures, their dataset, pixels and suite, and the configuration of a small network."""
-    folder = tmp_path_factory.mktemp("world")
-    save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
-    completed(
-        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
-        f"find {folder / 'dataset'} --tasks car --out {folder / 'suite'}",
-    )
-    (folder / "small.json").write_text(json.dumps(CONFIG))
-    return folder
+def world(pictures):
+    return pictures
 
 
 def bench(world, out, more="", **settings):
@@ -158,30 +150,21 @@ def test_a_dry_run(world, run_cli, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-REFUSED = {
-    "a name of the other mode": ({"block": "4"}, "", "is no name of the configuration (finetune)"),
-    "a method for frozen features": (
-        {"methods": "[logistic]"},
-        "",
-        "logistic is for frozen features",
-    ),
-    "an unknown augmentation": ({"augment": "[blur]"}, "", "blur"),
-    "a folder without weights": ({}, "--backbone empty", "config.json"),
-    "no such backbone": ({}, "--backbone ./nowhere", "is no backbone"),
-    "a method of one's own that is none": (
-        {},
-        "--method nooch.base.errors:NoochError",
-        "nooch.Method",
-    ),
-    "two things to train": ({}, "--embedding x", "--features FOLDER"),
-}
+REFUSED = [
+    ("--set block=4", "is no name of the configuration (finetune)"),
+    ("--set 'methods=[logistic]'", "logistic is for frozen features"),
+    ("--set 'augment=[blur]'", "blur"),
+    ("--backbone empty", "config.json"),
+    ("--backbone ./nowhere", "is no backbone"),
+    ("--method nooch.base.errors:NoochError", "nooch.Method"),
+    ("--embedding x", "--features FOLDER"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_before_anything_is_trained(world, run_cli, tmp_path, case):
-    settings, options, message = REFUSED[case]
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_is_refused_before_anything_is_trained(world, run_cli, tmp_path, options, message):
     (tmp_path / "empty").mkdir()
-    run_cli(bench(world, "runs", options, **settings)).refused(message)
+    run_cli(bench(world, "runs", options)).refused(message)
     assert not (tmp_path / "runs").exists()
 
 
