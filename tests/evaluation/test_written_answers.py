@@ -11,8 +11,7 @@ from waiting import HANGS
 
 from nooch.base.words import with_article
 from nooch.base.yaml_files import read_yaml
-from nooch.evaluation.answer_rules import RULES, read_verdicts
-from nooch.evaluation.answer_text import answer_span, opens_reasoning
+from nooch.evaluation.answer_rules import RULES, answer_span, opens_reasoning, read_verdicts
 from nooch.evaluation.answer_words import LANGUAGES, AskedQuestion, answer_words
 
 TABLE = read_yaml(Path(__file__).with_name("written_answers.yaml"))

@@ -1,20 +1,19 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
 from nooch.evaluation.averages import AVERAGE
-from nooch.evaluation.conditions import (
-    Condition,
-    ConditionVerdict,
-    check_names,
-    judge,
-    parse_condition,
-)
-from nooch.evaluation.context_run import context_run
 from nooch.evaluation.evaluate import EvaluateOptions, evaluate
 from nooch.evaluation.losses import PARTS, class_losses
 from nooch.evaluation.prediction_files import described, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
-from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.scores import Scores
+from nooch.evaluation.predictions import Predictions, context_run
+from nooch.evaluation.scores import (
+    Condition,
+    ConditionVerdict,
+    Scores,
+    check_names,
+    judge,
+    parse_condition,
+)
 from nooch.evaluation.subsets import SCORED, Distribution, parse_distribution
 from nooch.suites import CELLS
 

@@ -21,7 +21,7 @@ from nooch.base.words import counted, plural
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name, name_column
 from nooch.data.table_files import file_records
-from nooch.evaluation.answer_text import answer_span
+from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.context_rates import Estimate, headline
 from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics import ANSWER_METRICS

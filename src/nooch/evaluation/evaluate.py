@@ -22,7 +22,6 @@ from nooch.base.words import counted
 from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.conditions import Condition, check_names, judge, parse_condition
 from nooch.evaluation.metrics import ANSWER_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.prediction_format import PredictionFormat
@@ -34,10 +33,14 @@ from nooch.evaluation.predictions import (
     task_notes,
 )
 from nooch.evaluation.scores import (
+    Condition,
     Metric,
     Resamples,
     Scores,
+    check_names,
     differences_table,
+    judge,
+    parse_condition,
     scores_table,
     with_bounds,
     without_easy,

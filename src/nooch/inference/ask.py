@@ -22,8 +22,12 @@ from nooch.base.version import __version__
 from nooch.base.work_folder import Steps, held, remove_folder, work_folder
 from nooch.data import Dataset
 from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
-from nooch.evaluation.answer_rules import read_verdicts
-from nooch.evaluation.answer_text import closes_reasoning, ends_reasoning, opens_reasoning
+from nooch.evaluation.answer_rules import (
+    closes_reasoning,
+    ends_reasoning,
+    opens_reasoning,
+    read_verdicts,
+)
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.inference.endpoint import Endpoint, endpoint_replies, request_fields
 from nooch.inference.requests import AskOptions, AskPlan, Reply, Request, plan_requests

@@ -27,7 +27,7 @@ from nooch.base.errors import InputError, NoochError, ParameterError, some_of, u
 from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
-from nooch.evaluation.answer_text import answer_span
+from nooch.evaluation.answer_rules import answer_span
 from nooch.inference.requests import AskOptions, Reply, Request
 
 _HOPELESS = {401, 402, 404, 405}
