@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+import operator
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any
 
 from nooch.base.calls import imported, is_named
 from nooch.base.errors import ParameterError, check_one_of, wrong_type
@@ -13,19 +14,6 @@ from nooch.criteria.ce import CE
 from nooch.criteria.context import Context
 from nooch.criteria.contract import Criterion, Fitted
 from nooch.criteria.gist import Gist
-
-
-class _Mark(Protocol):
-    def __and__(self, other: Self) -> Self: ...
-    def __or__(self, other: Self) -> Self: ...
-    def __invert__(self) -> Self: ...
-
-
-M = TypeVar("M", bound=_Mark)
-_OPERATIONS: dict[type[ast.operator], Callable[[M, M], M]] = {
-    ast.BitAnd: lambda a, b: a & b,
-    ast.BitOr: lambda a, b: a | b,
-}
 
 
 def is_combination(text: str) -> bool:
@@ -50,8 +38,8 @@ class Combination:
         names = {node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name)}
         return tuple(sorted(names, key=self.expression.index))
 
-    def evaluate(self, marks: Mapping[str, M]) -> M:
-        """The combined mark."""
+    def evaluate(self, marks: Mapping[str, Any]) -> Any:
+        """The combined mark, by their operators ``& | ~``."""
         return _evaluate(self._tree(), marks)
 
     def _tree(self) -> ast.expr:
@@ -73,9 +61,10 @@ _NODES = (ast.Name, ast.Load, ast.BinOp, ast.BitAnd, ast.BitOr, ast.UnaryOp, ast
 _EXPRESSIONS = "names of criteria, &, |, ~ and parentheses, such as 'ce & ~gist'"
 
 
-def _evaluate(node: ast.expr, marks: Mapping[str, M]) -> M:
+def _evaluate(node: ast.expr, marks: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.BinOp):
-        return _OPERATIONS[type(node.op)](_evaluate(node.left, marks), _evaluate(node.right, marks))
+        both = operator.and_ if isinstance(node.op, ast.BitAnd) else operator.or_
+        return both(_evaluate(node.left, marks), _evaluate(node.right, marks))
     if isinstance(node, ast.UnaryOp):
         return ~_evaluate(node.operand, marks)
     if isinstance(node, ast.Name):

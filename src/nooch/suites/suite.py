@@ -114,7 +114,7 @@ class SetRecord(Counts, frozen=True, kw_only=True):
             Side(self.threshold_positive, self.tied_positive, self.missing_positives),
             Side(self.threshold_negative, self.tied_negative, self.missing_negatives),
             (self.excluded_positives, self.excluded_negatives, self.excluded_unknown),
-            None if by_cue is None or by_cue.null_count() else by_cue.to_numpy(),
+            None if by_cue.null_count() else by_cue.to_numpy(),
             between=between if len(between) else None,
         )
 
