@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from shortcuts import jobs_of, shortcut
 
-from nooch.training.own_values import own_values
+from nooch.training.bench.run import own_values
 
 torch = pytest.importorskip("torch")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from shortcuts import finished, jobs_of, shortcut
 
-from nooch.training import standardization
+from nooch.training import head_pass
 from nooch.training.block_sgd import Descent
+from nooch.training.head_pass import scaling_of
 from nooch.training.jobs import ProbeSettings
 from nooch.training.methods import PAPER_METHODS
-from nooch.training.standardization import scaling_of
 
 pytest.importorskip("torch")
 
@@ -37,7 +37,7 @@ def test_mean_and_scale_in_one_pass(monkeypatch):
     values[:, 3] = 7.3
     values[:, 4] = 0
     rows = random.permutation(1000)[:613]
-    monkeypatch.setattr(standardization, "BLOCK", 50)
+    monkeypatch.setattr(head_pass, "BLOCK", 50)
     source = OnDisk(values, 50)
     found = scaling_of(source, rows)
     assert source.read == len(rows)

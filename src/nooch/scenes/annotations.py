@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pycocotools import mask as coco_mask
 
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
-from nooch.scenes.canvas import Item
-from nooch.scenes.images import Picture
+from nooch.scenes.images import Item, Picture
 
 ID_STEP = 1000
 """Annotation ids are the image's id times this plus a number from 1: unique in a collection."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nooch.scenes.canvas import Item
+from nooch.scenes.images import Item
 
 _FORMS_WITH = (
     "{scene} with {a}.",

@@ -13,10 +13,12 @@ from nooch.training.methods import METHODS, Method
 from nooch.training.network_settings import STOP_ON, TuneSettings, stop_rule
 from nooch.training.objectives import VARIANTS
 from nooch.training.samplers import RandomStreams
-from nooch.training.standardization import CONDITIONS
 
 CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
+
+CONDITIONS = ("standardize", "none")
+"""What is done to frozen features, and to steps, before heads are trained."""
 
 
 @dataclass(frozen=True)

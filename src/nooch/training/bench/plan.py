@@ -22,13 +22,12 @@ from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.suites import Suite
 from nooch.training.bench.config import BenchConfig
-from nooch.training.head_pass import HeadPass
+from nooch.training.head_pass import HeadPass, Scaling, scaling_of
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.methods import METHODS
 from nooch.training.network_jobs import NetworkJobs
 from nooch.training.network_settings import TuneSettings
 from nooch.training.records import RunsHeader, passes_of
-from nooch.training.standardization import Scaling, scaling_of
 from nooch.training.training_data import Environments, TrainingData, known_labels
 
 Training = HeadPass | NetworkJobs
