@@ -7,7 +7,6 @@ rule leads from file names to ids, ``image_names.parquet`` has the names of the 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nooch.base.errors import FormatError, reason_of, wrong_type
+from nooch.base.errors import FormatError, unreadable, wrong_type
 from nooch.base.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.base.version import __version__
 from nooch.data import ALL, SPLITS, load_header, sealed_header
@@ -56,6 +55,12 @@ _NAMES: Schema = {
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
     "file_name": Column((pl.String,), "String, null where unknown", nulls=True),
 }
+
+
+_readable = partial(
+    unreadable, errors=(pa.ArrowException, *BROKEN_TABLE), kind=FormatError, remedy=_AGAIN
+)
+"""Errors of pyarrow and polars while a file is read become a FormatError."""
 
 
 class _SuiteFile(msgspec.Struct, frozen=True):
@@ -264,14 +269,3 @@ class _SetReader:
         return frame.with_columns(
             pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(ROWS["subset"])
         )
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Raise errors of pyarrow and polars while a file is read as a FormatError."""
-    try:
-        yield
-    except (pa.ArrowException, *BROKEN_TABLE) as error:
-        raise FormatError(
-            f"cannot be read: {reason_of(error)}", where=path, remedy=_AGAIN
-        ) from error
