@@ -125,7 +125,8 @@ class _Unknown(dict[str, Any]):
     """Names that a module has only for type checkers: anything."""
 
     def __init__(self, owner: Any) -> None:
-        self._known = {**vars(builtins), **vars(sys.modules[owner.__module__])}
+        modules = [vars(sys.modules[of.__module__]) for of in getattr(owner, "__mro__", [owner])]
+        self._known = {name for names in [vars(builtins), *modules] for name in names}
 
     def __missing__(self, name: str) -> Any:
         if name in self._known:
