@@ -85,6 +85,14 @@ def test_a_worker_that_is_asked_to_end_loses_its_job_to_another(tmp_path, monkey
     assert sum("interrupted" in file.read_text() for file in logs.iterdir()) == 1
 
 
+def test_control_characters_are_spelled_out_in_logs(tmp_path):
+    assert list(LocalEngine(1, tmp_path).map(print, ["\x1b[2Jcar\u202e"])) == [None]
+    (log,) = tmp_path.iterdir()
+    assert "\x1b" not in log.read_text()
+    assert "car" in log.read_text()
+    assert "\u202e" not in log.read_text()
+
+
 DRIVER = """
 import sys
 from pathlib import Path

@@ -121,6 +121,13 @@ def _hints(owner: Any) -> dict[str, Any]:
     return get_type_hints(owner, localns=_Unknown(owner), include_extras=True)
 
 
+class _Anything:
+    """The type of what cannot be looked up."""
+
+    def __class_getitem__(cls, _: object) -> type:
+        return cls
+
+
 class _Unknown(dict[str, Any]):
     """Names that a module has only for type checkers: anything."""
 
@@ -131,7 +138,7 @@ class _Unknown(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name in self._known:
             raise KeyError(name)
-        return Any
+        return _Anything
 
 
 def _check_range(name: str, value: float, limit: Meta) -> None:
@@ -177,7 +184,7 @@ def _fits(value: object, hint: Any) -> bool:
             return False
         return all(_fits(one, inner[0]) for one in value)
     accepted = origin or hint
-    return hint is Any or not isinstance(accepted, type) or isinstance(value, accepted)
+    return hint in (Any, _Anything) or not isinstance(accepted, type) or isinstance(value, accepted)
 
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")

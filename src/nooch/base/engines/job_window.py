@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import socket
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nooch.base.errors import NoochError, ParameterError
+from nooch.base.words import printable
 
 RETRIES = 3
 """How often a job is started again whose worker was lost."""
@@ -102,7 +104,7 @@ class Logged:
         if self.folder is None:
             return self.function(item)
         log = self.folder / f"job-{number:07d}.log"
-        with log.open("a", buffering=1, encoding="utf-8", errors="backslashreplace") as file:
+        with _LogFile(log) as file:
             _say(file, f"began on {socket.gethostname()}, process {os.getpid()}")
             try:
                 with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
@@ -117,6 +119,17 @@ class Logged:
                 raise
             _say(file, "done")
             return result
+
+
+class _LogFile(io.TextIOWrapper):
+    """A log to append to: each write reaches the file, with control characters spelled out."""
+
+    def __init__(self, path: Path) -> None:
+        raw = path.open("ab", buffering=0)
+        super().__init__(raw, "utf-8", errors="backslashreplace", write_through=True)
+
+    def write(self, text: str) -> int:
+        return super().write(printable(text, "\n\r\t"))
 
 
 def _say(file: Any, text: str) -> None:

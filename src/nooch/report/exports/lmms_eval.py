@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from nooch.base.errors import check_one_of
 from nooch.report.exports.contract import Content, Exported, write_folder
 from nooch.report.exports.lmms_eval_functions import METRICS
-from nooch.report.exports.question_files import (
+from nooch.report.exports.question_content import (
     ANSWER,
     IMAGES_AS,
     asked,
