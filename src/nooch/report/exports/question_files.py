@@ -6,6 +6,8 @@ import base64
 import csv
 from pathlib import Path
 
+import polars as pl
+
 from nooch.base.errors import check_one_of
 from nooch.report.exports.contract import Content, Exported, write_folder
 from nooch.report.exports.question_content import (
