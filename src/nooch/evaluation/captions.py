@@ -222,7 +222,7 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     A file maps classes to lists of phrases, or has them below ``mentions``, with ``other`` (phrases
     to pass over) and ``plurals`` (true: plural forms are added) next to it.
     """
-    path = Path(__file__).parent / "coco_mentions.yaml" if source == COCO else Path(source)
+    path = Path(__file__).parent / "coco_mentions.yaml" if str(source) == COCO else Path(source)
     content = read_yaml(path)
     content = content if "mentions" in content else {"mentions": content}
     with unreadable(path, _VOCABULARY, problem="is no list of synonyms"):

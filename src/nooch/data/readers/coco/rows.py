@@ -268,13 +268,18 @@ class FileJob(NumberedJob):
             rest = document.rest()
         if not slices.get("images"):
             raise InputError("lists no image", where=where, allowed=STRUCTURE)
+        # as texts, whatever they are: a number may be larger than any that is stored
+        licenses = [
+            {name: str(entry[name]) for name in ("name", "url") if name in entry}
+            for entry in getattr(rest, "licenses", None) or []
+        ]
         return ScannedFile(
             self.role,
             self.given,
             slices["images"],
             slices["annotations"],
             categories_of(getattr(rest, "categories", []), where),
-            getattr(rest, "licenses", None) or [],
+            licenses,
             {"role": self.role, **source.result()},
         )
 
