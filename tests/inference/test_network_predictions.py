@@ -152,16 +152,14 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
     (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
     fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
     monkeypatch.setattr(
-        "nooch.inference.predict.forward",
-        lambda *_: (_ for _ in ()).throw(MemoryError()),
+        "nooch.inference.predict.forward", lambda *_: (_ for _ in ()).throw(MemoryError())
     )
     rest = [row for row in range(N) if row != 4]
     with pytest.raises(NoochError, match="out of memory while predicting") as caught:
         predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
     assert "`batch` 4" in str(caught.value)
     monkeypatch.setattr(
-        "nooch.inference.predict.forward",
-        lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan),
+        "nooch.inference.predict.forward", lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)
     )
     fails(
         lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]),
