@@ -84,6 +84,70 @@ def _annotation(draw: st.DrawFn, image_id: int, categories: dict[int, str]) -> d
     }
 
 
+# texts that look like what lies between elements, and like keys
+AWKWARD = st.sampled_from(
+    ["}, {", '},{"n":1', '"annotations": [', '"images": [{"id": 5}]', "}]", "]}", '\\"}, {\\"',
+     '}, {"image_id": 1, "category_id": 1}, {', "{}", "[", "a, b", '"', "", "é{", "\\", "images"]
+)  # fmt: skip
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+VALUES = st.recursive(
+    AWKWARD | NUMBERS | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(AWKWARD, inner, max_size=2),
+    max_leaves=8,
+)
+LOOKALIKES = st.lists(st.fixed_dictionaries({"n": st.just(7)}), max_size=3)
+INNER = VALUES | LOOKALIKES
+INNER |= st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
+INNER |= st.lists(st.fixed_dictionaries({"images": VALUES, "annotations": VALUES}), max_size=3)
+NAMES = st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
+
+
+def as_json(draw: st.DrawFn, value: Any) -> str:
+    """JSON in some spacing."""
+    spaced: dict[str, Any] = {"separators": (",", ":")}
+    if draw(st.booleans()):
+        spaced = {"indent": draw(st.sampled_from([None, 0, 2]))}
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), **spaced)
+
+
+@st.composite
+def sources(draw: st.DrawFn, names: bool = False) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Documents by role, and their text: members in any order, awkward values, masks for areas.
+
+    With ``names``, some images have another file name in each of the files, or none.
+    """
+    contents = draw(collections())
+    every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
+    for file in (file for files in contents.values() for file in files):
+        for annotation in file["annotations"]:
+            annotation["attributes"] = draw(INNER)
+            size = [every[annotation["image_id"]][side] for side in ("height", "width")]
+            if draw(st.integers(0, 3)) == 0:
+                pixels = draw(st.integers(0, size[0] * size[1]))
+                counts = [size[0] * size[1] - pixels, pixels]
+                annotation["segmentation"] = {"counts": counts, "size": size}
+                annotation["area"] = draw(st.sampled_from([None, float(pixels)]))
+                annotation["pixels"] = pixels
+                if draw(st.booleans()):
+                    del annotation["area"]
+        for entry in file["images"]:
+            if names and draw(st.integers(0, 3)) == 0:
+                entry["file_name"] = draw(NAMES)
+        file["more"] = draw(INNER)
+    if draw(st.booleans()):
+        listed = [*every.values(), image(2**62 + 1)]
+        ids = st.sampled_from([entry["id"] for entry in listed])
+        said = st.fixed_dictionaries({"image_id": ids, "caption": AWKWARD})
+        contents["captions"] = [{"images": listed, "annotations": draw(st.lists(said, max_size=9))}]
+
+    def text(file: dict[str, Any]) -> str:
+        members = {key: file[key] for key in draw(st.permutations(sorted(file)))}
+        before, after = (draw(st.sampled_from(["", blank])) for blank in (" \n", "\r\n\t "))
+        return f"{before}{as_json(draw, members)}{after}"
+
+    return contents, {role: [text(file) for file in files] for role, files in contents.items()}
+
+
 def naive_areas(documents: Sequence[dict[str, Any]]) -> dict[int, dict[str, float]]:
     """Image id -> class that is present -> sum of the official area over height x width."""
     size, total = {}, defaultdict(lambda: defaultdict(float))

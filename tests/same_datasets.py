@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from nooch.base.errors import NoochError
 from nooch.data import Dataset, divide, save_dataset
@@ -21,6 +24,27 @@ def same_folder(folder: Path, other: Path) -> None:
     assert (folder / "dataset.json").read_text() == (other / "dataset.json").read_text()
 
 
+def same_dataset(one: Dataset, other: Dataset) -> None:
+    """Every table, with its order and types, and what is said of them."""
+    assert one.images.equals(other.images)
+    assert one.images.schema == other.images.schema
+    assert one.classes == other.classes
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(one.areas, part), getattr(other.areas, part))
+    assert (one.captions is None) == (other.captions is None)
+    assert one.captions is None or one.captions.equals(other.captions)
+    assert set(one.embeddings) == set(other.embeddings)
+    for name, values in one.embeddings.items():
+        np.testing.assert_array_equal(values, other.embeddings[name])
+        assert values.dtype == other.embeddings[name].dtype
+    assert one.image_root == other.image_root
+    assert (dict(one.kinds), dict(one.provenance)) == (dict(other.kinds), dict(other.provenance))
+    none = [data.exceptions is None or not data.exceptions.nnz for data in (one, other)]
+    assert none[0] == none[1]
+    assert none[0] or (one.exceptions != other.exceptions).nnz == 0
+    assert one.fingerprint == other.fingerprint
+
+
 def in_parts_of(whole: Dataset, part_size: int, folder: Path) -> Path:
     """The dataset, divided and written."""
     return save_dataset(divide(whole, -(-len(whole) // part_size)), folder)
@@ -32,3 +56,27 @@ def told(act: Callable[[], _T]) -> tuple[_T | None, NoochError | None]:
         return act(), None
     except NoochError as error:
         return None, error
+
+
+def stopping(done: list[str], most: int | None) -> Any:
+    """A map that notes what is done, and is interrupted when that is ``most``."""
+
+    def mapping(function, items):
+        for item in items:
+            if len(done) == most:
+                raise KeyboardInterrupt
+            result = function(item)
+            done.append(f"{type(item).__name__} {item!r}")
+            yield result
+
+    return mapping
+
+
+def changing(file: Path) -> Any:
+    """A map after which a file is another one."""
+
+    def mapping(function, items):
+        yield from map(function, items)
+        os.utime(file, (1, 1))
+
+    return mapping

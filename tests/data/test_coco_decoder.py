@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from coco_files import check_areas, collections, image, naive_areas, write
+from coco_files import AWKWARD, INNER, as_json, check_areas, naive_areas, sources, write
 from hypothesis import example, given, settings, strategies as st
 from refusals import fails
 
@@ -20,21 +20,6 @@ from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.coco.structure import decode
 from nooch.data.readers.contract import read
 
-# what could be taken for a boundary or for a member: inner objects, lists of them, text that looks
-# like them
-AWKWARD = st.sampled_from(
-    ["}, {", '},{"n":1', '"annotations": [', "}]", "]}", '\\"}, {\\"', "{}", "[", "a", "", "é",
-     "\\", "images"]
-)  # fmt: skip
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
-VALUES = st.recursive(
-    AWKWARD | NUMBERS | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(AWKWARD, inner, max_size=2),
-)
-LOOKALIKES = st.lists(st.fixed_dictionaries({"n": st.just(7)}), max_size=3)
-INNER = VALUES | LOOKALIKES
-INNER |= st.fixed_dictionaries({"annotations": LOOKALIKES, "images": LOOKALIKES})
-
 
 class _Element(msgspec.Struct):
     n: int
@@ -44,14 +29,6 @@ class _Any(msgspec.Struct):
     images: list[_Element]
     annotations: list[_Element]
     categories: list[dict] | None = None
-
-
-def _json(draw, value):
-    """JSON in some spacing."""
-    spaced = {"separators": (",", ":")}
-    if draw(st.booleans()):
-        spaced = {"indent": draw(st.sampled_from([None, 0, 1]))}
-    return json.dumps(value, ensure_ascii=draw(st.booleans()), **spaced)
 
 
 @st.composite
@@ -69,7 +46,7 @@ def documents(draw):
     members += draw(st.lists(st.sampled_from(members), max_size=2))
     space = lambda: draw(_SPACES)  # noqa: E731
     texts = [
-        f"{space()}{_json(draw, key)}{space()}:{space()}{_json(draw, value)}{space()}"
+        f"{space()}{as_json(draw, key)}{space()}:{space()}{as_json(draw, value)}{space()}"
         for key, value in draw(st.permutations(members))
     ]
     text = f"{space()}{{{','.join(texts)}}}{space()}"
@@ -211,35 +188,6 @@ def test_slices_that_were_decoded_leave_memory(tmp_path, monkeypatch):
 # whole files
 
 
-@st.composite
-def sources(draw):
-    """Documents by role, and their text: shuffled members, awkward values, masks for areas."""
-    contents = draw(collections())
-    every = {i["id"]: i for files in contents.values() for file in files for i in file["images"]}
-    for file in (file for files in contents.values() for file in files):
-        for annotation in file["annotations"]:
-            annotation["attributes"] = draw(INNER)
-            entry = every[annotation["image_id"]]
-            if draw(st.integers(0, 3)) == 0:
-                size, area = [entry["height"], entry["width"]], min(int(annotation["area"]), 16)
-                counts = [size[0] * size[1] - area, area]
-                annotation["segmentation"] = {"counts": counts, "size": size}
-                annotation["area"] = None if draw(st.booleans()) else float(area)
-                annotation["pixels"] = area
-        file["more"] = draw(INNER)
-    if draw(st.booleans()):
-        listed = [*every.values(), image(2**62 + 1)]
-        said = st.fixed_dictionaries(
-            {"image_id": st.sampled_from([i["id"] for i in listed]), "caption": AWKWARD}
-        )
-        contents["captions"] = [{"images": listed, "annotations": draw(st.lists(said, max_size=9))}]
-    shuffled = lambda file: {key: file[key] for key in draw(st.permutations(sorted(file)))}  # noqa: E731
-    texts = {
-        role: [_json(draw, shuffled(file)) for file in files] for role, files in contents.items()
-    }
-    return contents, texts
-
-
 @settings(deadline=None, max_examples=20)
 @given(sources(), st.integers(1, 400))
 def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
@@ -251,7 +199,7 @@ def test_a_dataset_is_what_loops_over_the_documents_give(sample, size):
         }
         data = read(CocoReading(**files, slice_size=size))
     documents = [file for role in ("things", "stuff") for file in contents[role]]
-    for annotation in (a for file in documents for a in file["annotations"] if a["area"] is None):
+    for annotation in (a for file in documents for a in file["annotations"] if "pixels" in a):
         annotation["area"] = annotation["pixels"]
     check_areas(data, naive_areas(documents), rel=1e-12)
     images = [entry for file in documents for entry in file["images"]]

@@ -16,6 +16,7 @@ from altered_files import write_header
 from hypothesis import given, settings
 from oracles import collections, dataset_of
 from refusals import fails
+from same_datasets import same_dataset
 from scipy.sparse import csr_array
 
 from nooch.base import files
@@ -45,23 +46,6 @@ def _data():
     return Dataset.build(images, ["cow", "fire_hydrant", "unused"], areas, captions, **rest)
 
 
-def _same(a, b):
-    assert a.images.equals(b.images)
-    assert a.images.schema == b.images.schema
-    assert a.classes == b.classes
-    for part in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(a.areas, part), getattr(b.areas, part))
-    assert (a.captions is None) == (b.captions is None)
-    assert a.captions is None or a.captions.equals(b.captions)
-    assert set(a.embeddings) == set(b.embeddings)
-    for name, values in a.embeddings.items():
-        np.testing.assert_array_equal(values, b.embeddings[name])
-        assert values.dtype == b.embeddings[name].dtype
-    assert a.image_root == b.image_root
-    assert dict(a.provenance) == dict(b.provenance)
-    assert a.fingerprint == b.fingerprint
-
-
 _fails = functools.partial(fails, kind=FormatError)
 _no_output = functools.partial(fails, kind=OutputError)
 _no_write = functools.partial(fails, kind=OutputError, helps=False)
@@ -79,7 +63,7 @@ def saved(tmp_path):
 
 
 def test_what_goes_in_comes_out(saved):
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     assert isinstance(load_dataset(saved).embeddings["mini-1.0"], np.memmap)
     tables = ["areas.parquet", "captions.parquet", "images.parquet"]
     files = {str(p.relative_to(saved)) for p in saved.rglob("*") if p.is_file()}
@@ -99,12 +83,12 @@ def test_any_collection_comes_out_as_it_went_in(sample):
     images, classes, splits = sample
     data = dataset_of(images, classes, splits, [f"{i}_s" for i in range(len(images))])
     with tempfile.TemporaryDirectory() as folder:
-        _same(load_dataset(save_dataset(data, Path(folder) / "d")), data)
+        same_dataset(load_dataset(save_dataset(data, Path(folder) / "d")), data)
 
 
 def test_datasets_without_classes_or_captions(tmp_path):
     data = dataset_of([{}, {}], [])
-    _same(load_dataset(save_dataset(data, tmp_path / "d")), data)
+    same_dataset(load_dataset(save_dataset(data, tmp_path / "d")), data)
 
 
 def test_areas_on_disk_are_a_table_that_others_can_read(saved):
@@ -300,7 +284,7 @@ def test_a_failure_keeps_what_was_there(saved, monkeypatch):
     monkeypatch.setattr("nooch.data.dataset_folder.areas_table", fail)
     words = str(saved), "cannot write: No space left on device"
     _no_write(lambda: save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True), *words)
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     assert _left(saved.parent) == ["data"]
 
 
@@ -324,16 +308,16 @@ def test_an_interrupted_renaming_keeps_the_old_folder(saved, monkeypatch, error,
     with pytest.raises((OutputError, type(error))):
         save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True)
     monkeypatch.undo()
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     assert _left(saved.parent) == ["data"]
 
 
 def test_overwrite_rules(saved, tmp_path):
     other = dataset_of([{"Y": 0.5}], ["Y"])
     _no_output(lambda: save_dataset(other, saved), str(saved), "exists already", "`overwrite`")
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     save_dataset(other, saved, overwrite=True)
-    _same(load_dataset(saved), other)
+    same_dataset(load_dataset(saved), other)
     (tmp_path / "empty").mkdir()
     _no_output(lambda: save_dataset(other, tmp_path / "empty"), "exists already")
     save_dataset(other, tmp_path / "empty", overwrite=True)
@@ -353,7 +337,7 @@ def test_overwriting_a_link_to_a_dataset_replaces_the_link_alone(saved, tmp_path
     (tmp_path / "link").symlink_to(saved)
     save_dataset(dataset_of([{}], ["Y"]), tmp_path / "link", overwrite=True)
     assert not (tmp_path / "link").is_symlink()
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     assert _left(tmp_path) == ["data", "link"]
 
 
@@ -462,7 +446,7 @@ def test_a_kill_while_folders_change_names_loses_nothing(saved, tmp_path):
     # where two folders cannot exchange names: the old one moved aside, the new one not in its place
     saved.rename(_leftover(tmp_path, "data", "partial") / "old")
     _no_output(lambda: check_output(saved), "exists already")
-    _same(load_dataset(saved), _data())
+    same_dataset(load_dataset(saved), _data())
     assert _left(tmp_path) == ["data"]
     # moved aside and replaced: the old one is what is left over
     (_leftover(tmp_path, "data", "partial") / "old").mkdir()

@@ -1,7 +1,6 @@
 """An import gives what reading, splitting and dividing in memory gives, in any number of parts."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -10,10 +9,10 @@ import time
 
 import polars as pl
 import pytest
-from coco_files import STUFF, THINGS, collections, document, image, write
+from coco_files import STUFF, THINGS, document, image, sources, write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
-from same_datasets import in_parts_of, same_folder, told
+from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, OutputError, ParameterError
@@ -23,59 +22,6 @@ from nooch.data.importing import parts as import_parts
 from nooch.data.importing.import_dataset import import_dataset, with_split
 from nooch.data.readers.coco.reader import read_coco
 from nooch.io import CocoReading
-
-# texts that look like what lies between elements, and like keys
-NASTY = ['},{"id":1', "]}", "}]", '"', "\\", '"images": [{"id": 5}]', "a, b", "é{", ""]
-NASTY = st.sampled_from([*NASTY, '}, {"image_id": 1, "category_id": 1}, {'])
-NESTED = st.recursive(
-    NASTY | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY, inner, max_size=2),
-    max_leaves=6,
-)
-LOOKALIKES = st.fixed_dictionaries({"images": NESTED, "annotations": NESTED})
-LOOKALIKES = st.lists(LOOKALIKES, max_size=3)
-ORDERS = st.permutations(["info", "licenses", "images", "annotations", "categories", "more"])
-
-
-NAMES = st.none() | st.sampled_from(["a},{b.jpg", "s/x.jpg", "],[.png"])
-
-
-@st.composite
-def sources(draw):
-    """Random files by role, as text: odd order and spacing, odd members, masks for areas."""
-    content = draw(collections())
-    every = [i for files in content.values() for file in files for i in file["images"]]
-    for files in content.values():
-        for file in files:
-            sizes = {i["id"]: (i["height"], i["width"]) for i in file["images"]}
-            for annotation in file["annotations"]:
-                annotation["attributes"] = draw(NESTED)
-                height, width = sizes[annotation["image_id"]]
-                if draw(st.integers(0, 3)) == 0:
-                    del annotation["area"]
-                    ones = draw(st.integers(0, height * width))
-                    counts = [height * width - ones, ones]
-                    annotation["segmentation"] = {"counts": counts, "size": [height, width]}
-            for entry in file["images"]:
-                if draw(st.integers(0, 3)) == 0:
-                    entry["file_name"] = draw(NAMES)
-    if draw(st.booleans()):
-        listed = [*{i["id"]: i for i in every}.values(), image(2**62 + 1)]
-        texts = [
-            {"image_id": draw(st.sampled_from(listed))["id"], "caption": draw(NASTY)}
-            for _ in range(draw(st.integers(0, 9)))
-        ]
-        content["captions"] = [{"images": listed, "annotations": texts}]
-    return {role: [_text(draw, file) for file in files] for role, files in content.items()}
-
-
-def _text(draw, file):
-    file = file | {"more": draw(NESTED | LOOKALIKES)}
-    members = {k: file[k] for k in draw(ORDERS) if k in file}
-    indent, is_ascii = draw(st.sampled_from([None, 0, 2])), draw(st.booleans())
-    text = json.dumps(members, indent=indent, ensure_ascii=is_ascii)
-    return draw(st.sampled_from(["", " \n"])) + text + draw(st.sampled_from(["", "\r\n\t "]))
-
 
 PLANS = st.sampled_from(
     [
@@ -106,12 +52,12 @@ IGNORED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @settings(suppress_health_check=IGNORED, deadline=None, max_examples=20)
-@given(sample=sources(), plan=PLANS, part_size=PART_SIZES, slice_size=st.integers(1, 300))
+@given(sample=sources(names=True), plan=PLANS, part_size=PART_SIZES, slice_size=st.integers(1, 300))
 def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_path_factory):
     folder = tmp_path_factory.mktemp("import")
     files = {
         role: [write(folder / f"{role}{n}.json", text) for n, text in enumerate(texts)]
-        for role, texts in sample.items()
+        for role, texts in sample[1].items()
     }
     whole, problem = told(lambda: with_split(read_coco(**files), plan))
     options = {"part_size": part_size, "split": plan, "slice_size": slice_size}
@@ -156,20 +102,6 @@ def test_processes_do_not_matter(tmp_path, part_size, map_):
     assert (tmp_path / "data" / "images.parquet").is_file() == (part_size is None)
 
 
-def _stopping(done, most):
-    """A map that counts what is done, and is interrupted when that is ``most``."""
-
-    def mapping(function, items):
-        for item in items:
-            if len(done) == most:
-                raise KeyboardInterrupt
-            result = function(item)
-            done.append(f"{type(item).__name__} {item!r}")
-            yield result
-
-    return mapping
-
-
 @pytest.mark.parametrize("share", [0, 0.4, 0.8, 0.95])
 def test_an_interrupted_import_resumes(tmp_path, share):
     files, plan = _files(tmp_path / "in"), SplitPlan("70/10/20", 4, r"(\d\d)\.jpg")
@@ -178,13 +110,13 @@ def test_an_interrupted_import_resumes(tmp_path, share):
     def go(out, how):
         _import(tmp_path / out, **files, split=plan, map=how, **SMALL)
 
-    go("whole", _stopping(every, None))
+    go("whole", stopping(every, None))
     stop = int(share * len(every))
     with pytest.raises(KeyboardInterrupt):
-        go("parts", _stopping(done, stop))
+        go("parts", stopping(done, stop))
     assert not (tmp_path / "parts").exists()
     assert len(done) == stop
-    go("parts", _stopping(done, None))
+    go("parts", stopping(done, None))
     assert len(set(done)) == len(done) == len(every), "something was done twice"
     same_folder(tmp_path / "parts", tmp_path / "whole")
     same_folder(tmp_path / "parts", _expected(tmp_path / "expected", files, plan))
@@ -354,12 +286,8 @@ def test_image_files_that_were_added_since_are_found(tmp_path):
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
     files = _files(tmp_path / "in", 100)
-
-    def mapping(function, items):
-        yield from map(function, items)
-        os.utime(files["stuff"][0], (1, 1))
-
-    _refuses(tmp_path, InputError, "was changed while it was read", **files, map=mapping)
+    words, how = "was changed while it was read", changing(files["stuff"][0])
+    _refuses(tmp_path, InputError, words, **files, map=how)
 
 
 def test_two_imports_of_one_dataset_do_not_run_at_once(tmp_path):

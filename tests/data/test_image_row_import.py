@@ -1,6 +1,5 @@
 """Imports of label maps and boxes give what reading and dividing in memory gives."""
 
-import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from coco_files import write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 from refusals import fails
-from same_datasets import in_parts_of, same_folder, told
+from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
 from nooch.base.engines import LocalEngine
 from nooch.base.split_plan import SplitPlan
@@ -137,30 +136,17 @@ def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
 def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
     maps, done = _maps(tmp_path, [f"{i}" for i in range(300)]), []
     listed = write(tmp_path / "classes.txt", LIST)
-
-    def mapping(function, items):
-        for item in items:
-            if len(done) == 4:
-                done.append(None)
-                raise KeyboardInterrupt
-            done.append(repr(item))
-            yield function(item)
-
     reading = MapReading(maps, listed, [255], "_ids")
-    act = partial(import_dataset, reading, tmp_path / "parts", part_size=100, map=mapping)
+    act = partial(import_dataset, reading, tmp_path / "parts", part_size=100)
     with pytest.raises(KeyboardInterrupt):
-        act()
-    act()
-    # three batches of maps, three parts, and the interruption
-    assert len(done) == len(set(done)) == 7
+        act(map=stopping(done, 4))
+    act(map=stopping(done, None))
+    # three batches of maps, and three parts
+    assert len(done) == len(set(done)) == 6
     whole = read_label_maps(maps, listed, void=[255], suffix="_ids")
     same_folder(tmp_path / "parts", in_parts_of(whole, 100, tmp_path / "whole"))
-
-    def changing(function, items):
-        yield from map(function, items)
-        os.utime(maps / "0" / "2_ids.png", (1, 1))
-
-    act = partial(import_dataset, reading, tmp_path / "x", map=changing)
+    other = changing(maps / "0" / "2_ids.png")
+    act = partial(import_dataset, reading, tmp_path / "x", map=other)
     fails(act, "was changed while it was read")
 
 

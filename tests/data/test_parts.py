@@ -13,6 +13,7 @@ from altered_files import write_header
 from hypothesis import given, settings, strategies as st
 from oracles import collections, dataset_of
 from refusals import fails
+from same_datasets import same_dataset
 from scipy.sparse import csr_array
 
 from nooch.base.engines import LocalEngine
@@ -60,21 +61,6 @@ def datasets(draw):
     )
 
 
-def _same(one, other):
-    assert one.images.equals(other.images)
-    assert one.images.schema == other.images.schema
-    assert one.classes == other.classes
-    for part in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(one.areas, part), getattr(other.areas, part))
-    assert one.captions.equals(other.captions)
-    assert np.array_equal(one.embeddings["e"], other.embeddings["e"])
-    assert dict(one.kinds) == dict(other.kinds)
-    assert dict(one.provenance) == dict(other.provenance)
-    none = [data.exceptions is None or not data.exceptions.nnz for data in (one, other)]
-    assert none[0] == none[1]
-    assert none[0] or (one.exceptions != other.exceptions).nnz == 0
-
-
 @settings(deadline=None, max_examples=20)
 @given(datasets(), st.integers(1, 3))
 def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts):
@@ -88,7 +74,7 @@ def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts)
         assert (whole.splits, whole.fitting_split) == (data.splits, data.fitting_split)
         assert (whole.embedding_names, whole.has_captions) == (("e",), True)
         assert whole.attributes == data.attributes
-        _same(whole, data)
+        same_dataset(whole, data)
     pieces = [opened.part(number) for number in range(opened.n_parts)]
     assert len(pieces) == min(parts, len(data))
     assert pl.concat([part.images for part in pieces]).equals(data.images)
@@ -150,8 +136,8 @@ def test_a_folder_of_one_part_file_per_table_stays_readable(tmp_path):
     assert "images/part-0000000.parquet" in _files(tmp_path / "data")
     opened = open_dataset(tmp_path / "data")
     assert (opened.n_parts, opened.fingerprint) == (1, _captioned().fingerprint)
-    _same(opened, _captioned())
-    _same(opened.part(0), _captioned())
+    same_dataset(opened, _captioned())
+    same_dataset(opened.part(0), _captioned())
 
 
 def test_nothing_is_read_before_it_is_asked_for(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 from functools import partial
 from itertools import pairwise
@@ -13,6 +12,7 @@ import pytest
 from coco_files import areas_of, write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
+from same_datasets import changing, stopping
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, NoochError, ParameterError
@@ -319,17 +319,8 @@ def test_an_interrupted_import_resumes(tmp_path, share):
     columns, layout = Columns("id"), LongTable("class", "area")
     reading, done, total = TableReading(_expensive(tmp_path), columns, layout), [], 7
 
-    def counted(function, items, most):
-        for item in items:
-            if len(done) == most:
-                raise KeyboardInterrupt
-            result = function(item)
-            done.append((repr(function), repr(item)))
-            yield result
-
     def go(most):
-        mapping = lambda function, items: counted(function, items, most)  # noqa: E731
-        import_dataset(reading, tmp_path / "out", part_size=200, map=mapping)
+        import_dataset(reading, tmp_path / "out", part_size=200, map=stopping(done, most))
 
     with pytest.raises(KeyboardInterrupt):
         go(int(share * total))
@@ -446,13 +437,8 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
 
 def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
     reading = TableReading(_expensive(tmp_path, 100), Columns("id"), LongTable("class", "area"))
-
-    def mapping(function, items):
-        yield from map(function, items)
-        os.utime(reading.path, (1, 1))
-
     act = partial(import_dataset, reading, tmp_path / "out")
-    fails(partial(act, map=mapping), "was changed while it was read")
+    fails(partial(act, map=changing(reading.path)), "was changed while it was read")
     fails(partial(act, part_size=0), "`part_size`: is 0", kind=ParameterError)
 
 
