@@ -200,14 +200,10 @@ def _saved(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
 
 
 _OF_KIND = {
-    ".parquet": _parquet,
-    ".csv": _csv,
-    ".json": lambda content: _json(json.loads(content)),
-    ".jsonl": _lines,
-    ".yaml": lambda content: _json(yaml.safe_load(content)),
-    ".npy": _array,
+    ".parquet": _parquet, ".csv": _csv, ".json": lambda content: _json(json.loads(content)),
+    ".jsonl": _lines, ".yaml": lambda content: _json(yaml.safe_load(content)), ".npy": _array,
     ".npz": _archive,
-}
+}  # fmt: skip
 
 
 def write_header(file: Any, header: dict[str, Any]) -> None:

@@ -107,17 +107,12 @@ _PARTS = {
     "calibrate": "--tasks bowl --cues bowl=table --alpha 0.001",
 }
 ELSEWHERE = {
-    "annotate": "cli/test_annotate.py",
-    "predict": "cli/test_predict.py",
-    "ask": "cli/test_ask.py",
-    "features": "cli/test_training_features.py",
-    "classes": "cli/test_choosing.py",
-    "intervene": "analysis/test_intervention.py",
-    "find-score": "scenes/test_truth_scores.py",
-    "waterbirds score": "cli/test_waterbirds.py",
-    "download coco-stuff": "cli/test_download.py",
+    "annotate": "cli/test_annotate.py", "predict": "cli/test_predict.py", "ask": "cli/test_ask.py",
+    "features": "cli/test_training_features.py", "classes": "cli/test_choosing.py",
+    "intervene": "analysis/test_intervention.py", "find-score": "scenes/test_truth_scores.py",
+    "waterbirds score": "cli/test_waterbirds.py", "download coco-stuff": "cli/test_download.py",
     "download nooch-published": "cli/test_download.py",
-}
+}  # fmt: skip
 """A command that the world has no input for -> where its promises are tested."""
 
 

@@ -13,14 +13,10 @@ from scipy.sparse import csr_array
 from nooch.data import Dataset
 
 PREPROCESSOR = {
-    "do_resize": True,
-    "size": {"height": 32, "width": 32},
-    "do_rescale": True,
-    "rescale_factor": 1 / 255,
-    "do_normalize": True,
-    "image_mean": [0.5, 0.4, 0.3],
+    "do_resize": True, "size": {"height": 32, "width": 32}, "do_rescale": True,
+    "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.4, 0.3],
     "image_std": [0.5, 0.25, 0.2],
-}
+}  # fmt: skip
 
 
 SMALL_RESNET = {

@@ -46,20 +46,11 @@ def test_a_name_that_is_no_field_is_refused():
 
 
 RIGHT = [
-    {"draws": np.int64(3)},
-    {"share": 1},
-    {"share": np.float32(0.5)},
-    {"names": ("a", "b")},
-    {"names": pl.Series(["a"])},
-    {"names": np.array(["a"])},
-    {"names": None},
-    {"name": "a"},
-    {"name": ["a"]},
-    {"numbers": [[1, 2.5], ()]},
-    {"frame": pl.DataFrame()},
-    {"roles": {"a": "b"}},
+    {"draws": np.int64(3)}, {"share": 1}, {"share": np.float32(0.5)}, {"names": ("a", "b")},
+    {"names": pl.Series(["a"])}, {"names": np.array(["a"])}, {"names": None}, {"name": "a"},
+    {"name": ["a"]}, {"numbers": [[1, 2.5], ()]}, {"frame": pl.DataFrame()}, {"roles": {"a": "b"}},
     {"strict": True},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("named", RIGHT)

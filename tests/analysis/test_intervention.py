@@ -182,8 +182,7 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
     ):
         fails(lambda o=options: run(world, BY_CONTEXT, out, **o), words, kind=ParameterError)
     assert not out.exists()
-    with pytest.raises(OutputError, match="exists already"):
-        run(world, BY_CONTEXT, tmp_path / "some")
+    fails(lambda: run(world, BY_CONTEXT, tmp_path / "some"), "exists already", kind=OutputError)
 
 
 def _said_next(done):

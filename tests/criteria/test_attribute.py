@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from refusals import fails
+from refusals import fails, refused
 from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, InputError, ParameterError
@@ -67,71 +67,31 @@ FOUR = {
 
 @pytest.mark.parametrize(
     ("phi", "expected"),
-    [
-        ("place != y", [0, 3]),
-        ("place <> label", [0, 3]),
-        ("place != bird", [0, 3]),
-        ('"sky-other" = 1', [0]),
-        ('present("sky-other")', [0]),
-        ('present("sky-other") = 1', [0]),
-        ('NOT present("sky-other") AND y = 1', [1]),
-        ("area(bird) >= 0.2", [0, 1]),
-        ('area("sky-other") > area(bird)', [0]),
-        ('Area("sky-other") - area(bird) <= 0', [1, 2, 3]),
-        ("present(cat)", []),
-        ("cat = 0 AND bird = 0", [2, 3]),
-        ("y = 1", [0, 1]),
-        ("y = TRUE", [0, 1]),
-        ("not place = y", [0, 3]),
-        ("camera = 'it''s'", [2]),
-        ("camera IN ('b', 'B')", [1, 3]),
-        ("camera NOT IN ('b', 'B')", [0, 2]),
-        ("'b' <= camera", [1, 2]),
-        ("night", [0, 2]),
-        ("NOT night", [1, 3]),
-        ("night = 1", [0, 2]),
-        ("night = FALSE", [1, 3]),
-        ("night != place", [0, 1, 2, 3]),
-        ("f > 0", [0, 3]),
-        ("f = 0.1", [3]),
-        ("f * 10 = 1", [3]),
-        ("f > 0 AND ln(f) > 0", [0]),
-        ("abs(f) >= 1.5", [0, 2]),
-        ("f % 1.5 = -0.5", [2]),
-        ("small - 251 < 0", [0, 1, 2, 3]),
-        ("small + small > 255", [0]),
-        ("big = 18446744073709551615", [0]),
-        ("big > 2.5", [0, 1, 3]),
-        ("kind = 'x'", [0, 2]),
-        ("price > 2", [1, 2, 3]),
-        ("year / 2 = 1006.5", [1]),
-        ("-year % 10 = -2", [0]),
-        ("year >= 2013 AND NOT year BETWEEN 2014 AND 2020", [1]),
-        ("year = -1 OR year = +2012", [0]),
-        ("day >= '2013-01-01'", [1, 2, 3]),
-        ("day BETWEEN '2013-01-01' AND '2013-01-02'", [1, 2]),
-        ("'2013-01-01' = day", [1]),
-        ("day < later", [0]),
-        ("day IN ('2012-12-31', '2020-02-29')", [0, 3]),
-        ("taken >= '2013-01-01'", [1, 2, 3]),
-        ("taken > '2013-01-01T11:59:59'", [2, 3]),
-        ('"*" = 1', [0]),
-        ('"^p.*$" = 4', [0]),
-        ('"a b" = 1', [0, 2]),
-        ("width > height", [1, 3]),
-        ("image_id >= 2", [2, 3]),
-        ("TRUE OR place = 1", [0, 1, 2, 3]),
-        ("FALSE AND place = 1", []),
-        ("1 = 2 OR place = 1", [1, 3]),
-        ("(place = 1) = (y = 1)", [1, 2]),
-        ("(camera IS NULL) = (y = 0)", [0, 1]),
-        ("1 / place > 5", [0, 2]),
-        ("place = 1 OR place = 0 AND y = 1", [0, 1, 3]),
-        ("NOT place = 1 AND y = 1", [0]),
-        ("place + 2 * 3 = 7", [1, 3]),
-        ("place - 1 - 1 = -1", [1, 3]),
-    ],
-)
+    [("place != y", [0, 3]), ("place <> label", [0, 3]), ("place != bird", [0, 3]),
+     ('"sky-other" = 1', [0]), ('present("sky-other")', [0]), ('present("sky-other") = 1', [0]),
+     ('NOT present("sky-other") AND y = 1', [1]), ("area(bird) >= 0.2", [0, 1]),
+     ('area("sky-other") > area(bird)', [0]), ('Area("sky-other") - area(bird) <= 0', [1, 2, 3]),
+     ("present(cat)", []), ("cat = 0 AND bird = 0", [2, 3]), ("y = 1", [0, 1]),
+     ("y = TRUE", [0, 1]), ("not place = y", [0, 3]), ("camera = 'it''s'", [2]),
+     ("camera IN ('b', 'B')", [1, 3]), ("camera NOT IN ('b', 'B')", [0, 2]),
+     ("'b' <= camera", [1, 2]), ("night", [0, 2]), ("NOT night", [1, 3]), ("night = 1", [0, 2]),
+     ("night = FALSE", [1, 3]), ("night != place", [0, 1, 2, 3]), ("f > 0", [0, 3]),
+     ("f = 0.1", [3]), ("f * 10 = 1", [3]), ("f > 0 AND ln(f) > 0", [0]), ("abs(f) >= 1.5", [0, 2]),
+     ("f % 1.5 = -0.5", [2]), ("small - 251 < 0", [0, 1, 2, 3]), ("small + small > 255", [0]),
+     ("big = 18446744073709551615", [0]), ("big > 2.5", [0, 1, 3]), ("kind = 'x'", [0, 2]),
+     ("price > 2", [1, 2, 3]), ("year / 2 = 1006.5", [1]), ("-year % 10 = -2", [0]),
+     ("year >= 2013 AND NOT year BETWEEN 2014 AND 2020", [1]), ("year = -1 OR year = +2012", [0]),
+     ("day >= '2013-01-01'", [1, 2, 3]), ("day BETWEEN '2013-01-01' AND '2013-01-02'", [1, 2]),
+     ("'2013-01-01' = day", [1]), ("day < later", [0]),
+     ("day IN ('2012-12-31', '2020-02-29')", [0, 3]), ("taken >= '2013-01-01'", [1, 2, 3]),
+     ("taken > '2013-01-01T11:59:59'", [2, 3]), ('"*" = 1', [0]), ('"^p.*$" = 4', [0]),
+     ('"a b" = 1', [0, 2]), ("width > height", [1, 3]), ("image_id >= 2", [2, 3]),
+     ("TRUE OR place = 1", [0, 1, 2, 3]), ("FALSE AND place = 1", []),
+     ("1 = 2 OR place = 1", [1, 3]), ("(place = 1) = (y = 1)", [1, 2]),
+     ("(camera IS NULL) = (y = 0)", [0, 1]), ("1 / place > 5", [0, 2]),
+     ("place = 1 OR place = 0 AND y = 1", [0, 1, 3]), ("NOT place = 1 AND y = 1", [0]),
+     ("place + 2 * 3 = 7", [1, 3]), ("place - 1 - 1 = -1", [1, 3])],
+)  # fmt: skip
 def test_phi(phi, expected):
     assert marked(phi, dataset(**FOUR)) == expected
 
@@ -187,10 +147,8 @@ def test_unknown_names(phi, message):
 
 def test_unknown_task():
     data = dataset(**FOUR)
-    with pytest.raises(ParameterError, match="'brid' is no class"):
-        Attribute("place = 1").fit(data, ["brid"])
-    with pytest.raises(ParameterError, match="'brid' is no class"):
-        Attribute("place = 1").fit(data).phi(data, "brid")
+    refused(lambda: Attribute("place = 1").fit(data, ["brid"]), "'brid' is no class")
+    refused(lambda: Attribute("place = 1").fit(data).phi(data, "brid"), "'brid' is no class")
 
 
 OTHER_VALUES = [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
@@ -289,10 +247,8 @@ def test_times_with_a_zone():
     assert marked("taken > '2013-01-01T17:00Z'", data) == [1]
     assert marked("taken = utc", data) == [0, 1]
     assert marked("unseen(taken)", data, train=data.select(rows=np.array([0]))) == [1]
-    with pytest.raises(ParameterError, match=r"\+00:00"):
-        marked("taken > '2013-01-01'", data)
-    with pytest.raises(ParameterError, match=r"\+00:00"):
-        marked("taken > '0001-01-01T00:00+14:00'", data)
+    refused(lambda: marked("taken > '2013-01-01'", data), "+00:00")
+    refused(lambda: marked("taken > '0001-01-01T00:00+14:00'", data), "+00:00")
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
@@ -341,44 +297,28 @@ def test_unknown_presences_and_areas_are_missing_values():
 
 
 def test_columns_that_do_not_matter_are_not_named():
-    with pytest.raises(InputError, match="such as 1: camera is null"):
-        marked("zero = 1 OR camera = 'x'", dataset(**HOLES))
+    fails(lambda: marked("zero = 1 OR camera = 'x'", dataset(**HOLES)), "such as 1: camera is null")
 
 
 @pytest.mark.parametrize(
     ("phi", "expected"),
-    [
-        ("place IS NOT NULL AND place > 0", [2]),
-        ("place > 0 AND place IS NOT NULL", [2]),
-        ("place IS NULL OR place > 0", [1, 2, 3]),
-        ("NOT (place IS NULL OR place = 0)", [2]),
-        ("place IS NULL", [1, 3]),
-        ("(place > 0) IS NULL", [1, 3]),
-        ("f IS NULL", [2, 3]),
-        ("f IS NOT NULL AND f < 2", [0]),
-        ("zero != 0 AND 1 / zero = 1", [3]),
-        ("(0 / zero) IS NULL", [0, 1, 2]),
-        ("ln(zero) < 0", [0, 1, 2]),
-        ("1 / zero > 1000", [0, 1, 2]),
-        ("camera IS NOT NULL AND camera IN ('a', 'x')", [0]),
-        ("y IS NULL OR bird IS NULL", []),
-    ],
-)
+    [("place IS NOT NULL AND place > 0", [2]), ("place > 0 AND place IS NOT NULL", [2]),
+     ("place IS NULL OR place > 0", [1, 2, 3]), ("NOT (place IS NULL OR place = 0)", [2]),
+     ("place IS NULL", [1, 3]), ("(place > 0) IS NULL", [1, 3]), ("f IS NULL", [2, 3]),
+     ("f IS NOT NULL AND f < 2", [0]), ("zero != 0 AND 1 / zero = 1", [3]),
+     ("(0 / zero) IS NULL", [0, 1, 2]), ("ln(zero) < 0", [0, 1, 2]), ("1 / zero > 1000", [0, 1, 2]),
+     ("camera IS NOT NULL AND camera IN ('a', 'x')", [0]), ("y IS NULL OR bird IS NULL", [])],
+)  # fmt: skip
 def test_logic_has_three_values(phi, expected):
     assert marked(phi, dataset(**HOLES)) == expected
 
 
 @pytest.mark.parametrize(
     ("phi", "count", "ids"),
-    [
-        ("ln(zero - 1) > 0", 3, "0, 1, 2"),
-        ("zero / zero = 1", 3, "0, 1, 2"),
-        ("5 % zero = 1", 3, "0, 1, 2"),
-        ("ln(zero) - ln(zero) = 0", 3, "0, 1, 2"),
-        ("ln(-1 - zero) > 0", 4, "0, 1, 2, 3"),
-        ("ln(zero - 1) > 0 OR y = 1", 1, "2"),
-    ],
-)
+    [("ln(zero - 1) > 0", 3, "0, 1, 2"), ("zero / zero = 1", 3, "0, 1, 2"),
+     ("5 % zero = 1", 3, "0, 1, 2"), ("ln(zero) - ln(zero) = 0", 3, "0, 1, 2"),
+     ("ln(-1 - zero) > 0", 4, "0, 1, 2, 3"), ("ln(zero - 1) > 0 OR y = 1", 1, "2")],
+)  # fmt: skip
 def test_what_is_no_number_is_an_error(phi, count, ids):
     words = f"{count} of 4 images, such as {ids}: 0/0, x % 0 or ln", "guard it"
     fails(lambda: marked(phi, dataset(**HOLES)), *words)
@@ -518,14 +458,12 @@ def test_explain_a_missing_value():
     data = dataset(**HOLES).select(rows=np.array([1]))
     words = Attribute("place IS NULL").fit(data).explain(data, "bird")
     assert words == "place = null, so place IS NULL holds: out of context"
-    with pytest.raises(InputError, match="1 of 1 images"):
-        Attribute("place = 1").fit(data).explain(data, "bird")
+    fails(lambda: Attribute("place = 1").fit(data).explain(data, "bird"), "1 of 1 images")
 
 
 def test_explain_takes_one_image():
     data = dataset(**FOUR)
-    with pytest.raises(ParameterError, match="4 images"):
-        Attribute("place != y").fit(data).explain(data, "bird")
+    refused(lambda: Attribute("place != y").fit(data).explain(data, "bird"), "4 images")
 
 
 # Table 1 of the paper

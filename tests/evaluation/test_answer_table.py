@@ -91,15 +91,9 @@ def _nooch(rows):
 
 
 WAYS = {
-    _pope: "pope",
-    _pope_by_id: "pope",
-    _llava: "llava",
-    _lmms_eval: "lmms-eval",
-    _lmms_eval_by_document: "lmms-eval",
-    _amber: "amber",
-    _dash: "dash-b",
-    _nooch: "nooch",
-}
+    _pope: "pope", _pope_by_id: "pope", _llava: "llava", _lmms_eval: "lmms-eval",
+    _lmms_eval_by_document: "lmms-eval", _amber: "amber", _dash: "dash-b", _nooch: "nooch",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -35,19 +35,8 @@ def _oracle(text, plain=PHRASES, other=("dog park", "kite surfing")):
 
 
 WORDS = [
-    "hot",
-    "dog",
-    "Dog",
-    "dogs",
-    "park",
-    "kite",
-    "kites",
-    "surfing",
-    "PUPPY",
-    "a",
-    "dog's",
-    "é",
-]
+    "hot", "dog", "Dog", "dogs", "park", "kite", "kites", "surfing", "PUPPY", "a", "dog's", "é",
+]  # fmt: skip
 
 
 @given(

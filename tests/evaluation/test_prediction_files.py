@@ -103,17 +103,11 @@ def test_a_column_without_a_name_is_an_index_and_no_task(long):
 
 @pytest.mark.parametrize(
     ("columns", "expected"),
-    [
-        ({}, ("f", None, None)),
-        ({"run": "r"}, ("r", None, None)),
-        ({"method": "erm"}, ("erm", "erm", None)),
-        ({"seed": 3}, ("f/3", None, 3)),
-        ({"method": "erm", "seed": 3}, ("erm/3", "erm", 3)),
-        ({"run": "r", "seed": 3}, ("r", None, 3)),
-        ({"run": "r", "method": "erm", "seed": 3}, ("r", "erm", 3)),
-        ({"run": 7}, ("7", None, None)),
-    ],
-)
+    [({}, ("f", None, None)), ({"run": "r"}, ("r", None, None)),
+     ({"method": "erm"}, ("erm", "erm", None)), ({"seed": 3}, ("f/3", None, 3)),
+     ({"method": "erm", "seed": 3}, ("erm/3", "erm", 3)), ({"run": "r", "seed": 3}, ("r", None, 3)),
+     ({"run": "r", "method": "erm", "seed": 3}, ("r", "erm", 3)), ({"run": 7}, ("7", None, None))],
+)  # fmt: skip
 def test_how_runs_are_named(long, tmp_path, columns, expected):
     file = tmp_path / "f.parquet"
     frame = long.with_columns(**{name: pl.lit(value) for name, value in columns.items()})

@@ -65,17 +65,10 @@ def test_metrics_are_looked_at_at_once():
 
 @pytest.mark.parametrize(
     ("text", "n"),
-    [
-        ("auc@all<2", 8),
-        ("auc@all[ce]<2", 4),
-        ("auc@all[ce,car]<2", 2),
-        ("auc@all[*,car]<2", 4),
-        ("auc@all[,car]<2", 4),
-        ("auc@all[ce,average]<2", 2),
-        ("auc@all[*,average]<2", 4),
-        ("nll@avg:uniform[ce,car]<9", 2),
-    ],
-)
+    [("auc@all<2", 8), ("auc@all[ce]<2", 4), ("auc@all[ce,car]<2", 2), ("auc@all[*,car]<2", 4),
+     ("auc@all[,car]<2", 4), ("auc@all[ce,average]<2", 2), ("auc@all[*,average]<2", 4),
+     ("nll@avg:uniform[ce,car]<9", 2)],
+)  # fmt: skip
 def test_brackets_narrow(scores, suite, text, n):
     verdicts = _judged(scores, suite, text)
     assert len(verdicts) == len({(v.run, v.criterion, v.task, v.split) for v in verdicts}) == n

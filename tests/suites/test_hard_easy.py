@@ -91,15 +91,9 @@ def test_negative_counts_are_refused():
 
 @pytest.mark.parametrize(
     ("a", "b", "both", "either"),
-    [
-        (HARD, HARD, HARD, HARD),
-        (HARD, EASY, EASY, HARD),
-        (EASY, EASY, EASY, EASY),
-        (HARD, NONE, NONE, HARD),
-        (EASY, NONE, EASY, NONE),
-        (NONE, NONE, NONE, NONE),
-    ],
-)
+    [(HARD, HARD, HARD, HARD), (HARD, EASY, EASY, HARD), (EASY, EASY, EASY, EASY),
+     (HARD, NONE, NONE, HARD), (EASY, NONE, EASY, NONE), (NONE, NONE, NONE, NONE)],
+)  # fmt: skip
 def test_combinations_follow_three_valued_logic(a, b, both, either):
     one, other = (Mark(np.array([code], dtype=np.int8)) for code in (a, b))
     assert (one & other).codes.tolist() == (other & one).codes.tolist() == [both]

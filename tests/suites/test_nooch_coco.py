@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from refusals import fails
 
 import nooch
 from nooch.base.errors import FormatError
@@ -88,8 +89,7 @@ def test_it_is_small_and_has_its_licenses(suite):
 
 def test_a_file_that_was_altered_is_refused(monkeypatch):
     monkeypatch.setitem(suite_folder.SHIPPED, NAME, "0" * 64)
-    with pytest.raises(FormatError, match="was altered"):
-        nooch.load_suite(NAME)
+    fails(lambda: nooch.load_suite(NAME), "was altered", kind=FormatError)
 
 
 def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
@@ -100,11 +100,9 @@ def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
     source = PlanSource(tmp_path, Path(name), BenchConfig())
     assert source.absolute().suite == Path(name)
     (tmp_path / name).mkdir()
-    with pytest.raises(FormatError, match="is no suite"):
-        load_suite(name)
+    fails(lambda: load_suite(name), "is no suite", kind=FormatError)
     assert source.absolute().suite == tmp_path / name
-    with pytest.raises(FormatError, match="nooch-coco"):
-        load_suite("no-such-suite")
+    fails(lambda: load_suite("no-such-suite"), "nooch-coco", kind=FormatError)
 
 
 def test_commands_take_its_name(suite, run_cli, tmp_path):

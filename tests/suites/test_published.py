@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from oracles import dataset_of
+from refusals import fails
 
 from nooch.analysis.verify import verify
 from nooch.base.errors import InputError
@@ -93,10 +94,8 @@ def test_an_image_of_the_other_label_is_in_another_set(tmp_path):
 
 
 def test_bad_folders_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such folder"):
-        read_published(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="holds no published set"):
-        read_published(tmp_path)
+    fails(lambda: read_published(tmp_path / "nowhere"), "no such folder", helps=False)
+    fails(lambda: read_published(tmp_path), "holds no published set")
 
 
 @pytest.mark.parametrize(
@@ -118,5 +117,5 @@ def test_suites_that_cannot_be_compared_are_refused(tmp_path):
     cats = dataset_of([{"cat": 0.5, "sofa": 0.6}], ["cat", "sofa"])
     with pytest.raises(InputError, match="share no criterion, task and image"):
         verify(find(cats, {"ce": CE()}, tasks="cat"), published)
-    with pytest.raises(InputError, match="text"):
-        verify(_suite([{"tie": 0.1, "person": 0.5}], ids=["a"]), published)
+    named = _suite([{"tie": 0.1, "person": 0.5}], ids=["a"])
+    fails(lambda: verify(named, published), "text", helps=False)

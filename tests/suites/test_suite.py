@@ -11,6 +11,7 @@ import pytest
 from altered_files import write_header
 from hypothesis import given
 from oracles import collections, dataset_of
+from refusals import fails, refused
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.criteria import CE, Combination, Gist
@@ -116,27 +117,22 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
         with pytest.raises(FormatError, match=message):
             load_suite(folder)
     (folder / "suite.json").write_bytes(header.encode().replace(b"nooch-suite", b"nooch-\xff"))
-    with pytest.raises(FormatError, match="cannot be read"):
-        load_suite(folder)
+    fails(lambda: load_suite(folder), "cannot be read", kind=FormatError)
     (folder / "suite.json").write_text(header)
     table = folder / "challenge_sets.parquet"
     content = table.read_bytes()
     table.write_bytes(content[:-1] + b"?")
-    with pytest.raises(FormatError, match="was altered"):
-        load_suite(folder)
+    fails(lambda: load_suite(folder), "was altered", kind=FormatError)
     table.unlink()
-    with pytest.raises(FormatError, match="is missing"):
-        load_suite(folder)
-    with pytest.raises(FormatError, match="is no suite"):
-        load_suite(tmp_path)
+    fails(lambda: load_suite(folder), "is missing", kind=FormatError)
+    fails(lambda: load_suite(tmp_path), "is no suite", kind=FormatError)
 
 
 def test_existing_output_is_not_touched(tmp_path):
     suite, _ = _suite()
     folder = save_suite(suite, tmp_path / "suite")
     before = (folder / "suite.json").stat().st_mtime_ns
-    with pytest.raises(OutputError, match="exists already"):
-        save_suite(suite, folder)
+    fails(lambda: save_suite(suite, folder), "exists already", kind=OutputError)
     assert (folder / "suite.json").stat().st_mtime_ns == before
     save_suite(suite, folder, overwrite=True)
     (tmp_path / "mine").mkdir()
@@ -188,8 +184,7 @@ def test_wrong_requests_are_refused():
     ):
         with pytest.raises(ParameterError, match=message):
             find(data, criteria, **options)
-    with pytest.raises(ParameterError, match="'car' is no class"):
-        resolve_tasks(data.classes, "nooch")
+    refused(lambda: resolve_tasks(data.classes, "nooch"), "'car' is no class")
 
 
 def test_summary_and_overlap_agree_with_the_sets():
@@ -220,7 +215,6 @@ def test_explanations_with_and_without_the_dataset():
     assert bare["image_id"] == 3
     assert "covers" not in bare["verdicts"][0]["text"]
     assert explain(suite, "Y", 5, data)["verdicts"][1]["subset"] is None
-    with pytest.raises(ParameterError, match="image 99 is in none"):
-        explain(suite, "Y", 99)
+    refused(lambda: explain(suite, "Y", 99), "image 99 is in none")
     with pytest.raises(ParameterError, match="not the one that the suite was found in"):
         explain(suite, "Y", 3, data.select("test"))
