@@ -19,12 +19,9 @@ from nooch.data.arrays import read_array
 )
 def test_what_is_written_is_read(tmp_path, values):
     write_array(tmp_path / "a.npy", values)
+    about = values.dtype, values.shape, values.tolist()
     for array in (read_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")):
-        assert (array.dtype, array.shape, array.tolist()) == (
-            values.dtype,
-            values.shape,
-            values.tolist(),
-        )
+        assert (array.dtype, array.shape, array.tolist()) == about
     assert isinstance(read_array(tmp_path / "a.npy", mapped=True), np.memmap) or not values.size
 
 
@@ -52,11 +49,8 @@ GOOD = _content(np.arange(6, dtype=np.float32).reshape(3, 2))
 )
 def test_what_is_no_array(tmp_path, content, mapped):
     (tmp_path / "a.npy").write_bytes(content)
-    fails(
-        lambda: read_array(tmp_path / "a.npy", mapped=mapped),
-        str(tmp_path / "a.npy"),
-        "cannot be read as an array",
-    )
+    words = str(tmp_path / "a.npy"), "cannot be read as an array"
+    fails(lambda: read_array(tmp_path / "a.npy", mapped=mapped), *words)
 
 
 def test_objects_and_archives_are_refused(tmp_path):

@@ -93,16 +93,15 @@ def test_its_reading_is_one(name):
         assert inspect.getdoc(getattr(reading, method))
 
 
-@pytest.fixture(params=EXAMPLES)
-def example(request, tmp_path):
-    """A reader, and its arguments for two images, 2 and 1."""
-    arguments, options = EXAMPLES[request.param](tmp_path)
-    return _reader(request.param), arguments, options
-
-
-def test_it_gives_a_dataset_without_splits(example):
-    reader, arguments, options = example
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_every_reader_promises(name, tmp_path):
+    """Of two images, 2 and 1."""
+    reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
     data = reader(*arguments, **options)
+    # it changes nothing that it reads
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+    # a dataset without splits
     assert [str(image_id)[-5:] for image_id in data.image_ids] in (["1", "2"], ["2.png", "1.png"])
     assert data.splits == {"all": 2}
     assert data.images.columns[: len(CORE_COLUMNS)] == list(CORE_COLUMNS)
@@ -110,34 +109,20 @@ def test_it_gives_a_dataset_without_splits(example):
     assert data.areas.shape == (2, len(data.classes))
     assert data.areas.dtype == np.float64
     assert not any(" " in name for name in data.classes)
-
-
-def test_its_provenance_says_what_was_read(example):
-    reader, arguments, options = example
-    provenance = reader(*arguments, **options).provenance
-    assert set(provenance) >= {"reader", "area", "sources", "notes"}
-    assert provenance["area"] in {"segments", "pixels", "boxes", "given", "unknown"}
-    for source in provenance["sources"]:
+    # that says what was read
+    assert set(data.provenance) >= {"reader", "area", "sources", "notes"}
+    assert data.provenance["area"] in {"segments", "pixels", "boxes", "given", "unknown"}
+    for source in data.provenance["sources"]:
         assert len(source.get("sha256") or source["blake3"]) == 64
-    json.dumps(dict(provenance))
-
-
-def test_its_dataset_is_the_same_after_a_round_trip_and_a_second_reading(example, tmp_path):
-    reader, arguments, options = example
-    data = reader(*arguments, **options)
-    save_dataset(data, tmp_path / "kept")
-    assert (
-        load_dataset(tmp_path / "kept").fingerprint
-        == data.fingerprint
-        == reader(*arguments, **options).fingerprint
-    )
-
-
-def test_it_changes_nothing_that_it_reads(example, tmp_path):
-    reader, arguments, options = example
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    reader(*arguments, **options)
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+    json.dumps(dict(data.provenance))
+    # the same after a round trip and a second reading
+    kept = load_dataset(save_dataset(data, tmp_path / "kept"))
+    assert kept.fingerprint == data.fingerprint == reader(*arguments, **options).fingerprint
+    # an input that is not there is named
+    missing = tmp_path / "nowhere"
+    first = [missing] if isinstance(arguments[0], list) else missing
+    with pytest.raises(NoochError, match="nowhere"):
+        reader(first, *arguments[1:], **options)
 
 
 @pytest.mark.parametrize(
@@ -147,14 +132,6 @@ def test_any_engine_can_run_it(name, tmp_path):
     reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
     alone = reader(*arguments, **options)
     assert reader(*arguments, **options, map=LocalEngine(2).map).fingerprint == alone.fingerprint
-
-
-def test_an_input_that_is_not_there_is_named(example, tmp_path):
-    reader, arguments, options = example
-    missing = tmp_path / "nowhere"
-    first = [missing] if isinstance(arguments[0], list) else missing
-    with pytest.raises(NoochError, match="nowhere"):
-        reader(first, *arguments[1:], **options)
 
 
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n != "image-folder"])

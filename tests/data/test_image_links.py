@@ -50,14 +50,9 @@ def test_an_image_folder_of_links_is_read_whole(cache, tmp_path):
     saved = nooch.load_dataset(tmp_path / "data")
     assert saved.provenance["notes"] == data.provenance["notes"]
     # the folder that is recorded came with data, and is not left
-    left = (
-        "left out of the folder of images: 2: ",
-        "a link that leads out of the folder",
-        "`images`",
-    )
-    fails(
-        lambda: build_pixels(saved, tmp_path / "px", size=8), "2 of 2 images are not there", *left
-    )
+    left = "left out of the folder of images: 2: ", "a link that leads out of the folder"
+    words = "2 of 2 images are not there", *left, "`images`"
+    fails(lambda: build_pixels(saved, tmp_path / "px", size=8), *words)
     pixels = build_pixels(saved, tmp_path / "px", size=8, images=cache, codec="pil")
     assert np.abs(pixels.array[:, 0, 0, 0].astype(int) - [0, 200]).max() < 10
 

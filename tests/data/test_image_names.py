@@ -65,9 +65,8 @@ def test_ids_and_file_names_of_other_images_are_never_confused(numbers, data):
         assert known.rule == "digits"
         assert known.match(texts, "here").ids.to_list() == numbers
     else:
-        fails(
-            lambda: known.match(texts, "here"), "names are ids of other images", "with their endi"
-        )
+        words = "names are ids of other images", "with their endi"
+        fails(lambda: known.match(texts, "here"), *words)
     as_files = known.match(texts + ".jpg", "here")
     assert as_files.ids.to_list() == [numbers[order.index(n)] for n in numbers]
     assert known.match(pl.Series(numbers), "here").ids.to_list() == numbers
@@ -103,9 +102,8 @@ def test_what_matched_is_counted_and_the_rest_refused_where_all_names_are_known(
     assert matched.ids.to_list() == [0, None, 1, 0, None]
     assert matched.note == "2 of 3 images by file name"
     fails(lambda: known.match(names, "here", strict=True), "1 of 3 names", "nowhere.jpg")
-    fails(
-        lambda: known.match(pl.Series(["x.jpg", "a/x"]), "here"), "stand for one image: a/x, x.jpg"
-    )
+    twice = pl.Series(["x.jpg", "a/x"])
+    fails(lambda: known.match(twice, "here"), "stand for one image: a/x, x.jpg")
     # numbers that are ids, and some that are not, are not names of files
     assert known.match(pl.Series(["1", "007"]), "here", strict=True).ids.to_list() == [1, None]
 

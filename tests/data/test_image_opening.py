@@ -31,11 +31,8 @@ showpage
 def started(monkeypatch):
     """Programs that Pillow would have started for an EPS file."""
     calls = []
-    monkeypatch.setattr(
-        EpsImagePlugin,
-        "Ghostscript",
-        lambda *args, **_: calls.append(args) or Image.new("RGB", (8, 8)).im,
-    )
+    program = lambda *args, **_: calls.append(args) or Image.new("RGB", (8, 8)).im  # noqa: E731
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", program)
     return calls
 
 
@@ -71,9 +68,7 @@ def _decoded(codec):
 READS = {
     "the function": _plain,
     "a label map": _counted,
-    "a sheet of images": lambda path: draw_sheet(
-        [SheetPanel("title", [Tile(path)])], SheetLayout(1, 1)
-    ),
+    "a sheet of images": lambda p: draw_sheet([SheetPanel("t", [Tile(p)])], SheetLayout(1, 1)),
     "a picture of the report": _drawn,
     "pixels": _decoded("pil"),
     "pixels, fast": _decoded("fast"),
@@ -110,9 +105,8 @@ def test_a_bomb_is_refused_where_pillow_would_only_warn(read, bomb):
 def test_a_limit_that_the_user_sets_is_the_limit(tmp_path, monkeypatch):
     Image.new("L", (40, 40)).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1599)
-    with pytest.raises(
-        Image.DecompressionBombError, match="has 40 x 40 pixels, more than the 1,599"
-    ):
+    bomb = Image.DecompressionBombError
+    with pytest.raises(bomb, match="has 40 x 40 pixels, more than the 1,599"):
         _plain(tmp_path / "a.png")
     for enough in (1600, None):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", enough)
@@ -134,19 +128,13 @@ def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
     counted = _counted(tmp_path / f"a{ending}")
     assert counted.select("width", "height").row(0) == (8, 6)
     Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
-    fails(
-        lambda: _counted(tmp_path / "map.jpg"),
-        f"cannot identify image file as {', '.join(LABEL_MAPS)}",
-        helps=False,
-    )
+    problem = f"cannot identify image file as {', '.join(LABEL_MAPS)}"
+    fails(lambda: _counted(tmp_path / "map.jpg"), problem, helps=False)
 
 
 def test_nothing_else_opens_images():
     source = Path(nooch.__file__).parent
-    found = [
-        str(p.relative_to(source))
-        for p in source.rglob("*.py")
-        if "Image.open(" in p.read_text(encoding="utf-8")
-    ]
-    # the first is written next to a task of lmms-eval, and runs there without nooch
+    files = [p for p in source.rglob("*.py") if "Image.open(" in p.read_text(encoding="utf-8")]
+    found = [str(p.relative_to(source)) for p in files]
+    # the second is written next to a task of lmms-eval, and runs there without nooch
     assert sorted(found) == ["data/readers/image_files.py", "report/exports/lmms_eval_functions.py"]

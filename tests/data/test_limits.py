@@ -74,8 +74,7 @@ def test_lists_of_lists_of_aliases(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     (tmp_path / "c.yaml").write_text("\n".join(lines))
-    fails(
-        lambda: read_yaml(tmp_path / "c.yaml"), "c.yaml", "has more than 20 aliases", "at most 20"
-    )
+    words = "c.yaml", "has more than 20 aliases", "at most 20"
+    fails(lambda: read_yaml(tmp_path / "c.yaml"), *words)
     (tmp_path / "c.yaml").write_text("a: &x [1]\nb: *x\n")
     assert read_yaml(tmp_path / "c.yaml") == {"a": [1], "b": [1]}

@@ -21,13 +21,15 @@ from refusals import fails
 
 from nooch.base import files
 from nooch.base.engines import LocalEngine
-from nooch.base.errors import FormatError, InputError, MissingExtraError, ParameterError
+from nooch.base.errors import FormatError, MissingExtraError, ParameterError
 from nooch.base.files import place, read_bytes
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.suites import save_suite
 from nooch.suites.find import find
 
+_fails = functools.partial(fails, kind=FormatError)
+_no_address = functools.partial(fails, kind=ParameterError)
 CRITERIA = {"ce": CE(0.01, 0.1), "gist": Gist("e")}
 
 
@@ -70,9 +72,6 @@ class _File:
 
     def write_bytes(self, content):
         self.system.pipe_file(self.path, content)
-
-    def read_text(self):
-        return self.read_bytes().decode()
 
     def write_text(self, text):
         self.write_bytes(text.encode())
@@ -162,12 +161,8 @@ def server(folder):
 def test_http_takes_one_request_for_each_file(server, folder, tmp_path):
     address, asked = server
     if importlib.util.find_spec("aiohttp") is None:
-        fails(
-            lambda: load_dataset(f"{address}/parts"),
-            "http://",
-            "pip install 'fsspec[http]'",
-            kind=ParameterError,
-        )
+        words = "http://", "pip install 'fsspec[http]'"
+        _no_address(lambda: load_dataset(f"{address}/parts"), *words)
         assert not asked
         return
     _same(load_dataset(f"{address}/parts"), _data())
@@ -175,38 +170,23 @@ def test_http_takes_one_request_for_each_file(server, folder, tmp_path):
     assert len(asked) == len(set(asked)) == 1 + 4 * 4
     expected = _find(folder / "parts", tmp_path / "one")
     assert _find(f"{address}/parts", tmp_path / "two") == expected
-    fails(lambda: load_dataset(f"{address}/nowhere"), "is no dataset", kind=FormatError)
+    _fails(lambda: load_dataset(f"{address}/nowhere"), "is no dataset")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../outside",
-        "images/../../outside",
-        "/etc/passwd",
-        "s3://other/x",
-        "file:///etc/passwd",
-        "memory://served/whole/areas.parquet",
-        "%2e%2e/outside",
-        "a\\..\\b",
-        "images/./x",
-        "a?b",
-        "",
-    ],
-)
+OUTSIDE = ["../outside", "images/../../outside", "/etc/passwd", "s3://other/x", "a\\..\\b", ""]
+OUTSIDE += ["file:///etc/passwd", "memory://served/whole/areas.parquet", "%2e%2e/outside"]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "images/./x", "a?b"])
 def test_names_that_lead_elsewhere_are_never_asked_for(memory, name, fetched):
     marker = _File(f"{memory}/whole/dataset.json")
-    header = json.loads(marker.read_text())
+    header = json.loads(marker.read_bytes())
     own = {"dataset.json", *header["files"]}
     record = header["files"]["images.parquet"]
     # as itself, and as what is inside the folder of an embedding
     for named in (name, f"embeddings/f/{name}"):
         write_header(marker, {**header, "files": {**header["files"], named: record}})
-        fails(
-            lambda: load_dataset(f"{memory}/whole"),
-            "names a file outside the folder",
-            kind=FormatError,
-        )
+        _fails(lambda: load_dataset(f"{memory}/whole"), "names a file outside the folder")
     assert set(fetched) <= own
 
 
@@ -215,21 +195,17 @@ def test_altered_short_and_missing_files_are_refused(memory):
     file = _File(f"{root}/areas/part-0000002.parquet")
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    fails(lambda: load_dataset(root), "part-0000002.parquet was altered", kind=FormatError)
+    _fails(lambda: load_dataset(root), "part-0000002.parquet was altered")
     file.write_bytes(content[:-1])
-    fails(lambda: open_dataset(root).part(2), "missing or has another size", kind=FormatError)
+    _fails(lambda: open_dataset(root).part(2), "missing or has another size")
     file.unlink()
-    fails(lambda: open_dataset(root).part(2), "missing or has another size", kind=FormatError)
+    _fails(lambda: open_dataset(root).part(2), "missing or has another size")
     file = _File(f"{root}/embeddings/e/part-0000000.npy")
     file.write_bytes(bytes([1]) + file.read_bytes()[1:])
-    fails(lambda: open_dataset(root).part(0), "was altered", kind=FormatError)
+    _fails(lambda: open_dataset(root).part(0), "was altered")
     assert open_dataset(root).part(0, reads=()).embeddings == {}
-    fails(
-        lambda: load_dataset(f"{memory}/nothing"),
-        "memory://served/nothing",
-        "is no dataset",
-        kind=FormatError,
-    )
+    nothing = f"{memory}/nothing"
+    _fails(lambda: load_dataset(nothing), nothing, "is no dataset")
 
 
 class ThrottlingError(Exception):
@@ -263,34 +239,28 @@ def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, mon
 
     monkeypatch.setattr(files, "_PAUSES", ())
     monkeypatch.setattr(MemoryFileSystem, "cat_file", breaks)
-    fails(
-        lambda: _find(f"{memory}/parts", tmp_path / "suite"),
-        "memory://served/parts/areas/part-0000002.parquet",
-        "ThrottlingError: the bucket is gone",
-        "run the same command again",
-    )
+    words = "ThrottlingError: the bucket is gone", "run the same command again"
+    file = f"{memory}/parts/areas/part-0000002.parquet"
+    fails(lambda: _find(f"{memory}/parts", tmp_path / "suite"), file, *words)
     assert not (tmp_path / "suite").exists()
     monkeypatch.setattr(MemoryFileSystem, "cat_file", cat)
     measured = list(tmp_path.glob(".suite.finding-*/shard-*.images.arrow"))
     assert len(measured) == 2
     times = [file.stat().st_mtime_ns for file in measured]
-    done = _find(
-        f"{memory}/parts",
-        tmp_path / "suite",
-        progress=lambda what, *_: (
-            what == "marking tasks" and times.append([f.stat().st_mtime_ns for f in measured])
-        ),
-    )
+
+    def progress(what, *_):
+        if what == "marking tasks":
+            times.append([file.stat().st_mtime_ns for file in measured])
+
+    done = _find(f"{memory}/parts", tmp_path / "suite", progress=progress)
     assert all(again == times[:2] for again in times[2:])
     assert len(times) > 2
     assert done == _find(folder / "parts", tmp_path / "other")
 
 
 def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
-    fails(lambda: place("nowhere://x/y"), "nowhere:// is no kind of address", kind=ParameterError)
-    text = fails(
-        lambda: place("ftp://me:secret@host/data"), "has a password in it", kind=ParameterError
-    )
+    _no_address(lambda: place("nowhere://x/y"), "nowhere:// is no kind of address")
+    text = _no_address(lambda: place("ftp://me:secret@host/data"), "has a password in it")
     assert "secret" not in text
 
     def missing(_name):
@@ -298,22 +268,15 @@ def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(fsspec, "get_filesystem_class", missing)
-        fails(
-            lambda: place("s3://bucket/data"),
-            "s3://bucket/data",
-            "pip install s3fs",
-            kind=ParameterError,
-        )
-        fails(lambda: place("https://host/data"), "pip install 'fsspec[http]'", kind=ParameterError)
+        bucket = "s3://bucket/data"
+        _no_address(lambda: place(bucket), bucket, "pip install s3fs")
+        _no_address(lambda: place("https://host/data"), "pip install 'fsspec[http]'")
     monkeypatch.setattr(files, "_PAUSES", ())
     fails(lambda: open_dataset("simplecache://data"), "cannot be fetched")
     assert place("MEMORY://Served/x") == place("memory://Served/x")
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    fails(
-        lambda: load_dataset("s3://bucket/data"),
-        "pip install 'nooch[remote]'",
-        kind=MissingExtraError,
-    )
+    install = "pip install 'nooch[remote]'"
+    fails(lambda: load_dataset(bucket), install, kind=MissingExtraError)
     # what only looks like one
     assert place("a:b/c") == Path("a:b/c")
     assert place("C:/data") == Path("C:/data")
@@ -324,7 +287,7 @@ def test_nothing_but_datasets_is_read_from_or_written_to_an_address(memory, tmp_
     data = load_dataset(f"{memory}/whole")
     suite = find(data, {"ce": CE(0.01)})
     for out in ("s3://bucket/suite", Path("s3://bucket/suite")):
-        fails(lambda out=out: save_suite(suite, out), "is an address", kind=ParameterError)
+        _no_address(lambda out=out: save_suite(suite, out), "is an address")
     assert not (tmp_path / "s3:").exists()
 
 
@@ -336,9 +299,5 @@ def test_a_place_that_denies_is_not_asked_again(memory, monkeypatch):
         raise PermissionError("no")
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", denies)
-    fails(
-        lambda: read_bytes(place(f"{memory}/whole/dataset.json")),
-        "PermissionError: no",
-        kind=InputError,
-    )
+    fails(lambda: read_bytes(place(f"{memory}/whole/dataset.json")), "PermissionError: no")
     assert len(calls) == 1

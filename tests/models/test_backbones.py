@@ -16,9 +16,7 @@ from nooch.models.images import IMAGENET, read_preprocessing
 from nooch.models.sources import CONFIGURATIONS, find_source
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (nooch[train])"
-)
+transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 
 def _resnet(transformers):

@@ -21,9 +21,7 @@ from nooch.models.caches.features import extract_features, load_features
 from nooch.models.caches.pixels import PixelCache, build_pixels
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (nooch[train])"
-)
+transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 
 N = 23

@@ -15,9 +15,7 @@ from nooch.models.networks import NetworkOptions, backbones, blocks_of, build_ne
 from nooch.models.pixel_batches import parts, read_ahead
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (nooch[train])"
-)
+transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 
 def _model(name, **options):

@@ -17,9 +17,7 @@ from nooch.training.network_settings import TuneSettings
 from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (nooch[train])"
-)
+transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 PIXELS, Y, ENVIRONMENTS = squares(60)
 ROWS = {"train": np.arange(40), "valid": np.arange(40, 60)}

@@ -14,9 +14,7 @@ from nooch.models.task_maps import read_task_map
 from nooch.models.task_models import KINDS, load_task_model
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed (nooch[train])"
-)
+transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 from nooch.models.task_models import any_class, one_class  # noqa: E402
 
