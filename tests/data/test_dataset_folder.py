@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from altered_files import write_header
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from oracles import collections, dataset_of
 from refusals import fails
 from same_datasets import same_dataset
@@ -76,26 +76,21 @@ def test_what_goes_in_comes_out(saved):
         name: sha256_of(saved / name) for name in header.files
     }
 
+    # areas on disk are a table that others can read
+    table = pl.read_parquet(saved / "areas.parquet")
+    assert table.columns == ["image_id", "class", "area"]
+    assert table["class"].cast(pl.String).to_list() == ["fire_hydrant", "cow", "fire_hydrant"]
+    assert table["image_id"].to_list() == [1, 2, 3]
+
 
 @settings(max_examples=30, deadline=None)
 @given(collections(splits=True))
+@example(([{}, {}], [], None))
 def test_any_collection_comes_out_as_it_went_in(sample):
     images, classes, splits = sample
     data = dataset_of(images, classes, splits, [f"{i}_s" for i in range(len(images))])
     with tempfile.TemporaryDirectory() as folder:
         same_dataset(load_dataset(save_dataset(data, Path(folder) / "d")), data)
-
-
-def test_datasets_without_classes_or_captions(tmp_path):
-    data = dataset_of([{}, {}], [])
-    same_dataset(load_dataset(save_dataset(data, tmp_path / "d")), data)
-
-
-def test_areas_on_disk_are_a_table_that_others_can_read(saved):
-    table = pl.read_parquet(saved / "areas.parquet")
-    assert table.columns == ["image_id", "class", "area"]
-    assert table["class"].cast(pl.String).to_list() == ["fire_hydrant", "cow", "fire_hydrant"]
-    assert table["image_id"].to_list() == [1, 2, 3]
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path):
@@ -117,9 +112,11 @@ def test_names_that_an_embedding_cannot_have(name, tmp_path):
 # what was altered
 
 
-def _header(folder, **changed):
+def _header(folder, named=(), **changed):
+    """Another header, which also names these files."""
     content = json.loads((folder / "dataset.json").read_text())
-    write_header(folder / "dataset.json", {**content, **changed})
+    files = {**{name: {"sha256": "0" * 64, "bytes": 0} for name in named}, **content["files"]}
+    write_header(folder / "dataset.json", {**content, "files": files, **changed})
     return folder
 
 
@@ -168,15 +165,15 @@ def test_an_embedding_is_hashed_when_it_is_first_read_and_not_again(saved, monke
     assert hashed == ["mini-1.0.npy"] * 2
 
 
-@pytest.mark.parametrize(
-    ("values", "word"),
-    [
-        (None, "cannot be read as an array"),
-        (np.ones((2, 3)), "has shape (2, 3) float64, expected (3, d) of floats"),
-        (np.ones(3), "has shape (3,) float64"),
-        (np.ones((3, 2), np.int64), "has shape (3, 2) int64"),
-    ],
-)
+NO_EMBEDDINGS = [
+    (None, "cannot be read as an array"),
+    (np.ones((2, 3)), "has shape (2, 3) float64, expected (3, d) of floats"),
+    (np.ones(3), "has shape (3,) float64"),
+    (np.ones((3, 2), np.int64), "has shape (3, 2) int64"),
+]
+
+
+@pytest.mark.parametrize(("values", "word"), NO_EMBEDDINGS)
 def test_a_recorded_embedding_that_is_none_is_refused(saved, values, word):
     # as recorded, but not what an embedding can be
     (saved / EMBEDDING).write_bytes(b"")
@@ -188,18 +185,38 @@ def test_a_recorded_embedding_that_is_none_is_refused(saved, values, word):
     _fails(lambda: load_dataset(_header(saved, files=recorded)), f"{EMBEDDING} {word}")
 
 
-RECORD = {"sha256": "0" * 64, "bytes": 0}
-
-
 OUTSIDE = ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..", "."]
+UNREADABLE = [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}']
+UNREADABLE += [b'{"format": "nooch-dataset", "version": 1}']
+# what the header says, or holds -> words of the refusal
+HEADERS = [
+    ({"version": 3}, "holds nooch-dataset version 3", "up to version 2", "install a newer nooch"),
+    # whatever it holds
+    (b'{"format": "nooch-dataset", "version": 7, "tables": []}', "holds nooch-dataset version 7",
+        "install a newer nooch"),
+    ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
+    ({"version": "1"}, "cannot be read", "$.version"),
+    ({"files": []}, "cannot be read", "$.files"),
+    ({"files": {}}, "does not list images.parquet"),
+    ({"classes": ["cow", "horse", "unused"]}, "name other classes"),
+    ({"classes": ["cow", "fire_hydrant", "cow"]}, "name other classes"),
+    ({"n_images": 4}, "images.parquet has 3 images, dataset.json says 4"),
+    *(({"named": [name]}, f"names a file outside the folder: {name}") for name in OUTSIDE),
+    *(({"named": [name]}, "dataset.json names") for name in ("a\0b", "x" * 300)),
+    *((content, "dataset.json", "cannot be read", "import the dataset again")
+        for content in UNREADABLE),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_files_outside_the_folder_are_never_opened(saved, name):
+@pytest.mark.parametrize("case", HEADERS, ids=lambda case: repr(case[0])[:50])
+def test_a_header_that_does_not_fit(saved, case):
     (saved.parent / "outside.txt").touch()
-    files = {name: RECORD, **json.loads((saved / "dataset.json").read_text())["files"]}
-    words = str(saved), f"names a file outside the folder: {name}"
-    _fails(lambda: load_dataset(_header(saved, files=files)), *words)
+    changed, *parts = case
+    if isinstance(changed, bytes):
+        (saved / "dataset.json").write_bytes(changed)
+    else:
+        _header(saved, **changed)
+    _fails(lambda: load_dataset(saved), str(saved), *parts)
 
 
 def test_a_link_out_of_the_folder_is_not_followed(saved):
@@ -207,51 +224,6 @@ def test_a_link_out_of_the_folder_is_not_followed(saved):
     (saved / "images.parquet").rename(outside)
     (saved / "images.parquet").symlink_to(outside)
     _fails(lambda: load_dataset(saved), "names a file outside the folder: images.parquet")
-
-
-@pytest.mark.parametrize("name", ["a\0b", "x" * 300])
-def test_impossible_names_are_refused(saved, name):
-    files = {**json.loads((saved / "dataset.json").read_text())["files"], name: RECORD}
-    _fails(lambda: load_dataset(_header(saved, files=files)), str(saved), "dataset.json names")
-
-
-HEADERS = {
-    "a newer version": (
-        {"version": 3},
-        "holds nooch-dataset version 3",
-        "up to version 2",
-        "install a newer nooch",
-    ),
-    "another format": ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
-    "a version as text": ({"version": "1"}, "cannot be read", "$.version"),
-    "files as a list": ({"files": []}, "cannot be read", "$.files"),
-    "no files": ({"files": {}}, "does not list images.parquet"),
-    "other classes": ({"classes": ["cow", "horse", "unused"]}, "name other classes"),
-    "classes twice": ({"classes": ["cow", "fire_hydrant", "cow"]}, "name other classes"),
-    "another count": ({"n_images": 4}, "images.parquet has 3 images, dataset.json says 4"),
-}
-
-
-@pytest.mark.parametrize("case", HEADERS)
-def test_a_header_that_does_not_fit(saved, case):
-    changed, *parts = HEADERS[case]
-    _fails(lambda: load_dataset(_header(saved, **changed)), str(saved), *parts)
-
-
-def test_a_newer_version_is_called_that_whatever_it_holds(saved):
-    (saved / "dataset.json").write_text('{"format": "nooch-dataset", "version": 7, "tables": []}')
-    _fails(lambda: load_dataset(saved), "holds nooch-dataset version 7", "install a newer nooch")
-
-
-INCOMPLETE = b'{"format": "nooch-dataset", "version": 1}'
-UNREADABLE = [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}', INCOMPLETE]
-
-
-@pytest.mark.parametrize("content", UNREADABLE)
-def test_a_header_that_cannot_be_read(saved, content):
-    (saved / "dataset.json").write_bytes(content)
-    words = "dataset.json", "cannot be read", "import the dataset again"
-    _fails(lambda: load_dataset(saved), *words)
 
 
 @pytest.mark.parametrize("read", [load_dataset, read_header])
@@ -351,12 +323,10 @@ def test_folders_above_are_made_only_when_something_is_written(tmp_path):
     assert len(load_dataset(tmp_path / "a" / "b" / "c")) == 3
 
 
-def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert check_output("x") == tmp_path / "x"
-
-
-def test_places_that_cannot_be_written(tmp_path, monkeypatch):
+def test_places_of_output(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert check_output("x") == tmp_path / "x"
     (tmp_path / "file").touch()
     for below in ("file/x", "file/x/y"):
         words = str(tmp_path / "file"), "cannot make the folder"
@@ -367,8 +337,6 @@ def test_places_that_cannot_be_written(tmp_path, monkeypatch):
     words = str(tmp_path), "no permission to write here"
     _no_output(lambda: check_output(tmp_path / "x"), *words)
 
-
-def test_a_folder_that_may_not_be_looked_into(tmp_path, monkeypatch):
     def refuse(self):
         raise PermissionError(13, "Permission denied")
 
@@ -459,14 +427,10 @@ def test_replace_file(tmp_path):
     replace_file(path, b"one")
     replace_file(path, b"two")
     assert path.read_bytes() == b"two"
+    assert sha256_of(path) == hashlib.sha256(b"two").hexdigest()
     assert _left(tmp_path) == ["x.json"]
     missing = tmp_path / "no" / "x"
     _no_write(lambda: replace_file(missing, b""), str(missing), "cannot write")
     (tmp_path / "folder").mkdir()
     _no_write(lambda: replace_file(tmp_path / "folder", b""), "cannot write")
     assert _left(tmp_path) == ["folder", "x.json"]
-
-
-def test_sha256(tmp_path):
-    (tmp_path / "x").write_bytes(b"abc")
-    assert sha256_of(tmp_path / "x") == hashlib.sha256(b"abc").hexdigest()

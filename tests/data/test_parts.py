@@ -92,6 +92,14 @@ def _data():
     return dataset_of([{"Y": 0.1}, {"A": 0.2}, {}, {"Y": 0.3, "A": 0.0}], ["Y", "A"])
 
 
+AGAIN = "begins with image 1, and the part before ends with 2"
+CAPTION = pl.DataFrame({"image_id": [3], "caption": ["x"]})
+
+
+def _with_columns(data, **columns):
+    return Dataset.build(data.images.with_columns(**columns), data.classes, data.areas)
+
+
 def _captioned(n=40):
     images = [{"Y": i / 99, **({"A": 0.5} if i % 3 else {})} if i % 5 else {} for i in range(n)]
     data = dataset_of(images, ["Y", "A"], ["train", "test"] * (n // 2))
@@ -178,34 +186,21 @@ def test_a_part_reads_what_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("word", "change"),
     [
-        (lambda d: Dataset.build(d.images, ["Y", "B"], d.areas), "other classes than part 0"),
+        ("other classes than part 0", lambda d: Dataset.build(d.images, ["Y", "B"], d.areas)),
+        ("other columns of images", lambda d: _with_columns(d, x=1)),
+        ("other captions", lambda d: dataclasses.replace(d, captions=CAPTION)),
+        ("other embeddings", lambda d: d.with_embedding("e", np.zeros((len(d), 2)))),
         (
-            lambda d: Dataset.build(d.images.with_columns(x=1), d.classes, d.areas),
-            "other columns of images",
-        ),
-        (
-            lambda d: dataclasses.replace(
-                d, captions=pl.DataFrame({"image_id": [3], "caption": ["x"]})
-            ),
-            "other captions",
-        ),
-        (lambda d: d.with_embedding("e", np.zeros((len(d), 2))), "other embeddings"),
-        (
-            lambda _: next(divide(_data(), 2)),
             "begins with image 1, and the part before ends with 2",
+            lambda _: next(divide(_data(), 2)),
         ),
-        (lambda d: d.select(rows=np.empty(0, int)), "has no image"),
-        (
-            lambda d: Dataset.build(
-                d.images.with_columns(split=pl.lit("train")), d.classes, d.areas
-            ),
-            "some parts have splits",
-        ),
+        ("has no image", lambda d: d.select(rows=np.empty(0, int))),
+        ("some parts have splits", lambda d: _with_columns(d, split=pl.lit("train"))),
     ],
 )
-def test_parts_that_do_not_fit_together_are_refused(tmp_path, change, word):
+def test_parts_that_do_not_fit_together_are_refused(tmp_path, word, change):
     first, second = divide(_data(), 2)
     fails(lambda: save_dataset([first, change(second)], tmp_path / "data"), word)
     assert not any(tmp_path.iterdir())

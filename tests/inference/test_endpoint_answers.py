@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import chat_server as acts
 import pytest
@@ -29,9 +30,12 @@ from nooch.inference.endpoint import (
 )
 from nooch.inference.requests import AskOptions, Reply, Request
 
+_fails = partial(fails, kind=NoochError)
 FIELDS = request_fields("m", AskOptions())
 KEY = "sk-secret-123"
 SAID = [("Yes", -0.5), (" yes", -2.0), ("No", -1.5), ("▁NO", -4.0), ("Not", -3.0), ("\n", -5.0)]
+CASES = ["spellings", "white space first", "one side", "rounding", "neither", "400 digits"]
+CASES += ["bare", "blank", "no"]
 YES, NO = math.exp(-0.5) + math.exp(-2.0), math.exp(-1.5) + math.exp(-4.0)
 
 
@@ -104,7 +108,7 @@ def test_every_request_gets_its_reply(server, ask, requests):
     ],
     ids=[
         "spellings",
-        "white space first",
+        "space first",
         "one side",
         "rounding",
         "neither",
@@ -148,16 +152,10 @@ def test_probability_is_that_of_the_token_of_the_answer(content, tokens):
         assert said == (content, None, None)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["yes", " Yes", "YES", "no", "No", "▁no", "maybe", ""]),
-            st.floats(-30, 0),
-        ),
-        min_size=1,
-        max_size=20,
-    )
-)
+SPELLINGS = st.sampled_from(["yes", " Yes", "YES", "no", "No", "▁no", "maybe", ""])
+
+
+@given(st.lists(st.tuples(SPELLINGS, st.floats(-30, 0)), min_size=1, max_size=20))
 def test_probabilities_equal_a_sum_over_spellings(alternatives):
     content = acts.reply("x", {"content": [token("x", *alternatives)]})
     _, probability, mass = read_completion(content)
@@ -199,6 +197,9 @@ def test_a_busy_server_is_asked_again(server, ask, waits, code, after, waited):
     assert len(waits) == (6 if after else 1)
 
 
+TEXT = token("x", ("yes", "1"))
+
+
 def test_waits_double_with_jitter():
     waits = []
     patience = Patience(backoff=2, longest=9, jitter=0.5, wait=waits.append)
@@ -224,10 +225,7 @@ def test_waits_double_with_jitter():
         (sends(b'{"choices": [{"message": {"content": [1]}}]}'), "sends no chat completion"),
         (sends(b'{"choices": [{"message": null}]}'), "sends no chat completion"),
         (sends(acts.reply("x", {"content": [{"token": 1}]})), "sends no chat completion"),
-        (
-            sends(acts.reply("x", {"content": [token("x", ("yes", "1"))]})),
-            "sends no chat completion",
-        ),
+        (sends(acts.reply("x", {"content": [TEXT]})), "sends no chat completion"),
         (acts.cuts, "Connection broken"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -236,7 +234,7 @@ def test_single_failures_are_named_after_all_others_were_asked(
     server, ask, requests, tmp_path, act, reason
 ):
     server.acts = [says("No"), act, act, act]
-    text = fails(ask, "1 of 6 requests failed: 2/0: ", reason, "(tried 3 times)", kind=NoochError)
+    text = _fails(ask, "1 of 6 requests failed: 2/0: ", reason, "(tried 3 times)")
     assert server.url in text
     assert "asks only what has no reply" in text
     assert len(server.asked) == 8
@@ -248,22 +246,14 @@ def test_single_failures_are_named_after_all_others_were_asked(
 
 def test_requests_that_fail_may_stay_unanswered(server, ask):
     server.acts = [says("No"), *[refuses(500)] * 3]
-    assert [reply.key for reply in ask(allow_unanswered=True)] == [
-        "1/0",
-        "3/0",
-        "4/0",
-        "5/0",
-        "6/0",
-    ]
+    keys = [reply.key for reply in ask(allow_unanswered=True)]
+    assert keys == ["1/0", *(f"{n}/0" for n in range(3, 7))]
 
 
 def test_a_server_that_is_too_slow(server, ask, requests):
+    late = lambda: ask(requests[:2], attempts=1, read=0.3)  # noqa: E731
     server.acts = [says("No"), acts.hangs]
-    fails(
-        lambda: ask(requests[:2], attempts=1, read=0.3),
-        "gives no whole reply within",
-        kind=NoochError,
-    )
+    _fails(late, "gives no whole reply within")
 
     def trickles(handler):
         handler.send_response(200)
@@ -274,11 +264,7 @@ def test_a_server_that_is_too_slow(server, ask, requests):
             handler.wfile.flush()
 
     server.acts = [trickles]
-    fails(
-        lambda: ask(requests[:2], attempts=1, read=0.3),
-        "no whole reply within 0.3 s",
-        kind=NoochError,
-    )
+    _fails(late, "no whole reply within 0.3 s")
 
 
 def drips(handler):
@@ -301,21 +287,15 @@ def test_the_deadline_covers_the_whole_reply(server, ask, requests, act):
     server.acts = [says("No"), act]
     started = time.monotonic()
     late = "1 of 2 requests failed: 2/0: gives no whole reply within 0.5 s"
-    fails(lambda: ask(requests[:2], attempts=1, read=0.5), late, kind=NoochError)
+    _fails(lambda: ask(requests[:2], attempts=1, read=0.5), late)
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        "Fri, 31 Dec 99999 23:59:59 GMT",
-        "Fri, 31 Dec 9999 23:59:59 -2300",
-        "Sat, 01 Jan 2000 00:00:00 +99999999999999999999",
-        "Sat, 01 Jan 0001 00:00:00 +1200",
-        "soon",
-        "-5",
-    ],
-)
+DATES = ["Fri, 31 Dec 99999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -2300", "soon", "-5"]
+DATES += ["Sat, 01 Jan 2000 00:00:00 +99999999999999999999", "Sat, 01 Jan 0001 00:00:00 +1200"]
+
+
+@pytest.mark.parametrize("after", DATES)
 def test_odd_dates_of_a_busy_server(server, ask, waits, after):
     server.acts = [refuses(503, Retry_After=after)]
     assert answers(ask()) == ["Yes"] * 6
@@ -349,7 +329,7 @@ def test_a_server_without_prospect_is_given_up_at_once(
 ):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server.acts, server.always = [act], act
-    text = fails(ask, reason, server.url, "`model`", "OPENAI_API_KEY", kind=NoochError)
+    text = _fails(ask, reason, server.url, "`model`", "OPENAI_API_KEY")
     assert KEY not in text
     assert len(server.asked) == 1
     assert set(server.keys) == {f"Bearer {KEY}"}
@@ -359,18 +339,18 @@ def test_a_server_without_prospect_is_given_up_at_once(
 def test_a_server_that_ends_is_given_up_after_8_failures_in_a_row(server, ask, requests):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
     server.acts, server.always = [says("Yes")], refuses(502)
-    fails(lambda: ask(many, attempts=2), "502 Bad Gateway (tried 2 times)", kind=NoochError)
+    _fails(lambda: ask(many, attempts=2), "502 Bad Gateway (tried 2 times)")
     assert len(server.asked) == 1 + 8 * 2
     # an answering server may refuse as many single ones as it likes
     server.acts, server.always = [], refuses(400, "the image is too large")
-    fails(lambda: ask(many, {"model": "m"}), "99 of 100 requests failed", kind=NoochError)
+    _fails(lambda: ask(many, {"model": "m"}), "99 of 100 requests failed")
     assert len(server.asked) == 17 + 99
 
 
 def test_a_server_that_refuses_everything_is_given_up(server, ask, requests):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
     server.always = refuses(400, "m is not a multimodal model")
-    fails(lambda: ask(many, {"model": "m"}), "is not a multimodal model", kind=NoochError)
+    _fails(lambda: ask(many, {"model": "m"}), "is not a multimodal model")
     assert len(server.asked) == 8
 
 
@@ -378,7 +358,7 @@ def test_no_server(server, ask, waits, monkeypatch):
     with chatting() as gone:
         url = gone.url
     monkeypatch.setattr(type(server), "url", url)
-    fails(ask, "6 of 6 requests failed: 1/0: ", "refused (tried 3 times)", url, kind=NoochError)
+    _fails(ask, "6 of 6 requests failed: 1/0: ", "refused (tried 3 times)", url)
     assert waits == [1, 2] * 6
 
 
@@ -402,7 +382,7 @@ def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, a
 
 def test_fields_are_kept_where_leaving_them_out_does_not_help(server, ask):
     server.acts = [says("Yes"), refuses(400, "this image"), refuses(400, "this image")]
-    fails(ask, "answers 400 Bad Request: this image", kind=NoochError)
+    _fails(ask, "answers 400 Bad Request: this image")
     assert "logprobs" in server.asked[-1]
 
 
@@ -514,11 +494,10 @@ def test_other_formats_are_sent_as_jpeg(tmp_path, kind):
 
 def test_what_is_no_image_is_not_sent(server, ask, requests, tmp_path):
     (tmp_path / "secret.jpg").write_text("root:x:0")
-    fails(
-        lambda: image_url(tmp_path / "secret.jpg", None), "no image that can be read", helps=False
-    )
+    url = partial(image_url, tmp_path / "secret.jpg", None)
+    fails(url, "no image that can be read", helps=False)
     broken = [requests[0], replace(requests[1], image=tmp_path / "secret.jpg"), requests[2]]
-    fails(lambda: ask(broken), "1 of 3 requests failed: 2/0", "secret.jpg", kind=NoochError)
+    _fails(lambda: ask(broken), "1 of 3 requests failed: 2/0", "secret.jpg")
     assert len(server.asked) == 2
 
 
@@ -537,38 +516,23 @@ def test_addresses(url, address):
     assert Endpoint(url).address == address
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "localhost:8000",
-        "ftp://a/v1",
-        "http://",
-        "http://me:pw@a/v1",
-        "http://a/v1?key=x",
-        "http://a b",
-        "http://a/v1#x",
-    ],
-)
+OTHER = ["", "localhost:8000", "ftp://a/v1", "http://", "http://me:pw@a/v1", "http://a/v1?key=x"]
+
+
+@pytest.mark.parametrize("url", [*OTHER, "http://a b", "http://a/v1#x"])
 def test_other_addresses_are_refused(url):
     text = refused(lambda: Endpoint(url), "`endpoint`: is no address of a server")
     assert "pw" not in text
 
 
+NUMBERS = [("concurrency", 0), ("max_side", 0), ("timeout", -1.0), ("timeout", math.inf)]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"concurrency": 0},
-        {"rate_limit": 0.0},
-        {"rate_limit": math.nan},
-        {"timeout": -1.0},
-        {"timeout": math.inf},
-        {"max_side": 0},
-    ],
+    ("name", "value"), [*NUMBERS, ("rate_limit", 0.0), ("rate_limit", math.nan)]
 )
-def test_numbers_that_are_not_allowed(options):
-    (name,) = options
-    refused(lambda: Endpoint("http://a", **options), f"`{name}`: is ")
+def test_numbers_that_are_not_allowed(name, value):
+    refused(lambda: Endpoint("http://a", **{name: value}), f"`{name}`: is ")
 
 
 @pytest.mark.parametrize("key", ["sk secret", "sk\nsecret: x", "sk-sécret"])
@@ -582,7 +546,7 @@ def test_a_key_that_cannot_be_one_is_not_shown(ask, server, monkeypatch, key):
 def test_a_key_is_sent_and_not_kept(server, ask, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_KEY", f"{KEY}\n")
     server.acts = [refuses(400, f"bad {KEY}")] * 2
-    text = fails(lambda: ask(api_key_env="MY_KEY"), "bad ***", kind=NoochError)
+    text = _fails(lambda: ask(api_key_env="MY_KEY"), "bad ***")
     assert KEY not in text
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert KEY not in (tmp_path / "work" / "replies.jsonl").read_text()

@@ -2,17 +2,19 @@
 files that evaluate reads.
 """
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
 from answering import save_classifier
 from image_folders import image_dataset
 from PIL import Image
-from refusals import fails
+from refusals import fails, refused
 from scipy.sparse import csr_array
 
 import nooch
-from nooch.base.errors import NoochError, OutputError, ParameterError
+from nooch.base.errors import NoochError, OutputError
 from nooch.data import Dataset
 from nooch.inference.predict import find_images, predict, save_predictions, tasks_to_predict
 
@@ -29,12 +31,8 @@ def data(tmp_path):
     split = pl.Series("split", ["test" if i % 2 else "valid" for i in range(N)])
     areas = np.zeros((N, 3))
     areas[:10, 0], areas[::3, 1], areas[5:15, 2] = 0.2, 0.3, 0.4
-    return Dataset.build(
-        plain.images.with_columns(split),
-        ["car", "cow", "street"],
-        csr_array(areas),
-        image_root=plain.image_root,
-    )
+    images, classes = plain.images.with_columns(split), ["car", "cow", "street"]
+    return Dataset.build(images, classes, csr_array(areas), image_root=plain.image_root)
 
 
 @pytest.fixture
@@ -47,40 +45,25 @@ def suite(data):
 def model(tmp_path):
     from nooch.models.task_models import load_task_model
 
-    return load_task_model(
-        str(save_classifier(tmp_path / "model", ("car", "cow", "street"))),
-        ["car", "cow"],
-        device="cpu",
-    )
+    folder = save_classifier(tmp_path / "model", ("car", "cow", "street"))
+    return load_task_model(str(folder), ["car", "cow"], device="cpu")
 
 
 def test_predictions_are_the_models_in_every_batch(suite, data, model):
     ids, paths = find_images(suite, ["car", "cow"], data=data)
     assert ids.to_list() == list(range(N))
-    shown = []
-    made = predict(
-        model,
-        ids,
-        paths,
-        batch=3,
-        codec="pil",
-        readers=2,
-        progress=lambda *done: shown.append(done),
-    )
+    shown, run = [], partial(predict, model, ids, paths, codec="pil")
+    made = run(batch=3, readers=2, progress=lambda *done: shown.append(done))
     assert (made.run, made.tasks, made.scale) == ("model", ("car", "cow"), "logit")
     assert shown == [(0, 20), *((min(done, 20), 20) for done in range(3, 22, 3))]
     for number in (0, 7, 19):
         with Image.open(paths[number]) as image:
             pixels = np.array(image.resize((32, 32), Image.Resampling.BILINEAR))[None]
         with torch.inference_mode():
-            assert made.values[:, number] == pytest.approx(
-                model.logits(pixels)[0].numpy(), abs=1e-5
-            )
-    again = predict(model, ids, paths, batch=3, codec="pil", readers=1)
-    assert np.array_equal(again.values, made.values)
-    assert predict(model, ids, paths, batch=64, codec="pil").values == pytest.approx(
-        made.values, abs=1e-5
-    )
+            expected = model.logits(pixels)[0].numpy()
+        assert made.values[:, number] == pytest.approx(expected, abs=1e-5)
+    assert np.array_equal(run(batch=3, readers=1).values, made.values)
+    assert run(batch=64).values == pytest.approx(made.values, abs=1e-5)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -90,13 +73,11 @@ def test_files_that_evaluate_reads(ending, suite, data, model, tmp_path):
     file = save_predictions(made, tmp_path / "new" / f"predictions{ending}")
     scores, direct = nooch.evaluate(suite, file), nooch.evaluate(suite, made)
     assert scores.table["run"].unique().to_list() == ["mine"]
-    assert scores.value("auc", "all", task="car") == pytest.approx(
-        direct.value("auc", "all", task="car")
-    )
-    with pytest.raises(OutputError, match="exists already"):
-        save_predictions(made, file)
+    values = [given.value("auc", "all", task="car") for given in (scores, direct)]
+    assert values[0] == pytest.approx(values[1])
+    fails(lambda: save_predictions(made, file), "exists already", kind=OutputError)
     save_predictions(made, file, overwrite=True)
-    fails(lambda: save_predictions(made, tmp_path / "p.txt"), "ending", kind=ParameterError)
+    refused(lambda: save_predictions(made, tmp_path / "p.txt"), "ending")
 
 
 def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
@@ -112,18 +93,12 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     nameless = Dataset.build(data.images.drop("file_name"), data.classes, data.areas)
     assert find_images(suite, ["car"], splits=["test"], data=nameless, images=folder)[1] == paths
     (folder / "3.jpg").unlink()
-    fails(
-        lambda: find_images(suite, ["car"], splits=["test"], images=folder),
-        "1 of 10 images are not there",
-        "`images`",
-    )
-    fails(lambda: find_images(suite, ["car"]), "where are the images?", kind=ParameterError)
-    fails(lambda: find_images(suite, ["car"], splits=["tset"]), "tset", kind=ParameterError)
-    fails(
-        lambda: find_images(suite, ["street"], data=data),
-        "'street' is no task",
-        kind=ParameterError,
-    )
+    find = partial(find_images, suite, ["car"])
+    gone = partial(find, splits=["test"], images=folder)
+    fails(gone, "1 of 10 images are not there", "`images`")
+    refused(find, "where are the images?")
+    refused(partial(find, splits=["tset"]), "tset")
+    refused(lambda: find_images(suite, ["street"], data=data), "'street' is no task")
 
 
 def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):
@@ -136,9 +111,9 @@ def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):
 def test_tasks(suite):
     assert tasks_to_predict(suite) == ["car", "cow"]
     assert tasks_to_predict(suite, ["cow"]) == ["cow"]
-    fails(lambda: tasks_to_predict(suite, ["dog"]), "dog", kind=ParameterError)
+    refused(lambda: tasks_to_predict(suite, ["dog"]), "dog")
     empty = nooch.find(_without_cues(), {"ce": nooch.CE()}, tasks=["car"])
-    fails(lambda: tasks_to_predict(empty), "no challenge set", kind=ParameterError)
+    refused(lambda: tasks_to_predict(empty), "no challenge set")
 
 
 def _without_cues():
@@ -148,20 +123,18 @@ def _without_cues():
 
 def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, monkeypatch):
     ids, paths = find_images(suite, ["car"], data=data)
-    fails(lambda: predict(model, ids, paths, batch=0), "batch of 0", kind=ParameterError)
+    refused(lambda: predict(model, ids, paths, batch=0), "batch of 0")
     (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
     fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
-    monkeypatch.setattr(
-        "nooch.inference.predict.forward", lambda *_: (_ for _ in ()).throw(MemoryError())
-    )
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("nooch.inference.predict.forward", full)
     rest = [row for row in range(N) if row != 4]
-    with pytest.raises(NoochError, match="out of memory while predicting") as caught:
-        predict(model, ids.gather(rest), [paths[row] for row in rest], batch=8)
-    assert "`batch` 4" in str(caught.value)
-    monkeypatch.setattr(
-        "nooch.inference.predict.forward", lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)
-    )
-    fails(
-        lambda: predict(model, ids.gather(rest), [paths[row] for row in rest]),
-        "logits that are not finite",
-    )
+    others = partial(predict, model, ids.gather(rest), [paths[row] for row in rest])
+    words = "out of memory while predicting", "`batch` 4"
+    fails(partial(others, batch=8), *words, kind=NoochError)
+    strange = lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)  # noqa: E731
+    monkeypatch.setattr("nooch.inference.predict.forward", strange)
+    fails(others, "logits that are not finite")
