@@ -26,6 +26,7 @@ HOSTILE += "\u202eright-to-left \u05d0\u05d1"
 LONG = "word " * 2000
 CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
 TASKS = ["car", "cow", "lamp"]
+PAGES = ("index", "explore", "results", "criteria", "examples")
 _DTYPES = {"u1": "<u1", "u4": "<u4", "f4": "<f4", "f8": "<f8"}
 
 
@@ -107,6 +108,11 @@ def report_of(suite: Suite, out: Path, **given):
     named = {field.name for field in fields(Sources)}
     sources = Sources(suite=suite, **{key: given.pop(key) for key in named & set(given)})
     return write_report(sources, out, **given)
+
+
+def page_text(done, page="index") -> str:
+    """A page of a report that was written."""
+    return (done.path / f"{page}.html").read_text(encoding="utf-8")
 
 
 def read_script(path: Path):

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from chromium import open_page, settle, watched_page
+from chromium import open_page, settle
 from made_runs import made_runs
-from sites import report_of, site_data, site_suite
+from sites import PAGES, report_of, site_data, site_suite
 
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answers import Answers
 
-PAGES = ("index", "explore", "results", "criteria", "examples")
+PHONE = {"width": 390, "height": 844}
 # a width is looked at in one scheme, or in two with other pages
 VIEWS = {
     "runs": {390: "light", 800: "dark", 900: "light", 1000: "dark", 1400: "light", 1600: "dark"},
@@ -83,9 +83,8 @@ OPEN = """() => {
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind):
-    said, found = [], []
-    page = watched_page(browser, said)
+def test_nothing_overlaps_and_nothing_is_cut_off(sites, page, kind):
+    found = []
     for name, (width, scheme) in product(PAGES, VIEWS[kind].items()):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
@@ -97,14 +96,10 @@ def test_nothing_overlaps_and_nothing_is_cut_off(sites, browser, kind):
             page.evaluate(OPEN)
         settle(page)
         found += [f"{name}, {width} px: {problem}" for problem in page.evaluate(MEASURE)]
-    page.context.close()
-    assert said == []
     assert not found, "\n".join(found)
 
 
-def test_explore_opens_on_a_task_with_a_set(sites, browser, tmp_path):
-    said = []
-    page = watched_page(browser, said)
+def test_explore_opens_on_a_task_with_a_set(sites, page, tmp_path):
     open_page(page, sites["runs"])
     assert page.locator("#task").input_value() == TASKS[1]
     assert "No set" not in page.locator("#counts").inner_text()
@@ -118,13 +113,10 @@ def test_explore_opens_on_a_task_with_a_set(sites, browser, tmp_path):
     assert page.locator("#split").input_value() == "valid"
     open_page(page, tmp_path / "site", task=TASKS[0], criterion="ce")
     assert "No set" in page.locator("#counts").inner_text()
-    page.context.close()
-    assert said == []
 
 
-def test_names_stay_while_a_table_scrolls(sites, browser):
-    said = []
-    page = watched_page(browser, said, viewport={"width": 390, "height": 844})
+def test_names_stay_while_a_table_scrolls(sites, page):
+    page.set_viewport_size(PHONE)
     open_page(page, sites["runs"], "index")
     box = page.locator("table.counts").first.locator("..")
     box.evaluate("(box) => { box.scrollLeft = 1000; }")
@@ -132,17 +124,12 @@ def test_names_stay_while_a_table_scrolls(sites, browser):
     where = "(e) => e.getBoundingClientRect().left"
     for part in ("tbody th", "thead th"):
         assert box.locator(part).first.evaluate(where) == pytest.approx(box.evaluate(where), abs=2)
-    page.context.close()
-    assert said == []
 
 
-def test_charts_have_the_full_names_of_methods(sites, browser):
-    said = []
-    page = watched_page(browser, said, viewport={"width": 390, "height": 844})
+def test_charts_have_the_full_names_of_methods(sites, page):
+    page.set_viewport_size(PHONE)
     open_page(page, sites["runs"], "results")
     page.wait_for_selector("#figures svg")
     svg = page.locator("#figures svg").first
     texts = "".join(svg.locator(".row-name").all_text_contents())
     assert texts == "".join(SETTINGS)
-    page.context.close()
-    assert said == []

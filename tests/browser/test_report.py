@@ -12,15 +12,13 @@ import polars as pl
 import pytest
 from chromium import open_page, settle
 from scipy.sparse import csr_array
-from sites import CLASSES, HOSTILE, made_site, report_of, site_data, site_suite
+from sites import CLASSES, HOSTILE, PAGES, made_site, report_of, site_data, site_suite
 
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.explain import explain
 from nooch.suites.find import find
-
-PAGES = ("index", "explore", "results", "criteria", "examples")
 
 
 @pytest.fixture(scope="module")

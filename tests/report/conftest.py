@@ -15,6 +15,7 @@ from coco_files import STUFF, document, image, write
 from drawn_scenes import data, scenes
 from PIL import Image
 from scipy.sparse import csr_array
+from sites import report_of, site_data, site_suite
 
 from nooch.base.split_plan import SplitPlan
 from nooch.criteria import CE, Combination
@@ -68,6 +69,24 @@ def made(tmp_path_factory) -> Made:
     save_dataset(data, folder / "dataset")
     save_suite(suite, folder / "suite")
     return Made(folder, data, suite)
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory):
+    """(data, suite) of the small collection of sites, without pictures."""
+    data = site_data(tmp_path_factory.mktemp("bare"), pictures=False)
+    return data, site_suite(data)
+
+
+@pytest.fixture
+def report(bare, tmp_path):
+    """A function that writes a report of it, without resamples unless asked for."""
+
+    def write(predictions=None, name="site", **options):
+        given = {"data": bare[0], "predictions": predictions, "bootstrap": 0, **options}
+        return report_of(bare[1], tmp_path / name, **given)
+
+    return write
 
 
 def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:

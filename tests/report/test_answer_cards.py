@@ -10,19 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from sites import HOSTILE, read_script, report_of, site_data, site_suite, tables_of_page
+from sites import HOSTILE, page_text, read_script, tables_of_page
 
 from nooch.evaluation import Predictions, evaluate, load_predictions
 from nooch.suites import load_suite
 
 TASKS = ["car", "cow"]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """(data, suite) without pictures."""
-    data = site_data(tmp_path_factory.mktemp("world"), pictures=False)
-    return data, site_suite(data)
 
 
 def _rows(suite, seed=0, *, share=1.0, wrong=0.4, split="test", unknown=0.1):
@@ -48,10 +41,6 @@ def _runs(suite, folder, **answers):
     return load_predictions(files, suite)
 
 
-def _page(done, name="index"):
-    return (done.path / f"{name}.html").read_text(encoding="utf-8")
-
-
 def _yes(rows, task, ids):
     said = [row["answer"].startswith("Yes") for row in rows
             if row["task"] == task and row["image_id"] in ids]  # fmt: skip
@@ -59,12 +48,12 @@ def _yes(rows, task, ids):
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
-def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
-    data, suite = world
+def test_bars_and_lines_are_those_of_the_answers(bare, report, tmp_path, share):
+    suite = bare[1]
     rows = _rows(suite, share=share, unknown=0.0)
     runs = _runs(suite, tmp_path, model=rows)
-    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=30)
-    page, lines = _page(done), evaluate(suite, runs, bootstrap=30).headlines
+    page = page_text(report(runs, bootstrap=30))
+    lines = evaluate(suite, runs, bootstrap=30).headlines
     for criterion in ("ce", "gist", "both"):
         (line,) = [text for text in lines if text.startswith(f"model, {criterion}: yes to")]
         assert html.escape(line) in page
@@ -96,10 +85,10 @@ def test_bars_and_lines_are_those_of_the_answers(world, tmp_path, share):
     assert f"{text} split test" in page
 
 
-def test_bars_of_many_unknown_answers_are_bounds(world, tmp_path):
-    data, suite = world
+def test_bars_of_many_unknown_answers_are_bounds(bare, report, tmp_path):
+    suite = bare[1]
     runs = _runs(suite, tmp_path, model=_rows(suite, unknown=0.3))
-    page = _page(report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0))
+    page = page_text(report(runs))
     rates = evaluate(suite, runs).contexts["model", "ce"].bounded()
     (hard,) = (row for row in rates if row["subset"] == "hard_negative")
     assert hard["rate"] is None
@@ -108,32 +97,26 @@ def test_bars_of_many_unknown_answers_are_bounds(world, tmp_path):
     assert text in page
 
 
-def test_cards_have_the_question_the_words_and_the_label(world, tmp_path):
-    data, suite = world
+def test_cards_have_the_question_the_words_and_the_label(bare, report, tmp_path):
+    suite = bare[1]
     rows = _rows(suite)
     other = [{**row, "answer": "yes"} for row in rows]
     runs = _runs(suite, tmp_path, model=rows, other=other)
-    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0, examples=4)
-    page = _page(done, "examples")
+    done = report(runs, examples=4)
+    page = page_text(done, "examples")
     groups = {}
-    for kind, content in re.findall(
-        r'data-kind="(false_yes|no_yes)">(.*?)(?=<div class="example-group"|</section>)',
-        page,
-        re.DOTALL,
-    ):
+    group = r'data-kind="(false_yes|no_yes)">(.*?)(?=<div class="example-group"|</section>)'
+    for kind, content in re.findall(group, page, re.DOTALL):
         groups.setdefault(kind, []).append(content)
     # three criteria and two tasks
     assert [len(groups[kind]) for kind in ("false_yes", "no_yes")] == [6, 6]
     first = groups["false_yes"][0]
-    one, said = (
-        suite.set("ce", "car", "test"),
-        {r["image_id"]: r for r in rows if r["task"] == "car"},
-    )
+    one = suite.set("ce", "car", "test")
+    said = {row["image_id"]: row for row in rows if row["task"] == "car"}
     hard = one.ids("hard_negative")
     wrong = [image for image in hard if said[image]["answer"].startswith("Yes")]
-    assert (
-        f"Hard negatives with a yes, {len(wrong) + len(hard)} of {2 * len(hard)} answers" in first
-    )
+    count = f"{len(wrong) + len(hard)} of {2 * len(hard)} answers"
+    assert f"Hard negatives with a yes, {count}" in first
     support = dict(zip(one.image_ids.to_list(), one.support.tolist(), strict=True))
     # most models first, then most context
     order = sorted(hard, key=lambda image: (image not in wrong, -support[image], image))
@@ -151,41 +134,39 @@ def test_cards_have_the_question_the_words_and_the_label(world, tmp_path):
     assert f"Hard positives without a yes, {len(without)} of {2 * len(positives)}" in missed
     unclear = sum(said[image]["answer"] == "Hard to say" for image in without)
     assert missed.count(">neither<") == unclear
-    assert "The context without the object, and a yes:" in _page(done)
+    assert "The context without the object, and a yes:" in page_text(done)
 
 
-def test_words_are_escaped_and_cut(world, tmp_path):
-    data, suite = world
+def test_words_are_escaped_and_cut(bare, report, tmp_path):
     hostile = ["Yes <script>window.hacked=1</script>", f"Yes {HOSTILE} \x1b[31mred\x07"]
     hostile += ["Yes " + "x" * 1_000_000, "Yes \n\n " + "word " * 100]
     rows = [
         {**row, "text": HOSTILE, "answer": hostile[number % 4]}
-        for number, row in enumerate(_rows(suite))
+        for number, row in enumerate(_rows(bare[1]))
     ]
-    runs = _runs(suite, tmp_path, **{"<b>bold": rows})
-    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+    done = report(_runs(bare[1], tmp_path, **{"<b>bold": rows}))
     for name in ("index", "examples", "results"):
-        page = _page(done, name)
+        page = page_text(done, name)
         assert len(page) < 1_000_000
         assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(page)
         assert "<b>bold" not in page
         assert not re.search(r"<script(?! defer src=\"[a-z/]+\.js\"></script>)", page)
         assert "onerror=hacked=1>" not in page
-    page = _page(done, "examples")
+    page = page_text(done, "examples")
     assert "&lt;script&gt;window.hacked=1&lt;/script&gt;" in page
     assert "(1,000,004 characters)" in page
     assert "<summary>more</summary>" in page
     assert "Yes word word" in page
 
 
-def test_models_that_were_asked_other_questions_are_scored_apart(world, tmp_path):
-    data, suite = world
+def test_models_that_were_asked_other_questions_are_scored_apart(bare, report, tmp_path):
+    data, suite = bare
     answers = {"a": _rows(suite, 1), "b": _rows(suite, 2), "c": _rows(suite, 3, share=0.5)}
     runs = _runs(suite, tmp_path, **answers)
     ids = data.select("test").images["image_id"]
     values = np.random.default_rng(0).normal(size=(len(ids), 2))
     plain = Predictions.of(values, ids, TASKS, scale="logit", run="plain")
-    done = report_of(suite, tmp_path / "site", data=data, predictions=[*runs, plain], bootstrap=20)
+    done = report([*runs, plain], bootstrap=20)
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     words = {"fpr", "recall", "dprime", "response_criterion"}
     metrics = {run: set(points.filter(method=run)["metric"]) for run in ("a", "b", "c", "plain")}
@@ -196,63 +177,53 @@ def test_models_that_were_asked_other_questions_are_scored_apart(world, tmp_path
     columns = tables_of_page(done.path / "results.html")["Scores on ce challenge sets (test)"][0]
     assert {"accuracy hard pos", "recall easy pos", "yes rate hard neg", "d' hard"} <= set(columns)
     alone = evaluate(suite, runs[2:], bootstrap=20)
-    own = points.filter(
-        method="c", criterion="ce", task="car", metric="fpr", subset="hard_negative"
-    )
-    assert own["mean"].item() == alone.value("fpr", "hard_negative", criterion="ce", task="car")
+    place = {"criterion": "ce", "task": "car"}
+    own = points.filter(method="c", metric="fpr", subset="hard_negative", **place)
+    assert own["mean"].item() == alone.value("fpr", "hard_negative", **place)
     # losses are those of the predictions alone
     assert read_script(done.path / "data/site.js")[1]["methods"] == ["plain"]
-    page = _page(done)
+    page = page_text(done)
     for run in "abc":
         assert f"{run}, ce: yes to an absent object" in page
     assert "<td>a</td>" in page
     assert "Answers in words have no probabilities" not in " ".join(done.notes)
 
 
-def test_answers_alone_say_what_is_missing(world, tmp_path):
-    data, suite = world
-    runs = _runs(suite, tmp_path, model=_rows(suite), old=_rows(suite, split="valid"))
-    done = report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=0)
+def test_answers_alone_say_what_is_missing(bare, report, tmp_path):
+    suite = bare[1]
+    done = report(_runs(suite, tmp_path, model=_rows(suite), old=_rows(suite, split="valid")))
     assert "Answers in words have no probabilities: there are no losses of images." in done.notes
     assert "No runs were given (`runs`): there are no losses" not in " ".join(done.notes)
-    assert "old is not scored: none of the images asked about is in the sets" in _page(
-        done, "results"
-    )
-    assert "asked about all" in _page(done, "results")
+    page = page_text(done, "results")
+    assert "old is not scored: none of the images asked about is in the sets" in page
+    assert "asked about all" in page
 
 
-def test_answers_about_positives_alone_and_many_rates(world, tmp_path):
-    data, suite = world
+def test_answers_about_positives_alone_and_many_rates(bare, report, tmp_path):
+    suite = bare[1]
     sets = [suite.set("ce", task, "test") for task in TASKS]
     positives = {(s.task, i) for s in sets for i in s.image_ids.filter(pl.Series(s.labels))}
     rows = [row for row in _rows(suite) if (row["task"], row["image_id"]) in positives]
-    done = report_of(
-        suite, tmp_path / "site", data=data, predictions=_runs(suite, tmp_path, m=rows), bootstrap=0
-    )
-    assert "Asked about 0 of" in _page(done)
-    assert "Yes to absent objects, ce" in _page(done)
-    assert "Hard positives without a yes" in _page(done, "examples")
+    done = report(_runs(suite, tmp_path, m=rows))
+    assert "Asked about 0 of" in page_text(done)
+    assert "Yes to absent objects, ce" in page_text(done)
+    assert "Hard positives without a yes" in page_text(done, "examples")
     runs = _runs(suite, tmp_path, **{f"m{k}": _rows(suite, k) for k in range(9)})
-    done = report_of(suite, tmp_path / "many", data=data, predictions=runs, bootstrap=0)
     # of each model, of all tasks together and of each task by cue
     cues = [len(suite.header.criteria["ce"].cues[task]) for task in TASKS]
-    assert f"; 24 of {9 * (1 + sum(cues))} rates" in _page(done)
+    assert f"; 24 of {9 * (1 + sum(cues))} rates" in page_text(report(runs, "many"))
 
 
-def test_answers_with_probabilities_have_losses_and_words(world, tmp_path):
-    data, suite = world
-    rows = _rows(suite)
+def test_answers_with_probabilities_have_losses_and_words(bare, report, tmp_path):
+    rows = _rows(bare[1])
     for row in rows:
         row["probability"] = 0.9 if row["answer"].startswith("Yes") else 0.2
-    done = report_of(
-        suite, tmp_path / "site", data=data, bootstrap=0,
-        predictions=_runs(suite, tmp_path, model=rows),
-    )  # fmt: skip
+    done = report(_runs(bare[1], tmp_path, model=rows))
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     assert {"auc", "nll", "fpr", "recall"} <= set(points["metric"])
     assert read_script(done.path / "data/site.js")[1]["methods"] == ["model"]
-    assert '<dt title="model">model</dt>' in _page(done, "examples")
-    assert "<q>Yes, there is.</q>" in _page(done)
+    assert '<dt title="model">model</dt>' in page_text(done, "examples")
+    assert "<q>Yes, there is.</q>" in page_text(done)
 
 
 def test_the_shipped_suite_with_images_by_id(tmp_path, run_cli):

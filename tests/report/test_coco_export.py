@@ -133,21 +133,18 @@ def test_every_image_must_be_in_some_file(made, tmp_path):
     assert "remedy: give all files" in text
 
 
+EMPTY = {"images": [], "annotations": [], "categories": []}
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("", "is empty"),
         ('{"images": [', "no valid JSON"),
-        (
-            {"images": [], "annotations": [{"image_id": 1, "caption": "x"}], "categories": []},
-            "category_id",
-        ),
-        ({"images": [{"id": "1"}], "annotations": [], "categories": []}, "$.images[0].id"),
+        ({**EMPTY, "annotations": [{"image_id": 1, "caption": "x"}]}, "category_id"),
+        ({**EMPTY, "images": [{"id": "1"}]}, "$.images[0].id"),
         ({"images": []}, "annotations"),
-        (
-            b'{"images": [], "annotations": [], "categories": [{"id": 1, "name": "\xff"}]}',
-            "no valid JSON",
-        ),
+        (json.dumps(EMPTY).encode()[:-3] + b'[{"id": 1, "name": "\xff"}]}', "no valid JSON"),
     ],
 )
 def test_what_is_no_annotation_file_is_unusable(made, tmp_path, content, words):
@@ -195,9 +192,8 @@ def test_annotation_ids_become_unique(made, tmp_path):
 
 def test_a_file_name_that_leads_elsewhere_is_not_passed_on(make_suite, tmp_path):
     suite = make_suite({"ce": ["car"]}, [1, 2, 3, 4])
-    evil = write(
-        tmp_path / "evil.json", document([image(i, file_name=f"../{i}.jpg") for i in (1, 2, 3, 4)])
-    )
+    images = [image(i, file_name=f"../{i}.jpg") for i in (1, 2, 3, 4)]
+    evil = write(tmp_path / "evil.json", document(images))
     fails(lambda: export(suite, "coco", tmp_path / "out", annotations=[evil]), "lead out")
     assert not (tmp_path / "out").exists()
 
@@ -211,9 +207,8 @@ def test_licences_of_the_annotation_files_count_where_no_others_are_recorded(
     published, made, tmp_path
 ):
     done = export(published, "coco", tmp_path / "out", annotations=made.annotations)
-    assert done.licences == [
-        {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}
-    ]
+    licence = {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}
+    assert done.licences == [licence]
     assert "CC BY" in (tmp_path / "out" / "LICENCES.txt").read_text()
 
 

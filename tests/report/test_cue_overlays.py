@@ -1,6 +1,7 @@
 """Cues shaded in pictures: where they are is what the annotations say, whatever form these have."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -94,7 +95,5 @@ def test_files_and_ids_that_cannot_be_used_are_refused(tmp_path, content, words)
     file = tmp_path / "a.json"
     if content is not None:
         file.write_text(content)
-    wanted = [Wanted("test", 0, tmp_path)]
-    fails(
-        lambda: cue_masks(suite, data, images, [file], wanted), words, helps=content == "text ids"
-    )
+    act = partial(cue_masks, suite, data, images, [file], [Wanted("test", 0, tmp_path)])
+    fails(act, words, helps=content == "text ids")

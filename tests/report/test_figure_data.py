@@ -16,7 +16,7 @@ from hypothesis import given
 from made_runs import made_runs
 from PIL import Image
 from refusals import fails, refused
-from scored import logits, small_data, small_suite
+from scored import arrays_of, logits, small_data, small_suite
 
 import nooch
 from nooch import plot
@@ -45,6 +45,17 @@ def suite():
     return small_suite()
 
 
+@pytest.fixture(scope="module")
+def losses(suite):
+    runs = [Predictions.of(*arrays_of(logits(suite)), scale="logit")]
+    return class_losses(suite, runs, split="test")
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    return nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+
+
 def embedded():
     data = small_data()
     values = np.random.default_rng(0).normal(size=(len(data), 4))
@@ -57,8 +68,7 @@ def outputs(data, tasks=("fire_hydrant", "cow"), seed=0):
     return Predictions.of(values, data.image_ids, tasks, scale="logit", run=f"r{seed}")
 
 
-def test_points_of_fig_3(suite):
-    losses = class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test")
+def test_points_of_fig_3(suite, losses):
     points = loss_points(losses)
     assert points.select("criterion", "side").unique(maintain_order=True).rows() == [
         (criterion, side) for criterion in ("ce", "~ce") for side in ("positive", "negative")
@@ -77,11 +87,6 @@ def test_points_of_fig_3(suite):
         assert (row["n"], row["n_hard"]) == (len(every), len(lost))
         assert row["all"] == pytest.approx(statistics.fmean(every.values()))
         assert row["hard"] == (pytest.approx(statistics.fmean(lost)) if lost else None)
-
-
-def _arrays(suite):
-    wide = logits(suite).pivot(on="task", index="image_id", values="logit")
-    return wide.drop("image_id").to_numpy(), wide["image_id"], wide.columns[1:]
 
 
 @pytest.mark.parametrize("metric", LEVELS)
@@ -119,16 +124,14 @@ def test_points_of_figs_4_to_7_of_scores(suite, tasks, monkeypatch):
     assert points.drop_nulls("low").height
 
 
-def test_lines_of_fig_10():
-    sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+def test_lines_of_fig_10(sweep):
     counts = cue_counts(sweep.cues)
     assert counts.height == 5 * len(ALPHAS)
     for alpha, k, tasks in counts.rows():
         assert tasks == sum(n >= k for _, a, n in sweep.cues.rows() if a == alpha)
 
 
-def test_fields_of_fig_12():
-    sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+def test_fields_of_fig_12(sweep):
     points = share_points(sweep.grid, "test")
     assert points.height == 2 * len(ALPHAS) * len(BETAS)
     for row in points.iter_rows(named=True):
@@ -247,14 +250,13 @@ def test_predictions_whose_losses_cannot_be_swept():
     fails(lambda: sweep(few), "have no prediction", "split test")
 
 
-def drawings(suite):
+def drawings(suite, losses):
     """A drawing on axes by each function of nooch.plot."""
     data = embedded()
     sweep = nooch.sweep_thresholds(
         data, alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e", splits=["test"]
     )
     swept = sweep_losses(data, outputs(data), alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e")
-    losses = class_losses(suite, [Predictions.of(*_arrays(suite), scale="logit")], split="test")
     scores = nooch.evaluate(suite, logits(suite), bootstrap=5)
     return {
         "support": lambda ax: plot.support(suite.set("ce", "car", "test"), ax=ax),
@@ -268,10 +270,10 @@ def drawings(suite):
     }
 
 
-def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite):
+def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite, losses):
     from matplotlib import pyplot as plt
 
-    made = drawings(suite)
+    made = drawings(suite, losses)
     assert set(made) == set(plot.__all__) - {"HasCells", "save_sweep", "save_gallery"}
     for name, draw in made.items():
         figure, (ax, other) = canvas(2)
@@ -287,9 +289,8 @@ def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite):
             plt.close(alone.figure)
 
 
-def test_lines_say_what_the_data_say(suite):
+def test_lines_say_what_the_data_say(suite, sweep):
     _, (ax,) = canvas(1)
-    sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
     counts = cue_counts(sweep.cues)
     plot.cues(sweep, ax=ax)
     for k, line in enumerate(ax.lines, 1):
@@ -304,13 +305,10 @@ def test_lines_say_what_the_data_say(suite):
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(2)
 
 
-def test_what_cannot_be_plotted(suite):
-    sweep = nooch.sweep_thresholds(small_data(), alpha=ALPHAS, beta=BETAS)
+def test_what_cannot_be_plotted(suite, sweep):
     scores = nooch.evaluate(suite, logits(suite))
-    marks, few = (
-        suite.set("~ce", "car", "test"),
-        nooch.evaluate(suite, logits(suite), metrics=["nll"]),
-    )
+    few = nooch.evaluate(suite, logits(suite), metrics=["nll"])
+    marks = suite.set("~ce", "car", "test")
     fails(lambda: plot.support(marks), "gives no support", kind=UndefinedError)
     fails(lambda: plot.levels(few), "no value of auc", kind=UndefinedError)
     refused(lambda: plot.levels(scores, "ap"), "'ap' is no metric")
@@ -344,9 +342,8 @@ def test_hostile_names_are_drawn_as_text():
     assert {worded(name).replace(r"\$", "$") for name in (*HOSTILE, *criteria)} <= texts
 
 
-def test_the_same_figure_gives_the_same_bytes_in_every_format(suite):
-    runs = [Predictions.of(*_arrays(suite), scale="logit")]
-    losses = class_losses(suite, runs, split="test").filter(criterion="ce")
+def test_the_same_figure_gives_the_same_bytes_in_every_format(losses):
+    losses = losses.filter(criterion="ce")
     one, two = draw_losses(losses), draw_losses(losses)
     for ending in FORMATS:
         assert encoded(one, ending, dpi=50) == encoded(two, ending, dpi=50)

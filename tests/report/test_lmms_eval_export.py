@@ -6,6 +6,7 @@ import io
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -65,9 +66,8 @@ def test_the_task_names_what_is_there(out):
 
 
 def test_utils_imports_nothing_of_nooch(out):
-    nodes = ast.walk(ast.parse((out / "utils.py").read_text()))
+    nodes = list(ast.walk(ast.parse((out / "utils.py").read_text())))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    nodes = ast.walk(ast.parse((out / "utils.py").read_text()))
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     assert set(names) == {"__future__", "math", "pathlib", "typing", "PIL"}
 
@@ -124,16 +124,14 @@ def test_samples_lead_back_to_the_questions(out, made, tmp_path):
     assert {(i, task): yes for i, task, yes in rows} == said
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["yes", "no"]), st.sampled_from(["Yes", "no ", "Yes.", ""])),
-        min_size=1,
-    )
-)
+PAIRS = st.tuples(st.sampled_from(["yes", "no"]), st.sampled_from(["Yes", "no ", "Yes.", ""]))
+
+
+@given(st.lists(PAIRS, min_size=1))
 def test_metrics_are_counted(pairs):
-    docs = [{"question_id": n, "answer": target} for n, (target, _) in enumerate(pairs)]
     results = [
-        functions.process_results(doc, [text]) for doc, (_, text) in zip(docs, pairs, strict=True)
+        functions.process_results({"question_id": n, "answer": target}, [text])
+        for n, (target, text) in enumerate(pairs)
     ]
     assert all(list(result) == METRICS for result in results)
     said = [EXACT["lmms-eval"](text) for _, text in pairs]
@@ -165,9 +163,6 @@ def test_without_a_folder_of_images_the_note_says_where_they_belong(made, publis
     (tmp_path / "q" / "images").symlink_to(made.folder / "images")
     doc = pl.read_parquet(tmp_path / "q" / "docs.parquet").row(0, named=True)
     assert _functions(tmp_path / "q").doc_to_visual(doc)[0].size == (10, 10)
-    fails(
-        lambda: export(published, "lmms-eval", tmp_path / "b", data=data, images_as="bytes"),
-        "needs the image files",
-        "`images`",
-    )
+    act = partial(export, published, "lmms-eval", tmp_path / "b", data=data, images_as="bytes")
+    fails(act, "needs the image files", "`images`")
     assert not (tmp_path / "b").exists()

@@ -67,14 +67,17 @@ def test_numbers_behind_the_papers_verdicts(paper):
     assert of("gist-is-harder", -1) == "on 10 of 12 tasks, the other way on 2, equal on 0"
 
 
+CELLS = paper_cells().cells
+OF_TASKS = CELLS.filter(pl.col("task") != "average")
+
+
 def judged(cells, *names):
     return judge_statements(Results(cells, [], "planted"), names or None)
 
 
 def at(**where):
-    return pl.all_horizontal(
-        pl.col(k).is_in(v if isinstance(v, tuple) else [v]) for k, v in where.items()
-    )
+    listed = {key: value if isinstance(value, tuple) else [value] for key, value in where.items()}
+    return pl.all_horizontal(pl.col(key).is_in(values) for key, values in listed.items())
 
 
 def hard(criterion, method):
@@ -105,16 +108,15 @@ def test_every_statement_is_turned():
 def test_a_statement_that_is_false_does_not_hold(name):
     where, value = PLANTED[name]
     planted = pl.when(where).then(value).otherwise("mean")
-    (finding,) = judged(paper_cells().cells.with_columns(mean=planted), name)
+    (finding,) = judged(CELLS.with_columns(mean=planted), name)
     assert finding.verdict == FAILS, finding.checks
 
 
 def test_sides_do_not_trade_off_where_they_agree():
-    cells = paper_cells().cells
     place = {"metric": "nll", "criterion": "ce"}
     # hard negatives as good as hard positives
-    positives = cells.filter(subset="hard_positive", **place)
-    rest = cells.filter(~at(subset="hard_negative", **place))
+    positives = CELLS.filter(subset="hard_positive", **place)
+    rest = CELLS.filter(~at(subset="hard_negative", **place))
     planted = pl.concat([rest, positives.with_columns(subset=pl.lit("hard_negative"))])
     (finding,) = judged(planted, "sides-trade-off")
     assert finding.verdict == FAILS, finding.checks
@@ -122,7 +124,7 @@ def test_sides_do_not_trade_off_where_they_agree():
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_missing_method_is_a_reason_and_no_verdict(name):
-    cells = paper_cells().cells.filter(pl.col("method") != "erm")
+    cells = CELLS.filter(pl.col("method") != "erm")
     if name == "sides-trade-off":
         cells = cells.filter(pl.col("method").is_in(["irm", "gdro", "cvar", "focal"]))
     (finding,) = judged(cells, name)
@@ -133,13 +135,13 @@ def test_a_missing_method_is_a_reason_and_no_verdict(name):
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_without_results_a_statement_is_inconclusive(name):
-    (finding,) = judged(paper_cells().cells.clear(), name)
+    (finding,) = judged(CELLS.clear(), name)
     assert finding.verdict == OPEN
     assert "no results under" in finding.checks[0].numbers
 
 
 def test_one_criterion_alone_is_judged_and_named():
-    findings = judged(paper_cells().cells.filter(criterion="ce"))
+    findings = judged(CELLS.filter(criterion="ce"))
     named = {finding.statement.name: finding for finding in findings}
     calibrated = named["cvar-worst-calibrated"]
     assert (calibrated.verdict, calibrated.scope) == (HOLDS, "ce alone")
@@ -151,10 +153,9 @@ def test_one_criterion_alone_is_judged_and_named():
 
 @pytest.mark.parametrize("name", ["gist-is-harder", "lead-shrinks-under-gist"])
 def test_criteria_are_compared_over_the_tasks_that_both_have(name):
-    cells = paper_cells().cells.filter(pl.col("task") != "average")
-    less = cells.filter(~((pl.col("criterion") == "gist") & (pl.col("task") == "kite")))
+    less = OF_TASKS.filter(~at(criterion="gist", task="kite"))
     (finding,) = judged(with_averages(less), name)
-    (wanted,) = judged(with_averages(cells.filter(pl.col("task") != "kite")), name)
+    (wanted,) = judged(with_averages(OF_TASKS.filter(~at(task="kite"))), name)
     assert finding.verdict == wanted.verdict
     assert finding.checks[0].numbers == wanted.checks[0].numbers
     assert "(over car, " in finding.checks[0].what
@@ -168,10 +169,9 @@ def test_a_task_without_hard_positives_leaves_verdicts_on_the_others():
         numbers = [[c.numbers for c in f.checks if "tasks" not in c.numbers] for f in findings]
         return [f.verdict for f in findings], numbers
 
-    cells = paper_cells().cells.filter(pl.col("task") != "average")
-    lost = (pl.col("task") == "kite") & pl.col("subset").is_in(["hard", "hard_positive"])
-    holed = cells.with_columns(pl.when(~lost).then(name).alias(name) for name in ("mean", "std"))
-    same = with_averages(cells.filter(pl.col("task") != "kite"))
+    lost = at(task="kite", subset=("hard", "hard_positive"))
+    holed = OF_TASKS.with_columns(pl.when(~lost).then(name).alias(name) for name in ("mean", "std"))
+    same = with_averages(OF_TASKS.filter(~at(task="kite")))
     assert outcomes(judged(with_averages(holed))) == outcomes(judged(same))
     (strict,) = judged(with_averages(holed, strict=True), "environments-lead-ce")
     assert strict.verdict == OPEN
@@ -179,7 +179,7 @@ def test_a_task_without_hard_positives_leaves_verdicts_on_the_others():
 
 
 def test_calibration_is_judged_by_the_papers_ece_alone():
-    cells = paper_cells().cells.with_columns(pl.col("metric").replace({"ece_paper": "ece"}))
+    cells = CELLS.with_columns(pl.col("metric").replace({"ece_paper": "ece"}))
     for finding in judged(cells, *UNDECIDED):
         assert finding.verdict == OPEN
         assert all("(ece_paper on " in check.numbers for check in finding.checks)
@@ -198,7 +198,7 @@ def test_rules_name_each_comparison_once():
 
 
 def test_one_seed_is_inconclusive():
-    cells = paper_cells().cells.with_columns(std=pl.lit(None, pl.Float64))
+    cells = CELLS.with_columns(std=pl.lit(None, pl.Float64))
     findings = judged(cells, "erm-best-on-easy", "lead-shrinks-under-gist")
     assert [finding.verdict for finding in findings] == [OPEN, OPEN]
     assert all("a deviation is unknown" in c.numbers for f in findings for c in f.checks)

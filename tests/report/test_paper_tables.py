@@ -20,17 +20,13 @@ from nooch.report.tables.method_tables import (
     shown,
 )
 
-SCHEMA = {
-    **dict.fromkeys(
-        ("block", "criterion", "metric", "subset", "task", "method", "sees", "reason"), pl.String
-    ),
-    **dict.fromkeys(("mean", "std"), pl.Float64),
-    **dict.fromkeys(
-        ("n", "n_positive", "n_seeds", "seeds", "n_settings", "settings", "n_tasks"), pl.Int64
-    ),
-    "averaged_tasks": pl.String,
-    "best": pl.Boolean,
+COLUMNS = {
+    pl.String: "block criterion metric subset task method sees reason averaged_tasks",
+    pl.Float64: "mean std",
+    pl.Int64: "n n_positive n_seeds seeds n_settings settings n_tasks",
+    pl.Boolean: "best",
 }
+SCHEMA = {name: kind for kind, names in COLUMNS.items() for name in names.split()}
 
 
 def row(task, method, mean, std=0.01, **more):
@@ -83,12 +79,8 @@ def test_a_table_without_counts_has_no_columns_of_them():
 
 
 def test_methods_are_grouped_by_what_they_see():
-    rows = [
-        row("car", "gdro", 0.8, sees=BOTH),
-        row("car", "suby", 0.7, sees="labels"),
-        row("car", "erm", 0.6),
-    ]
-    table = shown(made(rows, by_sight=True))
+    rows = [row("car", "gdro", 0.8, sees=BOTH), row("car", "suby", 0.7, sees="labels")]
+    table = shown(made([*rows, row("car", "erm", 0.6)], by_sight=True))
     assert list(table.columns)[3:] == ["erm", "suby", "gdro"]
     sees = ["nothing", "labels", "environments in training, validation"]
     assert list(table.rows[0]) == ["sees", "", "", *sees]

@@ -16,6 +16,7 @@ from sites import (
     TASKS,
     made_site,
     numbers,
+    page_text,
     read_script,
     report_of,
     site_data,
@@ -169,9 +170,8 @@ def test_results_are_those_of_nooch_results(made):
     options = {"metrics": metrics, "split": "test", "bootstrap": 20, "seed": 0}
     results = read_results(runs.path, [suite])
     for criterion in ("ce", "gist"):
-        (again,) = paired_results(
-            [runs.path], [suite], results, [criterion], baseline="erm", **options
-        )
+        given = [runs.path], [suite], results, [criterion]
+        (again,) = paired_results(*given, baseline="erm", **options)
         own = frame.filter(pl.col("low").is_not_null(), criterion=criterion)
         same = own.join(again.table, on=[*keys, "low", "high"], how="semi")
         assert same.height == own.height > 50
@@ -183,9 +183,7 @@ def test_criteria_are_recomputed_from_the_arrays(made):
     _, content = read_script(done.path / "data/criteria.js")
     part = data.select("test")
     # Fig. 10 and 12 at the suite's own values
-    grid = pl.DataFrame(content["grid"]).filter(
-        (pl.col("alpha") == 0.05) & (pl.col("beta") == 0.1), split="test"
-    )
+    grid = pl.DataFrame(content["grid"]).filter(alpha=0.05, beta=0.1, split="test")
     records = [suite.record("ce", task, "test") for task in ("car", "cow")]
     assert grid["hard_positives"].item() == sum(r.hard_positives for r in records)
     assert grid["hard_negatives"].item() == sum(r.hard_negatives for r in records)
@@ -224,8 +222,7 @@ def test_criteria_are_recomputed_from_the_arrays(made):
 
 def test_examples_are_the_extremes(made):
     done, suite, data, _ = made
-    text = (done.path / "examples.html").read_text(encoding="utf-8")
-    section = text.split('data-task="0"')[1].split('data-task="1"')[0]
+    section = page_text(done, "examples").split('data-task="0"')[1].split('data-task="1"')[0]
     task_data = read_script(done.path / "data/task-0-test.js")[1]
     ids = read_script(done.path / "data/split-test.js")[1]["ids"]
     marks = numbers(task_data["criteria"]["ce"]["marks"])
@@ -315,8 +312,7 @@ def test_missing_inputs_are_reported_and_the_rest_shown(left, said, tmp_path):
     data = site_data(folder, captions=left != "captions", pictures=left != "images")
     suite = site_suite(data)
     done = report_of(suite, tmp_path / "site", data=None if left == "dataset" else data)
-    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert said in page
+    assert said in page_text(done)
     assert any(said in note for note in done.notes)
     assert tables_of_page(tmp_path / "site" / "index.html")["Counts, test"][2][0] == "car"
     task = read_script(tmp_path / "site/data/task-0-test.js")[1]
@@ -332,9 +328,8 @@ def test_a_task_without_hard_images_is_said(tmp_path):
     assert suite.record("ce", "car", "test").hard_negatives == 0
     only = suite.record("gist", "car", "test")
     assert only.hard_positives == 0
-    report_of(suite, tmp_path / "site", data=data)
-    text = (tmp_path / "site/examples.html").read_text(encoding="utf-8")
-    assert "There is no such image." in text
+    done = report_of(suite, tmp_path / "site", data=data)
+    assert "There is no such image." in page_text(done, "examples")
     done = report_of(site_suite(data, beta=0.0, tau=None), tmp_path / "other", data=data)
     assert done.path.is_dir()
 
@@ -352,17 +347,16 @@ def test_thresholds_by_task_travel_with_each_task(tmp_path):
     assert parts["gist"]["thresholds"] == list(tau[task])
 
 
-def test_predictions_give_losses_without_runs(made, tmp_path):
-    _, suite, data, _ = made
+def test_predictions_give_losses_without_runs(bare, report, tmp_path):
+    data, suite = bare
     part = data.select("test")
-    frame = pl.DataFrame(
-        {"image_id": part.images["image_id"], "task": "car", "logit": np.linspace(-2, 2, len(part))}
-    )
+    values = np.linspace(-2, 2, len(part))
+    frame = pl.DataFrame({"image_id": part.images["image_id"], "task": "car", "logit": values})
     runs = load_predictions(frame, suite)
-    done = report_of(suite, tmp_path / "site", data=data, predictions=runs)
+    done = report(runs, bootstrap=1000)
     content = read_script(done.path / "data/task-0-test.js")[1]
     (place,) = content["methods"]["ce"].values()
-    expected = losses(part.labels("car"), np.linspace(-2, 2, len(part)), "logit")
+    expected = losses(part.labels("car"), values, "logit")
     assert np.allclose(numbers(content["losses"][place]), expected, rtol=1e-6)
     assert read_script(done.path / "data/task-1-test.js")[1]["methods"] == {}
 
@@ -374,9 +368,8 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     save_scores(scores, tmp_path / "scores/scores.parquet")
     selected.write_csv(tmp_path / "scores/selected.csv")
     done = report_of(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
-    text = (tmp_path / "site/results.html").read_text(encoding="utf-8")
     why = "collected scores have no predictions to resample"
-    assert f"one standard deviation over seeds ({why})" in text
+    assert f"one standard deviation over seeds ({why})" in page_text(done, "results")
     assert any(name.startswith("Table 3") for name in tables_of_page(done.path / "results.html"))
     missing = "losses of single images are in the folder of runs alone"
     assert any(missing in note for note in done.notes)
@@ -415,17 +408,11 @@ def test_command(run_cli, made, tmp_path):
         f"report {tmp_path}/suite --dataset {tmp_path}/data --runs {runs.path}"
         f" --out {tmp_path}/site --bootstrap 0 --thumbnails 2 --examples 2"
     )
-    done = run_cli(command)
-    assert done.code == 0, done.err
-    assert "index.html" in done.out
+    assert "index.html" in run_cli(command).ok().out
     assert (tmp_path / "site/report.json").is_file()
-    again = run_cli(f"{command} --overwrite --all-thumbnails --format json")
-    assert again.code == 0
-    assert "site" in again.json
+    assert "site" in run_cli(f"{command} --overwrite --all-thumbnails --format json").ok().json
     assert len(list((tmp_path / "site").glob("pictures/test/0/*.jpg"))) > 60
-    both = run_cli(f"{command} --no-dataset")
-    assert both.code == 2
-    assert "with --no-dataset there is no dataset" in both.err
+    run_cli(f"{command} --no-dataset").refused("with --no-dataset there is no dataset")
 
 
 def test_cues_that_travel_and_their_bound():
@@ -450,10 +437,14 @@ def test_scripts_cannot_be_ended_by_data(content):
     assert json.loads(inside) == ["x", content]
 
 
+def _asset(name):
+    return (resources.files("nooch.report.site") / "assets" / name).read_text(encoding="utf-8")
+
+
 def test_subset_codes_are_those_that_the_page_knows():
     assert SUBSETS == ("hard_positive", "hard_negative", "easy")
-    text = (resources.files("nooch.report.site") / "assets/marks.js").read_text(encoding="utf-8")
-    assert "HARD_POSITIVE = 0, HARD_NEGATIVE = 1, EASY = 2, NONE = 255" in text
+    codes = "HARD_POSITIVE = 0, HARD_NEGATIVE = 1, EASY = 2, NONE = 255"
+    assert codes in _asset("marks.js")
 
 
 def _luminance(color):
@@ -465,8 +456,7 @@ def _luminance(color):
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_has_enough_contrast(scheme):
     """WCAG 2.1, level AA: 4.5 : 1 for text."""
-    text = (resources.files("nooch.report.site") / "assets/style.css").read_text(encoding="utf-8")
-    block = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[scheme]
+    block = re.findall(r":root \{(.*?)\}", _asset("style.css"), re.DOTALL)[scheme]
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     pairs = [
         (ink, back)
@@ -484,9 +474,8 @@ def test_text_has_enough_contrast(scheme):
 def test_examples_of_many_tasks_are_on_several_pages(tmp_path):
     random = np.random.default_rng(0)
     classes = ["road", *(f"class{i}" for i in range(30))]
-    images = [
-        {"road": 0.3, **{c: 0.01 for c in classes[1:] if random.random() < 0.5}} for _ in range(30)
-    ]
+    some = ([c for c in classes[1:] if random.random() < 0.5] for _ in range(30))
+    images = [{"road": 0.3, **dict.fromkeys(names, 0.01)} for names in some]
     data = dataset_of(images, classes, [("train", "test")[i % 2] for i in range(30)])
     suite = find(data, {"ce": CE(0.05, 0.1)}, tasks=classes[1:])
     done = report_of(suite, tmp_path / "site", data=data)

@@ -46,6 +46,28 @@ def results(runs, suite):
     return read_results(runs.path, [suite])
 
 
+@pytest.fixture
+def read_made(suite, tmp_path):
+    """A function that reads the results of runs made for the suite."""
+    return lambda **named: read_results(made_runs(tmp_path / "runs", suite, **named).path, [suite])
+
+
+@pytest.fixture
+def holed(runs, suite, tmp_path):
+    """A function that reads scores collected from the runs, without those that ``lost`` names."""
+    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
+
+    def read(lost, **options):
+        table = scores.table.with_columns(
+            value=pl.when(~lost).then("value"),
+            reason=pl.when(lost).then(pl.lit("no image")).otherwise("reason"),
+        )
+        write_collected(tmp_path, replace(scores, table=table), selected)
+        return read_results(tmp_path, [suite], **options)
+
+    return read
+
+
 def rows_of(results, method, subset="easy", metric="nll"):
     """Task -> the cell of a method under CE."""
     cells = results.cells.filter(criterion="ce", metric=metric, subset=subset, method=method)
@@ -152,11 +174,8 @@ def test_jobs_of_a_run_have_the_same_images_and_are_read_together(suite, tmp_pat
     fails(lambda: own.outputs(jobs), jobs[1], "cannot be read", helps=False)
 
 
-def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
-    lost = made_runs(
-        tmp_path / "runs", suite, lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2)
-    )
-    results = read_results(lost.path, [suite])
+def test_a_missing_seed_is_marked_and_named(read_made):
+    results = read_made(lost=lambda j: (j.task, j.method, j.seed) == ("car", "erm", 2))
     rows = rows_of(results, "erm")
     for task in ("car", "average"):
         assert (rows[task]["n_seeds"], rows[task]["seeds"]) == (2, 3)
@@ -165,20 +184,16 @@ def test_a_missing_seed_is_marked_and_named(suite, tmp_path):
     assert table.rows.filter(task="car", method="erm")["n_seeds"].to_list() == [2]
 
 
-def test_half_a_grid_is_marked(suite, tmp_path):
-    lost = made_runs(
-        tmp_path / "runs", suite, lost=lambda j: j.setting == "K=30" and j.task == "car"
-    )
-    results = read_results(lost.path, [suite])
+def test_half_a_grid_is_marked(read_made):
+    results = read_made(lost=lambda j: j.setting == "K=30" and j.task == "car")
     rows = rows_of(results, "gdro")
     assert {task: (r["n_settings"], r["settings"]) for task, r in rows.items()} == {
         "car": (1, 2), "fire_hydrant": (2, 2), "average": (1, 2)}  # fmt: skip
     assert any("car: gdro K=30, seed 0, 1, 2" in note for note in results.notes)
 
 
-def test_a_missing_task_has_no_average(suite, tmp_path):
-    lost = made_runs(tmp_path / "runs", suite, lost=lambda j: (j.task, j.method) == ("car", "gdro"))
-    results = read_results(lost.path, [suite])
+def test_a_missing_task_has_no_average(read_made):
+    results = read_made(lost=lambda j: (j.task, j.method) == ("car", "gdro"))
     rows = rows_of(results, "gdro")
     assert (rows["car"]["mean"], rows["car"]["reason"]) == (None, "no job is done")
     assert (rows["average"]["mean"], rows["average"]["reason"]) == (None, "no value for car")
@@ -190,24 +205,16 @@ def test_a_missing_task_has_no_average(suite, tmp_path):
     assert alone["average"]["mean"] == pytest.approx(rows["fire_hydrant"]["mean"])
 
 
-def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_path):
+def test_a_task_without_hard_positives_is_left_out_of_averages(holed):
     """Averages are over the other task, in every table, with the count in the line; strict, there
     is none.
     """
-    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
     subsets = ["hard", "hard_positive"]
     lost = (pl.col("task") == "car") & pl.col("subset").is_in(subsets) & (pl.col("split") == "test")
-    table = scores.table.with_columns(
-        value=pl.when(~lost).then("value"),
-        reason=pl.when(lost).then(pl.lit("no image")).otherwise("reason"),
-    )
-    write_collected(tmp_path, replace(scores, table=table), selected)
-    results = read_results(tmp_path, [suite])
+    results = holed(lost)
     (note,) = (text for text in results.averages if "under ce " in text)
-    assert note == (
-        "averages under ce are over 1 of 2 tasks: fire_hydrant; left out, because they lack a"
-        " value: car"
-    )
+    left_out = "left out, because they lack a value: car"
+    assert note == f"averages under ce are over 1 of 2 tasks: fire_hydrant; {left_out}"
     for name in ("table9", "table10", "table14", "table16"):
         (table,), notes = like(results, [name])
         average, known = (table.rows.filter(task=task) for task in ("average", "fire_hydrant"))
@@ -215,7 +222,7 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
         assert shown(table).rows[-1][0] == "average of 1 of 2"
         assert note in notes
     assert any("averages leave these tasks out" in text for text in like(results, ["table9"])[1])
-    strict = read_results(tmp_path, [suite], strict=True)
+    strict = holed(lost, strict=True)
     assert strict.averages == []
     (hard,), notes = like(strict, ["table9"])
     assert hard.rows.filter(task="average")["mean"].null_count() == 3
@@ -225,34 +232,24 @@ def test_a_task_without_hard_positives_is_left_out_of_averages(suite, runs, tmp_
     assert easy.rows.filter(task="average")["n_tasks"].to_list() == [2, 2, 2]
 
 
-def test_what_collect_prints_is_averaged_over_the_same_tasks(suite, runs, tmp_path):
-    scores, selected, _ = score_runs(RunsFolder.open(runs.path), suite)
-    lost = (pl.col("task") == "car") & (pl.col("subset") == "hard") & (pl.col("method") == "gdro")
-    holed = scores.table.with_columns(
-        value=pl.when(~lost).then("value"), reason=pl.when(lost).then(pl.lit("lost"))
-    )
-    for table in (scores.table, holed):
-        write_collected(tmp_path, replace(scores, table=table), selected)
-        tables = auc_tables(read_results(tmp_path, [suite]))
+def test_what_collect_prints_is_averaged_over_the_same_tasks(holed):
+    hole = (pl.col("task") == "car") & (pl.col("subset") == "hard") & (pl.col("method") == "gdro")
+    for lost in (pl.lit(value=False), hole):
+        tables = auc_tables(holed(lost))
         for subset in ("hard", "easy"):
             (one,) = (t for t in tables if t.title.startswith(f"AUC on {subset} images, ce"))
             rows = shown(one).rows
             assert [row[0] for row in rows] == ["car", "fire_hydrant", "average of 2"]
             for place, method in enumerate(one.methods, len(rows[0]) - len(one.methods)):
-                if table is holed and (subset, method) == ("hard", "gdro"):
+                if lost is hole and (subset, method) == ("hard", "gdro"):
                     assert rows[2][place] == "–"
                     continue
                 known = [float(row[place].split()[0]) for row in rows]
                 assert known[2] == pytest.approx(np.mean(known[:2]), abs=0.0011)
 
 
-def test_diverged_jobs_are_reported(suite, tmp_path):
-    diverged = made_runs(
-        tmp_path / "runs",
-        suite,
-        diverged=lambda j: j.method == "gdro" and (j.task == "car" or j.seed == 0),
-    )
-    results = read_results(diverged.path, [suite])
+def test_diverged_jobs_are_reported(read_made):
+    results = read_made(diverged=lambda j: j.method == "gdro" and (j.task == "car" or not j.seed))
     rows = rows_of(results, "gdro")
     assert rows["car"]["reason"] == "every job has diverged"
     assert (rows["fire_hydrant"]["n_seeds"], rows["fire_hydrant"]["seeds"]) == (2, 3)
@@ -394,9 +391,8 @@ def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
     assert set(results.cells["criterion"]) == {"attribute"}
     (table,), _ = like(results, ["table5"], compare=True)
     assert table.label == "metric"
-    (chosen,) = results.cells.filter(
-        metric="error", subset="worst_hard", task="car", method="gdro"
-    ).to_dicts()
+    place = {"metric": "error", "subset": "worst_hard", "method": "gdro"}
+    (chosen,) = results.cells.filter(**place, task="car").to_dicts()
     errors = []
     challenge = suite.set("odd", "car", "test")
     for name, job in runs.header.jobs.items():
@@ -414,14 +410,12 @@ def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
 def test_paired_differences_are_those_of_the_cells(runs, suite, results):
     (scores,) = paired_results([runs.path], [suite], results, ["ce"], baseline="erm", bootstrap=20)
     assert set(scores.differences["run"]) == {"gdro", "label-reweight"}
-    cells = {
-        (r["metric"], r["subset"], r["task"], r["method"]): r["mean"]
-        for r in results.cells.filter(criterion="ce").to_dicts()
-    }
+    place = ("metric", "subset", "task", "method")
+    cells = results.cells.filter(criterion="ce").rows_by_key(place, named=True, unique=True)
     compared = 0
     for row in scores.differences.drop_nulls("difference").to_dicts():
         key = row["metric"], row["subset"], row["task"]
-        own, erm = cells[*key, row["run"]], cells[*key, "erm"]
+        own, erm = (cells[*key, method]["mean"] for method in (row["run"], "erm"))
         if own is not None and erm is not None:
             assert row["difference"] == pytest.approx(own - erm, abs=1e-6), row
             compared += 1
@@ -444,19 +438,15 @@ def test_tables_of_calibration_say_which_ece():
 def test_names_of_tasks_may_have_commas():
     common = {"metric": "auc", "method": "erm", "sees": "nothing", "std": 0.1, "n_worse": 1}
     rows = [
-        {
-            **common,
-            "criterion": criterion,
-            "subset": subset,
-            "task": task,
-            "mean": None if (task, subset) == ("car", "easy") else 0.5,
-        }
+        {**common, "criterion": criterion, "subset": subset, "task": task, "mean": 0.5}
         for criterion in ("ce", "gist")
         for task in ("tench, Tinca", "car", "cup")
         for subset in ("hard", "easy")
         if (criterion, task) != ("gist", "cup")
     ]
-    cells = with_averages(pl.DataFrame(rows, schema=CELLS))
+    lost = (pl.col("task") == "car") & (pl.col("subset") == "easy")
+    cells = pl.DataFrame(rows, schema=CELLS).with_columns(mean=pl.when(~lost).then("mean"))
+    cells = with_averages(cells)
     averages = cells.filter(task="average", criterion="ce")
     assert averages["n_worse"].to_list() == [2, 2]
     note, _ = averages_note(cells)

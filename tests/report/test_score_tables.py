@@ -13,6 +13,7 @@ from nooch.evaluation.metrics import ALL_METRICS
 from nooch.report import latex, markdown, tables_of
 from nooch.report.tables.score_tables import average_label, is_average
 
+TASKS = ("car", "fire_hydrant", "average of 2")
 NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"
 
 
@@ -52,8 +53,7 @@ def test_which_tables_there_are(scores):
 def test_every_cell_is_a_value_of_the_table(scores, suite):
     table = tables_of(scores, ["auc", "nll", "ece"])[0]
     cells = _cells(table)
-    tasks = ("car", "fire_hydrant", "average of 2")
-    assert list(cells) == [(task, run) for task in tasks for run in ("erm", "dro")]
+    assert list(cells) == [(task, run) for task in TASKS for run in ("erm", "dro")]
     heads = {
         "AUC hard": ("auc", "hard"),
         "NLL hard neg": ("nll", "hard_negative"),
@@ -86,8 +86,7 @@ def test_undefined_is_a_dash_and_never_zero(scores):
 
 def test_differences_have_signs(scores):
     table = tables_of(scores)[-2]
-    tasks = ("car", "fire_hydrant", "average of 2")
-    assert [row[:2] for row in table.rows] == [[task, "dro"] for task in tasks]
+    assert [row[:2] for row in table.rows] == [[task, "dro"] for task in TASKS]
     interval = r"\[[+-]1?\.\d{3}, [+-]1?\.\d{3}\]"
     for cell in (cell for row in table.rows for cell in row[2:]):
         assert re.fullmatch(rf"[+-]\d\.\d{{3}} {interval}|–|[+-]\d\.\d{{3}} \[.*\]", cell), cell
@@ -112,13 +111,14 @@ def test_every_metric_has_columns(suite):
     assert {"F1 hard", "FPR hard neg", "recall easy pos", "Brier hard pos"} <= set(table.columns)
 
 
+HARD = (pl.col("task") == "average") & (pl.col("subset") == "hard")
+OF_CAR = pl.when(HARD).then(pl.lit("car")).otherwise("averaged_tasks")
+
+
 def test_one_line_is_over_the_same_tasks(suite):
     """Averages over other tasks are taken over those that all columns have, as the line says."""
     scores = evaluate(suite, logits(suite), bootstrap=20)
-    hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
-    short = scores.table.with_columns(
-        averaged_tasks=pl.when(hard).then(pl.lit("car")).otherwise("averaged_tasks")
-    )
+    short = scores.table.with_columns(averaged_tasks=OF_CAR)
     table = tables_of(replace(scores, table=short), ["auc"])[0]
     of = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert list(of) == ["car", "fire_hydrant", "average of 1 of 2"]
@@ -129,11 +129,10 @@ def test_one_line_is_over_the_same_tasks(suite):
 def test_a_strict_average_that_is_null_is_a_dash(suite):
     """A null average names the tasks that have a value; the others stay over all tasks."""
     scores = evaluate(suite, logits(suite), bootstrap=20, strict=True)
-    hard = (pl.col("task") == "average") & (pl.col("subset") == "hard")
     short = scores.table.with_columns(
-        averaged_tasks=pl.when(hard).then(pl.lit("car")).otherwise("averaged_tasks"),
-        n_tasks=pl.when(hard).then(1).otherwise("n_tasks"),
-        **{name: pl.when(~hard).then(name) for name in ("value", "low", "high")},
+        averaged_tasks=OF_CAR,
+        n_tasks=pl.when(HARD).then(1).otherwise("n_tasks"),
+        **{name: pl.when(~HARD).then(name) for name in ("value", "low", "high")},
     )
     lines = []
     for table in (short, scores.table):

@@ -9,10 +9,17 @@ from functools import partial
 import pytest
 from altered_files import write_header
 from refusals import refused
+from scored import small_suite
 
 import nooch
 from nooch.report.exports import exporter
-from nooch.report.exports.contract import Content, all_licenses, licenses_text, one_line
+from nooch.report.exports.contract import (
+    Content,
+    all_licenses,
+    check_subsets,
+    licenses_text,
+    one_line,
+)
 from nooch.report.exports.export import ExportSelection
 
 
@@ -58,9 +65,8 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
     )
     assert {task for _, task, _ in keys} == {"car"}
     assert (out, overwrite, tone) == ("x", False, "high")
-    refused(
-        lambda: nooch.export(made.suite, "ownexport:write", "x", pitch=1), "'pitch' is no option"
-    )
+    act = partial(nooch.export, made.suite, "ownexport:write", "x", pitch=1)
+    refused(act, "'pitch' is no option")
     for name in ("ownexport:nothing", "no_such_module_of_mine:write"):
         refused(lambda name=name: exporter(name), name, "package.module:Name")
     sys.modules.pop("ownexport", None)
@@ -69,9 +75,8 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
 def test_licences_come_from_the_suite_and_from_the_dataset(made):
     suite, keys = made.suite, tuple(made.suite.keys)
     assert suite.header.dataset.licenses == [{"name": "CC BY", "url": "https://example.org/by"}]
-    other = replace(
-        made.data, provenance={**made.data.provenance, "licenses": [{"name": "theirs"}]}
-    )
+    known = {**made.data.provenance, "licenses": [{"name": "theirs"}]}
+    other = replace(made.data, provenance=known)
     assert [entry["name"] for entry in Content(suite, keys, other).licences] == ["CC BY", "theirs"]
     assert [entry["name"] for entry in Content(suite, keys, made.data).licences] == ["CC BY"]
 
@@ -103,3 +108,16 @@ def test_licences_are_told_once_and_never_more_than_is_known():
     assert "not recorded" not in text
     assert "not recorded" in licenses_text([])
     assert one_line(" a\tb\u2028c ") == "a b c"
+
+
+def test_easy_images_are_their_two_sides():
+    challenge = small_suite().set("ce", "car", "test")
+    label = dict(zip(challenge.image_ids.to_list(), challenge.labels.tolist(), strict=True))
+    easy = challenge.ids("easy")
+    assert challenge.ids("easy_positive") == [i for i in easy if label[i]] != []
+    assert challenge.ids("easy_negative") == [i for i in easy if not label[i]] != []
+    sides = ["easy_positive", "hard_positive"]
+    assert check_subsets([*sides, "easy_positive"]) == tuple(sides)
+    refused(lambda: check_subsets(["easy", "easy_negative"]), "easy holds its own sides")
+    refused(lambda: check_subsets(["easy_sides"]), "'easy_sides' is no subset")
+    refused(lambda: check_subsets([]), "no subset is named")

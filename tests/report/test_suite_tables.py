@@ -47,8 +47,7 @@ def test_the_papers_own_numbers(shared_data):
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
-    done = run_cli(f"results paper --like table2,table6,table7 --out {tmp_path / 't.json'}")
-    assert done.code == 0, done.err
+    done = run_cli(f"results paper --like table2,table6,table7 --out {tmp_path / 't.json'}").ok()
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "kite 55 6,725 451" in lines
     assert "fire_hydrant 0.74 0.35" in lines
@@ -61,7 +60,7 @@ def test_the_papers_own_tables(run_cli, tmp_path):
 def test_a_table_of_thresholds_is_what_find_takes(run_cli, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"t.{ending}"
-        assert run_cli(f"results paper --like 6 --out {out}").code == 0
+        run_cli(f"results paper --like 6 --out {out}").ok()
         tau = {name: task.tau for name, task in paper_tasks().items()}
         sides = (("test", "positive"), ("test", "negative"))
         assert read_thresholds(out) == {n: tuple(map(t.get, sides)) for n, t in tau.items()}
@@ -157,11 +156,8 @@ def test_a_suite_without_such_sets(suite):
 def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     save_suite(suite, tmp_path / "suite")
     command = f"results {tmp_path / 'suite'} --like 2,6,7 --compare paper"
-    files = [
-        f"--out {tmp_path / 'r'}.{ending}" for ending in ("md", "tex", "csv", "parquet", "json")
-    ]
-    done = run_cli(f"{command} {' '.join(files)}")
-    assert done.code == 0, done.err
+    endings = ("md", "tex", "csv", "parquet", "json")
+    run_cli(" ".join([command, *(f"--out {tmp_path / 'r'}.{ending}" for ending in endings)])).ok()
     frame = pl.read_parquet(tmp_path / "r.parquet")
     assert set(frame["table"]) == {"table2", "table6", "table7"}
     car = frame.filter(table="table2", criterion="ce", task="car")
@@ -189,15 +185,12 @@ REFUSED = {
 def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, words):
     save_suite(suite, tmp_path / "suite")
     (tmp_path / "runs").mkdir()
-    done = run_cli(f"results {words} --out r.md", cwd=tmp_path)
-    assert done.code == 2
-    assert REFUSED[words] in " ".join(done.err.split())
+    run_cli(f"results {words} --out r.md", cwd=tmp_path).refused(REFUSED[words])
     assert not (tmp_path / "r.md").exists()
 
 
 def test_the_suite_of_the_package_is_a_source(run_cli):
-    ran = run_cli("results nooch-coco --like table2 --compare paper --format json")
-    assert ran.code == 0, ran.err
+    ran = run_cli("results nooch-coco --like table2 --compare paper --format json").ok()
     rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
     assert [row["task"] for row in rows] == list(NOOCH_TASKS)
     for name in ("hard_positives", "hard_negatives"):

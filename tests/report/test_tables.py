@@ -61,9 +61,8 @@ def test_the_fingerprint_is_the_suites_wherever_it_lies(made, tmp_path, make_sui
         return json.loads((tmp_path / "ids.json").read_text())["suite"]["fingerprint"]
 
     first = make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="here")
-    assert fingerprint(first) == fingerprint(
-        make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="there")
-    )
+    moved = make_suite({"ce": ["car"]}, [1, 2, 3, 4], path="there")
+    assert fingerprint(first) == fingerprint(moved)
     assert fingerprint(first) != fingerprint(make_suite({"ce": ["car"]}, [1, 2, 3, 5], path="here"))
 
 
@@ -163,13 +162,10 @@ def test_safe_names_are_safe_and_can_be_undone(name):
 
 
 def test_two_things_never_share_a_file(make_suite, tmp_path):
-    for names in (
-        {"my_a": ["b"], "my": ["a_b"]},
-        {"ce": ["Car", "car"]},
-        {"ce": ["x"], "CE": ["x"]},
-    ):
-        suite = make_suite(names, [1, 2, 3, 4])
-        refused(lambda suite=suite: export(suite, "npy", tmp_path / "out"), "would both be written")
+    same = ({"my_a": ["b"], "my": ["a_b"]}, {"ce": ["Car", "car"]}, {"ce": ["x"], "CE": ["x"]})
+    for names in same:
+        write = partial(export, make_suite(names, [1, 2, 3, 4]), "npy", tmp_path / "out")
+        refused(write, "would both be written")
         assert list(tmp_path.iterdir()) == []
     names = Names()
     assert names.take("a", "one") == names.take("a", "one") == "a"

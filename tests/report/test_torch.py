@@ -102,9 +102,8 @@ def test_images_that_are_missing_are_named_at_once(made, tmp_path, first):
 
 def test_an_image_that_the_dataset_does_not_name(made, make_suite):
     suite = make_suite({"ce": ["car"]}, [1, 2, 3, 999])
-    fails(
-        lambda: nooch.io.torch_dataset(suite, made.data, **CHOICE), "1 of 4", "999 (no file name)"
-    )
+    act = partial(nooch.io.torch_dataset, suite, made.data, **CHOICE)
+    fails(act, "1 of 4", "999 (no file name)")
 
 
 def test_no_file_outside_the_folder_is_opened(made, tmp_path, first):
@@ -130,12 +129,14 @@ def test_a_file_that_is_no_image_is_named(made, tmp_path):
 
 
 def test_the_extra_is_named_where_it_is_missing(made):
-    code = (
-        "import sys\nsys.modules['torch'] = None\nimport nooch\nsuite, data ="
-        f" nooch.load_suite({str(made.folder / 'suite')!r}),"
-        f" nooch.load_dataset({str(made.folder / 'dataset')!r})\nnooch.torch_dataset(suite, data,"
-        " criterion='ce', task='car', split='test')\n"
-    )
+    code = f"""
+import sys
+sys.modules["torch"] = None
+import nooch
+suite = nooch.load_suite({str(made.folder / "suite")!r})
+data = nooch.load_dataset({str(made.folder / "dataset")!r})
+nooch.io.torch_dataset(suite, data, criterion="ce", task="car", split="test")
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'nooch[train]'" in done.stderr
     assert "MissingExtraError" in done.stderr

@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 from refusals import fails, refused
@@ -82,9 +83,7 @@ def test_its_predictions_lead_back_to_the_questions(made, tmp_path):
 
 def test_it_needs_image_files(made, tmp_path):
     bare = replace(made.data, image_root=str(tmp_path / "gone"))
-    write = lambda **more: export(  # noqa: E731
-        made.suite, "vlmevalkit", tmp_path / "q", **{"data": made.data, **more}
-    )
+    write = partial(export, made.suite, "vlmevalkit", tmp_path / "q", data=made.data)
     fails(lambda: write(data=bare), "needs the image files", "`images`")
     refused(lambda: write(images_as="base64"), "'base64' is no images_as", "bytes, paths")
     images = tmp_path / "images"
@@ -101,7 +100,5 @@ def test_a_file_that_leads_out_of_the_folder_is_not_read(made, published, tmp_pa
     (tmp_path / "images").mkdir()
     (tmp_path / "secret.png").write_bytes(bytes(100))
     data = replace(made.data, images=outside, image_root=str(tmp_path / "images"))
-    fails(
-        lambda: export(published, "vlmevalkit", tmp_path / "q", data=data, images_as="bytes"),
-        "images are not there",
-    )
+    act = partial(export, published, "vlmevalkit", tmp_path / "q", data=data, images_as="bytes")
+    fails(act, "images are not there")

@@ -28,9 +28,8 @@ def small_table(n=400, seed=0):
     y, place = random.integers(0, 2, n), random.integers(0, 2, n)
     birds, places = ([f"{name}/{i}.jpg" for i in range(n)] for name in ("001.A", "/o/ocean"))
     table = pl.DataFrame({"img_id": range(1, n + 1), "img_filename": birds, "y": y})
-    return table.with_columns(split=random.integers(0, 3, n), place=place).with_columns(
-        pl.Series("place_filename", places)
-    )
+    more = {"split": random.integers(0, 3, n), "place": place}
+    return table.with_columns(**more, place_filename=pl.Series(places))
 
 
 @pytest.fixture

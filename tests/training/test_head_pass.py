@@ -18,16 +18,8 @@ from nooch.training.training_data import counts_of, expected_of, mixture_of
 
 torch = pytest.importorskip("torch")
 
-FAST = ProbeSettings(
-    Descent(lr=0.02, momentum=0.9, weight_decay=1e-3),
-    "none",
-    batch=16,
-    epochs=6,
-    patience=2,
-    block=4,
-)
-
-
+SMALL_BATCHES = {"batch": 16, "epochs": 6, "patience": 2, "block": 4}
+FAST = ProbeSettings(Descent(lr=0.02, momentum=0.9, weight_decay=1e-3), "none", **SMALL_BATCHES)
 DATA, SMALL = shortcut(), shortcut(n_train=120, n_other=60)
 
 
@@ -258,9 +250,8 @@ def test_sampling_by_groups():
     groups = np.array([0] * 900 + [1] * 90 + [3] * 10, dtype=np.uint8)
     for alpha in (0.0, 0.5, 1.0):
         sampler, given = Redraw("labels"), {"alpha": alpha}
-        drawn = [
-            sampler.counts(groups, given, RandomStreams(0, "a", epoch)) for epoch in range(300)
-        ]
+        streams = (RandomStreams(0, "a", epoch) for epoch in range(300))
+        drawn = [sampler.counts(groups, given, stream) for stream in streams]
         draws = np.mean(drawn, axis=0)
         assert {counts.sum() for counts in drawn} == {len(groups)}
         # P proportional to (1 / w)^alpha

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pictures import CONFIG, pictures
 from refusals import fails
-from shortcuts import jobs_of
+from shortcuts import hard_auc, jobs_of
 
 from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.models.images import IMAGENET
@@ -38,22 +38,15 @@ def small(folder, settings=SETTINGS):
     return backbones(f"config:{folder}/small.json", settings.network, size=16, device="cpu")
 
 
-def finished(data, jobs, settings, made):
-    trained = NetworkJobs(data, jobs, settings, made)
+def finished(*given, interrupted=False):
+    trained = NetworkJobs(*given)
     while not trained.finished:
         trained.step()
-    trained.refit()
-    return trained
-
-
-def interrupted(data, jobs, settings, made):
-    trained = NetworkJobs(data, jobs, settings, made)
-    while not trained.finished:
-        trained.step()
-        saved = {name: array.copy() for name, array in trained.state_dict().items()}
-        # a new process knows only what was saved
-        trained = NetworkJobs(data, jobs, settings, made)
-        trained.load_state_dict(saved)
+        if interrupted:
+            # a new process knows only what was saved
+            saved = {name: array.copy() for name, array in trained.state_dict().items()}
+            trained = NetworkJobs(*given)
+            trained.load_state_dict(saved)
     trained.refit()
     return trained
 
@@ -68,7 +61,7 @@ ONE_EACH = list({job.method: job for job in ALL[::-1]}.values())[::-1]
 
 @pytest.mark.parametrize("job", ONE_EACH, ids=lambda job: job.method)
 def test_every_method_trains_and_goes_on_after_an_interruption(job, made):
-    one, other = (make(DATA, [job], SETTINGS, made) for make in (finished, interrupted))
+    one, other = (finished(DATA, [job], SETTINGS, made, interrupted=i) for i in (False, True))
     assert one.epoch == other.epoch == 2
     assert np.isfinite(one.logits("test")[0]).all()
     assert np.array_equal(one.logits("test")[0], other.logits("test")[0])
@@ -132,6 +125,14 @@ def test_a_last_stage_changes_the_last_layer_alone(made):
     assert np.abs(expected - after["dfr"]).max() < 1e-4
 
 
+def answers_as_trained(folder, trained):
+    """The model of a saved network, after checking its outputs."""
+    model = load_task_model(folder, ["car"], device="cpu")
+    found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
+    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
+    return model
+
+
 def test_a_trained_network_is_saved_and_answers_its_tasks(made, tmp_path):
     trained = finished(DATA, jobs_of(["dfr"]), SETTINGS, made)
     trained.save(0, tmp_path / "network")
@@ -139,10 +140,8 @@ def test_a_trained_network_is_saved_and_answers_its_tasks(made, tmp_path):
     assert header.outputs == ["car"]
     found = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
-    model = load_task_model(tmp_path / "network", ["car"], device="cpu")
+    model = answers_as_trained(tmp_path / "network", trained)
     assert (model.kind, model.size, model.tasks) == ("trained", (16, 16), ("car",))
-    found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
-    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
     folder, words = tmp_path / "network", {"car": TaskWords(("car",))}
 
     def refused(*parts, kind, tasks=("car",), words=None, size=None):
@@ -171,18 +170,11 @@ def test_an_auxiliary_output_predicts_the_cue(made):
 
 def test_environments_recover_what_erm_loses_to_the_shortcut(made):
     """As for heads: the cue goes with the label in training, and not on hard images."""
-    from nooch.evaluation.metrics import auc
-
     data = pictures(n_train=600, n_other=150)
     settings = TuneSettings(lr=0.02, batch=32, epochs=6, patience=6)
     methods = {"erm": None, "environment-reweight": {"alpha": 1}, "gdro": {"K": 0}, "dfr": None}
-    jobs = jobs_of(methods)
-    trained = finished(data, jobs, settings, made)
-    rows = data.rows["test"]
-    y, c = data.labels["car"][rows], data.environments["car"][rows]
-    hard = (c == 1) | (c == 2)
-    outputs = zip(jobs, trained.logits("test"), strict=True)
-    found = {job.method: auc(y[hard], values[hard].astype(float)) for job, values in outputs}
+    trained = finished(data, jobs_of(methods), settings, made)
+    found = {method: hard_auc(trained, data, method) for method in methods}
     assert found["erm"] < 0.4, found
     for method in list(methods)[1:]:
         assert found[method] > found["erm"] + 0.3, found
@@ -210,9 +202,7 @@ def test_pixels_of_the_released_variant_are_not_normalized(made, tmp_path):
     trained.save(0, tmp_path / "network")
     network, _ = load_network(tmp_path / "network", device="cpu")
     assert network.backbone.preprocessing == bare(0).preprocessing
-    model = load_task_model(tmp_path / "network", ["car"], device="cpu")
-    found = model.logits(DATA.inputs.batch(DATA.rows["test"]))[:, 0].detach().numpy()
-    assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
+    answers_as_trained(tmp_path / "network", trained)
     other = finished(DATA, jobs_of(["erm"]), replace(released, normalize=True), made)
     assert np.abs(other.logits("test")[0] - trained.logits("test")[0]).max() > 1e-3
 
@@ -231,4 +221,4 @@ def test_a_fused_optimiser_goes_on_with_channels_last(optimiser, tmp_path, monke
     monkeypatch.setitem(OPTIMISERS, optimiser, fused)
     settings = replace(SETTINGS, channels_last=True, optimiser=optimiser, lr=0.001)
     given = DATA, jobs_of(["erm"]), settings, small(tmp_path, settings)
-    assert valid_losses(finished(*given)) == valid_losses(interrupted(*given))
+    assert valid_losses(finished(*given)) == valid_losses(finished(*given, interrupted=True))

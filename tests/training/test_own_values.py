@@ -32,8 +32,8 @@ def test_weighted_methods_are_compared_under_their_weights(method):
     train, valid = data.rows["train"], data.rows["valid"]
     y, c = data.labels[job.task].astype(int), data.environments[job.task]
     weights = weights_of(method, y[valid], c[valid], y[train], c[train])
-    logits = np.random.default_rng(0).normal(size=len(valid)).astype(np.float32) + 2 * y[valid] - 1
-    logits = logits.astype(np.float32)
+    noise = np.random.default_rng(0).normal(size=len(valid)).astype(np.float32)
+    logits = (noise + 2 * y[valid] - 1).astype(np.float32)
     own, constant = own_values(data, job, logits, "paper")
     best = minimize_scalar(lambda x: plain(np.full(len(valid), x), y[valid], weights)).fun
     expected = plain(logits, y[valid], weights)

@@ -98,15 +98,14 @@ def test_what_is_asked_wrongly_is_refused():
     refused(lambda: nooch.training.sample_weights(data, "car", **negative), "-1")
     refused(lambda: nooch.training.EnvironmentSampler([0], alpha=-1.0), "-1")
     too_large = {"method": "label-reweight", "alpha": 2000.0}
-    refused(
-        lambda: nooch.training.sample_weights(_data([0, 3, 0, 3] * 5), "car", **too_large), "2000"
+    large = partial(nooch.training.sample_weights, _data([0, 3, 0, 3] * 5), "car", **too_large)
+    refused(large, "2000")
+    alone, test = (
+        dataset_of([{"car": 0.1}, {}], ["car", "road"], [split] * 2) for split in ("train", "test")
     )
-    alone = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["train", "train"])
-    refused(
-        lambda: nooch.training.environments(alone, "car"), "no environments", kind=UndefinedError
-    )
-    test = dataset_of([{"car": 0.1}, {}], ["car", "road"], ["test", "test"])
-    refused(lambda: nooch.training.environments(test, "car"), "'train' is no split")
+    environments = partial(nooch.training.environments, task="car")
+    refused(lambda: environments(alone), "no environments", kind=UndefinedError)
+    refused(lambda: environments(test), "'train' is no split")
 
 
 def test_a_label_must_be_known_in_training():

@@ -13,6 +13,12 @@ SUBSETS = ("all", "easy", "hard", "hard_positive", "hard_negative")
 LOSSES = st.none() | st.sampled_from([0.1, 0.5, 0.5, 2.0]) | st.floats(0, 3)
 
 
+_NAMES = ("run", "criterion", "task", "split", "subset", "cue", "group", "metric")
+SCORES = dict.fromkeys(_NAMES, pl.String) | {"value": pl.Float64}
+_NAMES = ("run", "task", "method", "setting", "seed", "sees", "environment")
+SETTINGS = dict.fromkeys(_NAMES, pl.String) | {"seed": pl.Int64, "environment": pl.Float64}
+
+
 @st.composite
 def results(draw):
     """Scores of two methods, three settings, two seeds, on one task, with nulls here and there."""
@@ -30,11 +36,8 @@ def results(draw):
                             (run, "ce", "car", split, subset, None, None, m, draw(LOSSES))
                             for m in metrics
                         ]
-    names = ["run", "criterion", "task", "split", "subset", "cue", "group", "metric", "value"]
-    kinds = dict.fromkeys(names, pl.String) | {"value": pl.Float64}
-    columns = ["run", "task", "method", "setting", "seed", "sees", "environment"]
-    types = dict.fromkeys(columns, pl.String) | {"seed": pl.Int64, "environment": pl.Float64}
-    return pl.DataFrame(scores, kinds, orient="row"), pl.DataFrame(settings, types, orient="row")
+    tables = (scores, SCORES), (settings, SETTINGS)
+    return tuple(pl.DataFrame(rows, schema, orient="row") for rows, schema in tables)
 
 
 def mean(values):
@@ -78,39 +81,15 @@ def test_the_chosen_setting_has_the_smallest_mean(rule, case):
     assert found == pytest.approx({method: value for method, (_, value) in expected.items()})
     for method, setting, value in chosen.select("method", "setting", "value").rows():
         # sums in another order may tell two equal means apart
-        assert setting == expected[method][0] or value == pytest.approx(
-            expected[method][1], abs=1e-12
-        )
+        wanted, least = expected[method]
+        assert setting == wanted or value == pytest.approx(least, abs=1e-12)
     assert set(chosen["n_settings"]) <= {1, 3}
     assert set(chosen["n_seeds"]) <= {2}
 
 
 def test_rules_and_splits_that_are_not_there():
-    scores = pl.DataFrame(
-        {
-            c: pl.Series([], dtype=pl.Float64 if c == "value" else pl.String)
-            for c in (
-                "run",
-                "criterion",
-                "task",
-                "split",
-                "subset",
-                "cue",
-                "group",
-                "metric",
-                "value",
-            )
-        }
-    )
-    settings = pl.DataFrame(
-        {
-            "run": ["a"],
-            "task": ["car"],
-            "method": ["erm"],
-            "setting": [""],
-            "seed": [0],
-            "environment": [None],
-        }
-    )
+    scores = pl.DataFrame(schema=SCORES)
+    row = ("a", "car", "erm", "", 0, "nothing", None)
+    settings = pl.DataFrame([row], SETTINGS, orient="row")
     fails(lambda: select(scores, settings, ["best"]), "best", "worst-hard", kind=ParameterError)
     fails(lambda: select(scores, settings), "no split valid", kind=InputError)

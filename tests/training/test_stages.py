@@ -70,10 +70,8 @@ def test_mixup_permutes():
 
 
 def test_errors_of_the_first_stage_are_taken_more_often():
-    counts = Errors.counts(
-        np.array([True, True, False, False]), np.array([1.0, -1, 1, -1]), {"up": 5.0}
-    )
-    assert counts.tolist() == [1, 5, 5, 1]
+    labels, logits = np.array([True, True, False, False]), np.array([1.0, -1, 1, -1])
+    assert Errors.counts(labels, logits, {"up": 5.0}).tolist() == [1, 5, 5, 1]
 
 
 def trained_on(n=400, d=6, seed=0):
