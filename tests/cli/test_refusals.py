@@ -121,6 +121,8 @@ fig4 --paper --criteria ce -> is no pair
 --split validation -> 'validation' is no split
 --fitted nowhere -> is no suite
 --engine clowd -> clowd
+--lift 2 -> has no effect without the context criterion
+--exclude cow -> has no effect without the context criterion
 --fitted nooch-coco -> ce of the suite was not fitted
 """,
     "scored: export suite out {}": """

@@ -40,7 +40,7 @@ def find_vlm(source: str) -> ModelSource:
     if resolved.folder is None or kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         problem = f"a model of type {kind} answers no questions about images"
         allowed = "an image-text-to-text model with weights, such as LLaVA"
-        remedy = "classifiers answer with nooch predict"
+        remedy = "nooch predict takes image classifiers, and models such as CLIP"
         raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
     return resolved
 

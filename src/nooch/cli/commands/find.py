@@ -102,6 +102,10 @@ def find_command(
             exclude=shared.parse_classes(exclude, "--exclude"),
             include=shared.parse_classes(include, "--include"),
         )
+    of_context = {"--lift": lift, "--exclude": exclude, "--include": include}
+    if "context" not in base and (idle := [flag for flag, value in of_context.items() if value]):
+        problem = "has no effect without the context criterion"
+        raise ParameterError(problem, where=", ".join(idle), remedy="give --criterion context")
     if calibration is not None:
         options.calibrate(calibration, dataset, base)
     note(*getattr(thresholds, "notes", ()))
