@@ -1,6 +1,5 @@
 """Imports of label maps and boxes give what reading and dividing in memory gives."""
 
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
 from nooch.base.engines import LocalEngine
 from nooch.base.split_plan import SplitPlan
-from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset, with_split
 from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.readers.label_maps import MapReading, read_label_maps
@@ -85,7 +83,20 @@ def test_images_notes_and_processes(tmp_path):
     assert _both(tmp_path, maps, 9, plan, pictures, map=LocalEngine(2).map) is None
 
 
-@pytest.mark.parametrize("case", ["value", "mode", "no image", "twice", "none", "broken"])
+# case -> words of the refusal, in memory and in parts
+REFUSED = {
+    "value": ("100_ids.png", "2 pixels have value 9, which is no class", "allowed: 0, 1, 2",
+        "`void`"),
+    "mode": ("100_ids.png", "is a RGB image", "one channel"),
+    "no image": ("pictures", "no image is called after a map, such as 0, 1 and 6 more"),
+    "twice": ("maps: several maps have the same name: 5",),
+    "none": ("nowhere", "no such folder of label maps"),
+    "empty": ("empty", "holds no label maps", ".png"),
+    "broken": ("100_ids.png", "cannot be read as an image"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
     maps, images = _maps(tmp_path, [f"{i}" for i in range(8)]), None
     if case == "value":
@@ -97,34 +108,15 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
         write(images / "other.jpg", "")
     elif case == "twice":
         _save(maps, "05_ids.png", [[0]])
-    elif case == "none":
-        maps = tmp_path / "nowhere"
+    elif case in ("none", "empty"):
+        maps = tmp_path / "nowhere" if case == "none" else tmp_path / "empty"
+        (tmp_path / "empty").mkdir()
     else:
         write(maps / "100_ids.png", "x")
-    words = {
-        "value": "2 pixels have value 9, which is no class",
-        "mode": "is a RGB image",
-        "no image": "no image is called after a map, such as 0, 1 and 6 more",
-        "twice": "several maps have the same name: 5",
-        "none": "no such folder of label maps",
-        "broken": "cannot be read as an image",
-    }
-    assert words[case] in str(_both(tmp_path, maps, 3, images=images))
-
-
-def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
-    maps = _maps(tmp_path, ["1", "2"])
-    listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
-    command = f"import label-maps {maps} {tmp_path / 'out'} --classes {listed} --suffix _ids"
-    for more in ("", " --part-size 1"):
-        done = run_cli(command + more)
-        assert done.code == 2
-        assert "255 'unknown'" in done.err
-        assert "add --void 255" in done.err
-        assert not (tmp_path / "out").exists()
-        assert run_cli(f"{command}{more} --void 255 --overwrite").code == 0
-        assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")
-        shutil.rmtree(tmp_path / "out")
+    problem = str(_both(tmp_path, maps, 3, images=images))
+    for words in REFUSED[case]:
+        assert words in problem
+    assert case not in ("value", "mode", "empty") or "allowed:" in problem or "remedy:" in problem
 
 
 def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):

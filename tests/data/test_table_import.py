@@ -426,15 +426,6 @@ def test_errors_name_the_part_file_as_it_was_given(tmp_path, monkeypatch, part_s
     assert sorted(p.name for p in tmp_path.iterdir()) == ["l", "t"]
 
 
-def test_files_that_are_no_tables_are_refused(tmp_path):
-    (tmp_path / "empty").mkdir()
-    write(tmp_path / "t.xls", "x")
-    problems = {"none": "no such file", "t.xls": "is not a table's", "empty": "holds no table"}
-    for name, words in problems.items():
-        reading = TableReading(tmp_path / name, Columns("id"), TableOfImages(["y"]))
-        fails(partial(import_dataset, reading, tmp_path / "out"), words, helps=False)
-
-
 def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
     reading = TableReading(_expensive(tmp_path, 100), Columns("id"), LongTable("class", "area"))
     act = partial(import_dataset, reading, tmp_path / "out")

@@ -12,8 +12,9 @@ from refusals import fails, refused
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE
-from nooch.data.readers.table_layouts import Columns
-from nooch.data.readers.tables import read_long_table, read_table_of_images
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.readers.table_layouts import Columns, TableOfImages
+from nooch.data.readers.tables import TableReading, read_long_table, read_table_of_images
 
 
 def _classes(data):
@@ -234,6 +235,7 @@ def test_labels_that_are_lists_are_refused(tmp_path, value, kind):
         ("t.parquet", b"PAR1 nonsense", "cannot be read"),
         ("t.jsonl", b'{"id": 1,\n', "cannot be read"),
         ("folder/readme.md", b"", "the folder holds no table"),
+        ("none", None, "no such file"),
     ],
 )
 def test_files_that_are_no_tables(tmp_path, name, content, message):
@@ -242,7 +244,9 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
         write(path, content)
     given = path.parent if name.startswith("folder") else path
     act = partial(read_table_of_images, given, Columns("id"), ["y"])
-    fails(act, str(given), message, helps=False)
+    text = fails(act, str(given), message, helps=False)
+    reading = TableReading(given, Columns("id"), TableOfImages(["y"]))
+    assert fails(partial(import_dataset, reading, tmp_path / "out"), helps=False) == text
 
 
 def test_parts_must_have_the_same_columns(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -112,9 +113,8 @@ def test_after_a_kill_it_goes_on(data, backbone, tmp_path, monkeypatch):
     assert process.exitcode == -signal.SIGKILL
     assert (tmp_path / ".f.building").is_dir()
     sizes, original = [], features.forward
-    monkeypatch.setattr(
-        features, "forward", lambda f, p, d: sizes.append(len(p)) or original(f, p, d)
-    )
+    counted = lambda f, p, d: sizes.append(len(p)) or original(f, p, d)  # noqa: E731
+    monkeypatch.setattr(features, "forward", counted)
     extract_features(data, backbone, tmp_path / "f", batch=4, codec="pil")
     assert sizes == [4, 4, 4, 3]
     extract_features(data, backbone, tmp_path / "whole", batch=4, codec="pil")
@@ -161,12 +161,11 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
     content = bytearray(file.read_bytes())
     content[-3] ^= 8
     file.write_bytes(content)
-    fails(
-        lambda: load_features(made.folder, data), "was altered", "nooch features", kind=FormatError
-    )
+    load = partial(load_features, made.folder, data)
+    fails(load, "was altered", "nooch features", kind=FormatError)
     header = json.loads((made.folder / "features.json").read_bytes())
     write_header(made.folder / "features.json", {**header, "format": "nooch-pixels"})
-    fails(lambda: load_features(made.folder, data), "nooch-features", kind=FormatError)
+    fails(load, "nooch-features", kind=FormatError)
 
 
 def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monkeypatch):
@@ -186,22 +185,22 @@ def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monke
     fails(lambda: extract_features(data, backbone, out), "exists already", kind=OutputError)
 
 
-def test_a_broken_image_is_named(data, backbone, tmp_path):
+def test_a_broken_image_is_named_and_a_smaller_batch_suggested(
+    data, backbone, tmp_path, monkeypatch
+):
     (tmp_path / "images" / "004.jpg").write_bytes(b"no image")
     parts = "1 images cannot be read", "004.jpg"
     fails(lambda: extract_features(data, backbone, tmp_path / "f"), *parts)
     assert not (tmp_path / "f").exists()
+    smooth(4, 64, 48).save(tmp_path / "images" / "004.jpg")
 
-
-def test_out_of_memory_suggests_a_smaller_batch(data, backbone, tmp_path, monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
     monkeypatch.setattr(features, "forward", full)
-    options = {"batch": 16}
+    extract = partial(extract_features, data, backbone, tmp_path / "f", batch=16)
     parts = "out of memory while extracting features with batches of 16", "`batch` 8"
-    out = tmp_path / "f"
-    fails(lambda: extract_features(data, backbone, out, **options), *parts, kind=NoochError)
+    fails(extract, *parts, kind=NoochError)
 
 
 def test_real_photographs_with_a_real_backbone(shared_data, tmp_path):

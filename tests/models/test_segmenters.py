@@ -82,8 +82,13 @@ def test_areas_are_those_of_a_loop_over_pixels(tmp_path, kind):
     agrees(annotator, pixels, lambda image: probabilities(folder, kind, image))
 
 
-def test_weights_beside_an_onnx_network_are_part_of_what_it_is(tmp_path):
+@pytest.fixture
+def onnx():
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
+
+
+@pytest.mark.usefixtures("onnx")
+def test_weights_beside_an_onnx_network_are_part_of_what_it_is(tmp_path):
     facts, networks = [], []
     for weights in (WEIGHTS, WEIGHTS[::-1]):
         folder = save_onnx(tmp_path / "model", weights, data="model.onnx_data")
@@ -94,16 +99,16 @@ def test_weights_beside_an_onnx_network_are_part_of_what_it_is(tmp_path):
     assert load_onnx_segmenter(folder, ModelChoice(str(folder))).facts["sha256"] == facts[1]
 
 
+@pytest.mark.usefixtures("onnx")
 def test_weights_outside_the_folder_of_an_onnx_network_are_refused(tmp_path):
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
     folder = save_onnx(tmp_path / "model", WEIGHTS, data="../weights")
     assert (tmp_path / "weights").is_file()
     fails(lambda: load_onnx_segmenter(folder, ModelChoice(str(folder))), "cannot be loaded")
 
 
 @pytest.mark.parametrize("batch", [None, 1])
+@pytest.mark.usefixtures("onnx")
 def test_onnx(tmp_path, batch):
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
     folder = save_onnx(tmp_path / "model", WEIGHTS, batch)
 
     def of_image(image):
@@ -132,20 +137,14 @@ def test_merges_that_do_not_fit(tmp_path, merge, message):
 
 def test_what_is_no_segmenter(tmp_path):
     folder = tiny_resnet(tmp_path / "resnet")
-    fails(
-        lambda: load_segmenter(ModelChoice(str(folder))),
-        "a model of type resnet does not segment images",
-        "SegFormer",
-    )
+    words = "a model of type resnet does not segment images", "SegFormer"
+    fails(lambda: load_segmenter(ModelChoice(str(folder))), *words)
 
 
 def test_an_image_that_a_network_cannot_take(tmp_path):
     folder = save_segmenter(tmp_path / "model", "mask2former")
-    fails(
-        lambda: load_segmenter(ModelChoice(str(folder), size=1)),
-        "gives no segmentation for images of 1 x 1",
-        "`size`",
-    )
+    words = "gives no segmentation for images of 1 x 1", "`size`"
+    fails(lambda: load_segmenter(ModelChoice(str(folder), size=1)), *words)
 
 
 def test_weights_that_are_no_numbers(tmp_path):

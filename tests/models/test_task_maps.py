@@ -36,13 +36,9 @@ def test_words_that_do_not_fit():
     def refused(words, *parts, tasks=None):
         fails(lambda: find_labels(TWO, tasks or list(words), read_task_map(words), "it"), *parts)
 
-    refused(
-        {"car": ["sport car", "no car", 9], "b": ["Crane"]},
-        "car: 'no car' is none",
-        "car: 9 is none",
-        "b: 'Crane' is 6 (crane, a bird)",
-        "7 (crane, a machine)",
-    )
+    words = "car: 'no car' is none", "car: 9 is none", "b: 'Crane' is 6 (crane, a bird)"
+    given = {"car": ["sport car", "no car", 9], "b": ["Crane"]}
+    refused(given, *words, "7 (crane, a machine)")
     refused({"car": list(range(8))}, "all 8 labels", "stand for car")
     sides = {"car": {"positive": ["car"], "negative": ["street"]}}
     refused(sides, "car have negative prompts", "is a classifier")
