@@ -16,6 +16,7 @@ from scipy.special import expit, logit
 
 from nooch.data import Dataset
 
+SUBSETS = ("hard_positive", "hard_negative", "easy")
 Image = Mapping[str, float]  # class -> area of what is present
 
 # the thresholds themselves are among the areas, so that strict and not strict differ
@@ -136,6 +137,16 @@ def naive_matching(
     subsets |= {image_id: "hard_positive" for _, image_id in positives[:n_positive]}
     subsets |= {image_id: "hard_negative" for _, image_id in negatives[:n_negative]}
     return subsets
+
+
+def suite_rows(suite):
+    """(id, criterion, task, split, label, subset, support) of every image of every set."""
+    for key in suite.keys:
+        one = suite.set(*key)
+        supports = [None] * len(one) if one.support is None else one.support.tolist()
+        columns = one.image_ids.to_list(), one.labels.tolist(), one.subset.tolist(), supports
+        for image_id, label, code, support in zip(*columns, strict=True):
+            yield image_id, *key, int(label), SUBSETS[code], support
 
 
 def naive_cosine(a: Sequence[float], b: Sequence[float]) -> float:

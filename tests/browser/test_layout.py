@@ -89,9 +89,8 @@ def test_nothing_overlaps_and_nothing_is_cut_off(sites, page, kind):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         # charts are drawn for the width that they find
-        if name in {"explore", "results"} or not page.url.startswith(
-            f"file://{sites[kind]}/{name}"
-        ):
+        opened = page.url.startswith(f"file://{sites[kind]}/{name}")
+        if name in {"explore", "results"} or not opened:
             open_page(page, sites[kind], name, **({"task": TASKS[1]} if name == "explore" else {}))
             page.evaluate(OPEN)
         settle(page)

@@ -65,12 +65,8 @@ def test_sliders_give_what_find_gives(made, page):
     exact = [a for listed in suite.header.criteria["ce"].cues.values() for _, a in listed][:2]
     tasks = ["car", "cow"]
     grid = product((0.0, *exact, 0.3), (0.1, 0.30000000000000004, 1.0))
-    suites = {
-        (alpha, beta): find(
-            data, {"ce": CE(alpha, beta), "gist": Gist("words")}, tasks=tasks, match="ce"
-        )
-        for alpha, beta in grid
-    }
+    criteria = {at: {"ce": CE(*at), "gist": Gist("words")} for at in grid}
+    suites = {at: find(data, each, tasks=tasks, match="ce") for at, each in criteria.items()}
     for task in tasks:
         open_page(page, done.path, task=task, criterion="ce")
         assert _counts(page) == _hard(suite, "ce", task)
@@ -313,9 +309,8 @@ def test_without_a_dataset_alpha_stays_and_the_page_says_why(tmp_path, page, lef
     assert "Without the dataset" in page.locator("#missing").inner_text()
     for beta in (0.05, 0.1, 0.3):
         _set(page, "beta", beta)
-        assert _counts(page) == _hard(
-            find(data, {"ce": CE(0.05, beta)}, tasks=["car"]), "ce", "car"
-        )
+        found = find(data, {"ce": CE(0.05, beta)}, tasks=["car"])
+        assert _counts(page) == _hard(found, "ce", "car")
     page.locator("#task").select_option("lamp")
     settle(page)
     assert "No set" in page.locator("#counts").inner_text()
@@ -376,10 +371,9 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
         assert _counts(page) == _hard(suite, "ce", f"class{number}")
         slides.append(page.evaluate(SLIDE))
     switch, slide = (f"{min(values):.0f} to {max(values):.0f} ms" for values in (spans, slides))
+    said = f"first view {first * 1000:.0f} ms, switch {switch}, slider {slide}"
     with capsys.disabled():
-        sys.stdout.write(
-            f"\n24,657 images: first view {first * 1000:.0f} ms, switch {switch}, slider {slide}\n"
-        )
+        sys.stdout.write(f"\n24,657 images: {said}\n")
 
 
 def test_cues_alone_are_those_of_the_suite(made, page):

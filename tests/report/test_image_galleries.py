@@ -16,7 +16,7 @@ from refusals import fails, refused
 
 from nooch.base.errors import InputError, OutputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Gist
-from nooch.data import Dataset, save_dataset
+from nooch.data import save_dataset
 from nooch.evaluation import Predictions
 from nooch.report.images.cue_masks import COLORS
 from nooch.report.images.galleries import NOT_SHADED, PanelImages, SheetSource, save_gallery
@@ -62,18 +62,20 @@ def _larger(data, task, ids):
     return [i for i in ids if area[i] > mean] or list(ids)
 
 
+def _hard(world, criterion, subset):
+    """The hard images of cars that may be shown: positives of a large target alone."""
+    ids = world[1].set(criterion, "car", "test").ids(subset)
+    return _larger(world[0], "car", ids) if subset == "hard_positive" else ids
+
+
 def test_a_gallery_shows_the_hardest_images_with_their_cues_shaded(world, sources, tmp_path):
-    data, suite = world
-    made = save_gallery(
-        ["car"], sources, tmp_path / "sheet.png", criterion="ce", per_side=3, dpi=_DPI
-    )
+    options = {"criterion": "ce", "per_side": 3, "dpi": _DPI}
+    made = save_gallery(["car"], sources, tmp_path / "sheet.png", **options)
     assert made.notes == []
     losses = _nll(sources, sources.predictions[0], "car")
     other = _nll(sources, sources.predictions[1], "car")
     for panel, subset in ((1, "hard_positive"), (2, "hard_negative")):
-        ids = suite.set("ce", "car", "test").ids(subset)
-        ids = _larger(data, "car", ids) if subset == "hard_positive" else ids
-        expected = sorted(ids, key=lambda i: (-losses[i], i))[:3]
+        expected = sorted(_hard(world, "ce", subset), key=lambda i: (-losses[i], i))[:3]
         shown = made.table.filter(panel=panel)
         erm, gdro = (shown.filter(method=method) for method in ("erm", "gdro"))
         assert erm["image_id"].to_list() == expected
@@ -124,26 +126,21 @@ def test_without_annotations_nothing_is_shaded_and_the_gallery_says_so(world, tm
     assert made.path.read_bytes().startswith(b"%PDF")
     # names in the dataset's record never lead out of the folders near the images
     sources = [{"role": "things", "file": "../../../etc/passwd"}]
-    lying = Dataset.build(
-        data.images, data.classes, data.areas, data.captions, embeddings=data.embeddings,
-        image_root=str(images), provenance={**data.provenance, "sources": sources},
-    )  # fmt: skip
+    provenance = {**data.provenance, "sources": sources}
+    lying = replace(data, image_root=str(images), provenance=provenance)
     (images / "passwd").write_text("{}")
-    source = SheetSource(
-        Sources(suite=find(lying, {"ce": CE()}, tasks=["car"], splits=["test"]), data=lying)
-    )
+    suite = find(lying, {"ce": CE()}, tasks=["car"], splits=["test"])
+    source = SheetSource(Sources(suite=suite, data=lying))
     assert source.annotations == [images / "passwd"]
 
 
 def test_a_criterion_without_support_has_a_gallery_by_id(world, tmp_path):
     data, suite = world
-    made = save_gallery(
-        ["car"], Sources(suite=suite, data=data), tmp_path / "a.svg", criterion="~ce", per_side=2
-    )
+    given = ["car"], Sources(suite=suite, data=data), tmp_path / "a.svg"
+    made = save_gallery(*given, criterion="~ce", per_side=2)
     for panel, subset in ((1, "hard_positive"), (2, "hard_negative")):
-        ids = suite.set("~ce", "car", "test").ids(subset)
-        ids = _larger(data, "car", ids) if subset == "hard_positive" else ids
-        assert made.table.filter(panel=panel)["image_id"].to_list() == sorted(ids)[:2]
+        shown = made.table.filter(panel=panel)["image_id"].to_list()
+        assert shown == sorted(_hard(world, "~ce", subset))[:2]
     assert made.table["nll"].null_count() == made.table.height
 
 

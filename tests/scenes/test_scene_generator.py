@@ -63,9 +63,8 @@ def test_masks_decode_to_what_was_drawn(files, scenes):
         picture = draw_image(ScenesPlan().world, *settings, image)
         drawn = visible(picture)
         things, stuff = (files[kind] for kind in ("instances", "stuff"))
-        annotations = [
-            a for file in (things, stuff) for a in file.loadAnns(file.getAnnIds([image]))
-        ]
+        both = (file.loadAnns(file.getAnnIds([image])) for file in (things, stuff))
+        annotations = [annotation for listed in both for annotation in listed]
         assert len(annotations) == len(drawn)
         total = np.zeros(picture.owner.shape, int)
         for annotation in annotations:

@@ -23,7 +23,8 @@ def test_batches_are_those_of_a_loop(method):
     """The objective's mean over 32, 32 and 26 images; the plain loss where rows are drawn."""
     settings = ProbeSettings(epochs=2, stop_on="batches")
     job = jobs_of([method])[-1]
-    trained = after_an_epoch(job, settings)
+    trained = HeadPass(SMALL, [job], settings)
+    trained.step()
     rows = SMALL.rows["valid"]
     y = torch.from_numpy(SMALL.labels["car"][rows]).float()[:, None]
     c = torch.from_numpy(SMALL.environments["car"][rows]).long()[:, None]
@@ -40,12 +41,6 @@ def test_batches_are_those_of_a_loop(method):
         total += float(value) * len(z[part])
     assert trained.history[-1]["valid"][0] == pytest.approx(total / len(rows), rel=1e-4)
     assert len(rows) % 32
-
-
-def after_an_epoch(job, settings):
-    trained = HeadPass(SMALL, [job], settings)
-    trained.step()
-    return trained
 
 
 def test_rules_differ_where_they_should():

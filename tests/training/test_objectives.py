@@ -173,12 +173,17 @@ def test_many_heads_equal_one_head_at_a_time(name, variant, batch):
 @settings(max_examples=20)
 def test_the_closed_form_is_the_derivative(name, variant, batch):
     logits, labels, environments = batch
-    one, other = (make(name, plain_counts(), variant, **tried(name)) for _ in range(2))
+    # each with a state of its own
+    one, other, own = (make(name, plain_counts(), variant, **tried(name)) for _ in range(3))
     followed = logits.clone().requires_grad_()
     value = one(followed, labels, environments)
     (expected,) = torch.autograd.grad(value.sum(), followed)
     again, gradient = derived(other, logits, labels, environments)
     assert torch.allclose(again, value.detach(), atol=1e-12, rtol=1e-12)
+    # as an objective without a closed form does it
+    automatic = Objective.derivative(own, own.terms(*batch))
+    assert torch.allclose(automatic[0], again, atol=1e-10)
+    assert torch.allclose(automatic[1], expected, atol=1e-10)
     if name == "irm" and variant == "paper":
         # where a slope is 0 the norm has no derivative: both are right
         s = logits.sigmoid()

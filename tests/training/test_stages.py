@@ -11,7 +11,7 @@ from nooch.training.head_pass import HeadPass
 from nooch.training.jobs import Job, ProbeSettings
 from nooch.training.last_layers import AFR, DFR, LogisticRegression, Trained
 from nooch.training.methods import METHODS, Errors, Method, add_method, grid_of_methods
-from nooch.training.objectives import OBJECTIVES, Objective, TrainingCounts, losses
+from nooch.training.objectives import Objective, losses
 from nooch.training.samplers import (
     Balance,
     FixedShare,
@@ -134,19 +134,19 @@ def test_dfr_of_a_few_images():
     assert np.isfinite(DFR()(few, {}, RandomStreams(0, "a"))).all()
 
 
-@pytest.mark.parametrize("method", ["jtt", "dfr", "afr", "lisa"])
-def test_stages_resist_the_shortcut(method):
-    """As the environment methods do in test_probe: ERM's AUC on hard images is below 0.6 there."""
+def test_stages_resist_the_shortcut():
+    """As environment methods do in test_head_pass: ERM's AUC on hard images is below 0.6 there."""
     data = shortcut(n_train=3000, n_other=1000)
     settings = ProbeSettings(epochs=12, patience=12)
-    asked = {"jtt": {"epochs": 1, "up": 20}, "afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
+    asked = {"erm": None, "jtt": {"epochs": 1, "up": 20}, "dfr": None}
+    asked |= {"afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
     found = {}
-    for name in ("erm", method):
-        trained = finished(data, jobs_of({name: asked.get(name)}, seeds=(0, 1)), settings)
+    for name, grid in asked.items():
+        trained = finished(data, jobs_of({name: grid}, seeds=(0, 1)), settings)
         trained.refit()
         found[name] = hard_auc(trained, data, name)
     assert found["erm"] < 0.6
-    assert found[method] > found["erm"] + 0.1, found
+    assert all(found[name] > found["erm"] + 0.1 for name in asked if name != "erm"), found
 
 
 class Squared(Objective):
@@ -184,23 +184,6 @@ def test_a_custom_method():
     refused(lambda: add_method(f"{__name__}:MISSING"), "MISSING")
     refused(lambda: Method("a", "no-such"), "no-such")
     refused(lambda: Method("a", sees=("everything",)), "everything")
-
-
-@pytest.mark.parametrize("name", list(OBJECTIVES))
-def test_automatic_derivatives_are_the_closed_forms(name):
-    random = np.random.default_rng(0)
-    z = torch.from_numpy(random.normal(size=(16, 3)))
-    y = torch.from_numpy((random.random((16, 3)) < 0.5).astype(float))
-    c = torch.from_numpy(random.integers(0, 4, (16, 3)))
-    counts = TrainingCounts(torch.full((2, 3), 10.0).double(), torch.full((4, 3), 5.0).double())
-    kind = OBJECTIVES[name]
-    values = {parameter: min(max(0.5, low), high) for parameter, (low, high) in kind.ranges.items()}
-    # each with a state of its own
-    other, own = (kind(counts, **values) for _ in range(2))
-    closed = other.derivative(other.terms(z, y, c))
-    automatic = Objective.derivative(own, own.terms(z, y, c))
-    for a, b in zip(closed, automatic, strict=True):
-        assert torch.allclose(a, b, atol=1e-10)
 
 
 def test_what_is_refused():
