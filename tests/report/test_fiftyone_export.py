@@ -15,8 +15,12 @@ from nooch.report.exports.fiftyone import plan_tags
 HARD = ("hard_positive", "hard_negative")
 
 
-def test_the_plan_is_the_suites_hard_images(made):
-    plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
+@pytest.fixture
+def plan(made):
+    return plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
+
+
+def test_the_plan_is_the_suites_hard_images(made, plan):
     expected = {}
     for criterion, task, split in made.suite.keys:
         for subset in HARD:
@@ -31,10 +35,9 @@ def tagged(dataset):
     return {(tag, sample["filepath"]) for sample in dataset.samples for tag in sample["tags"]}
 
 
-def test_samples_are_tagged_and_views_saved(made, fiftyone):
+def test_samples_are_tagged_and_views_saved(made, plan, fiftyone):
     dataset = fiftyone.datasets["photos"]
     done = export(made.suite, "fiftyone", "photos", data=made.data)
-    plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
     assert tagged(dataset) == {
         (tag.name, f"{made.data.image_root}/{i:012d}.jpg") for tag in plan for i in tag.ids
     }
@@ -94,12 +97,12 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(made, tag_photos, fift
     assert fiftyone.datasets["photos"].state == before
 
 
-def test_images_that_are_no_samples_are_counted(made, fiftyone):
+def test_images_that_are_no_samples_are_counted(made, tag_photos, fiftyone):
     dataset = fiftyone.datasets["photos"]
     lost = made.suite.set("ce", "car", "test").ids("hard")[0]
     dataset.samples = [s for s in dataset.samples if f"{lost:012d}" not in s["filepath"]]
     dataset._ids = [s["id"] for s in dataset.samples]
-    done = export(made.suite, "fiftyone", "photos", data=made.data)
+    done = tag_photos()
     assert any(f"images are no samples there: {lost}" in text for text in done.notes)
 
 
@@ -136,7 +139,7 @@ def test_the_extra_is_named_where_it_is_missing(made, monkeypatch):
     reason="FiftyOne is not installed (nooch[fiftyone])",
 )
 @pytest.mark.filterwarnings("ignore")
-def test_with_fiftyone_itself(made):
+def test_with_fiftyone_itself(made, plan):
     import fiftyone
 
     name = "nooch-test-export"
@@ -151,7 +154,6 @@ def test_with_fiftyone_itself(made):
         paths = [f"{made.data.image_root}/{file}" for file in made.data.images["file_name"]]
         dataset.add_samples([fiftyone.Sample(filepath=p) for p in paths], progress=False)
         export(made.suite, "fiftyone", name, data=made.data)
-        plan = plan_tags(Content(made.suite, tuple(made.suite.keys)), HARD)
         assert dataset.count_sample_tags() == {tag.name: len(tag.ids) for tag in plan}
         assert sorted(dataset.list_saved_views()) == sorted(tag.view for tag in plan)
         assert len(dataset.load_saved_view(plan[0].view)) == len(plan[0].ids)

@@ -89,14 +89,19 @@ def test_points_of_fig_3(suite, losses):
         assert row["hard"] == (pytest.approx(statistics.fmean(lost)) if lost else None)
 
 
+@pytest.fixture(scope="module")
+def of_runs(suite, tmp_path_factory):
+    path = tmp_path_factory.mktemp("made") / "runs"
+    return read_results(made_runs(path, suite).path, [suite]).cells
+
+
 @pytest.mark.parametrize("metric", LEVELS)
-def test_points_of_figs_4_to_7_of_runs(suite, metric, tmp_path):
-    found = read_results(made_runs(tmp_path / "runs", suite).path, [suite])
-    points = level_points(found.cells, metric)
+def test_points_of_figs_4_to_7_of_runs(of_runs, metric):
+    points = level_points(of_runs, metric)
     assert set(points["subset"]) == set(LEVELS[metric])
     for row in points.iter_rows(named=True):
         keys = {key: row[key] for key in ("criterion", "subset", "method")}
-        cells = found.cells.filter(pl.col("task") != "average", metric=metric, **keys)
+        cells = of_runs.filter(pl.col("task") != "average", metric=metric, **keys)
         sd = math.sqrt(sum(s**2 for s in cells["std"])) / cells.height
         assert row["value"] == pytest.approx(cells["mean"].mean())
         assert row["low"] == pytest.approx(row["value"] - sd)

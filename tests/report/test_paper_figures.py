@@ -54,6 +54,14 @@ def sources():
     return Sources(suite=small_suite(), data=data, predictions=outputs, bootstrap=5, **GRIDS)
 
 
+@pytest.fixture(scope="module")
+def next_to_paper(tmp_path_factory):
+    """Runs, and the paper's numbers."""
+    suite = small_suite()
+    runs = made_runs(tmp_path_factory.mktemp("made") / "runs", suite)
+    return Sources(suite=suite, runs=runs.path, paper=True)
+
+
 def assert_within(drawing):
     """Nothing reaches over the edge of its figure, and no two titles or labels overlap."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -148,12 +156,10 @@ def test_the_papers_own_numbers():
             assert (row["tasks"], row["of_tasks"], row["source"]) == (12, 12, "paper")
 
 
-def test_two_kinds_of_ece_are_never_in_one_figure(tmp_path):
-    suite = small_suite()
-    runs = made_runs(tmp_path / "runs", suite)
-    alone = figure_data("fig7", Sources(suite=suite, runs=runs.path))
+def test_two_kinds_of_ece_are_never_in_one_figure(next_to_paper):
+    alone = figure_data("fig7", replace(next_to_paper, paper=False))
     assert alone["metric"].unique().to_list() == ["ece"]
-    both = Sources(suite=suite, runs=runs.path, paper=True)
+    both = replace(next_to_paper)
     with_paper = figure_data("fig7", both)
     assert with_paper["metric"].unique().to_list() == ["ece_paper"]
     assert set(with_paper["source"]) == {"here", "paper"}
@@ -173,10 +179,8 @@ def test_sides_are_compared_with_their_own_side(sources):
         assert "positives and negatives together" in draw_levels(paper).get_suptitle()
 
 
-def test_runs_next_to_the_paper(tmp_path):
-    suite = small_suite()
-    runs = made_runs(tmp_path / "runs", suite)
-    sources = Sources(suite=suite, runs=runs.path, paper=True)
+def test_runs_next_to_the_paper(next_to_paper):
+    sources = next_to_paper
     data = figure_data("fig4", sources)
     # the runs have no gist
     shown = data.select("source", "criterion").unique()

@@ -322,8 +322,8 @@ def test_missing_inputs_are_reported_and_the_rest_shown(left, said, tmp_path):
         assert numbers(task["criteria"]["ce"]["support"]).tobytes() == one.support.tobytes()
 
 
-def test_a_task_without_hard_images_is_said(tmp_path):
-    data = site_data(tmp_path, pictures=False)
+def test_a_task_without_hard_images_is_said(bare, tmp_path):
+    data = bare[0]
     suite = site_suite(data, beta=1.0, tau=-1.0)
     assert suite.record("ce", "car", "test").hard_negatives == 0
     only = suite.record("gist", "car", "test")

@@ -38,6 +38,11 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def data(folder):
+    return read_waterbirds(folder)
+
+
 def suite_of(data, splits=("train", "test")):
     criterion = nooch.Attribute(nooch.io.phi_preset("waterbirds"))
     return nooch.find(data, {"attribute": criterion}, splits=splits)
@@ -89,8 +94,7 @@ def test_the_genuine_groups_and_environments(shared_data):
 
 
 @pytest.mark.parametrize("splits", [("test",), ("train", "test")])
-def test_table_5_and_the_averages(folder, splits):
-    data = read_waterbirds(folder)
+def test_table_5_and_the_averages(data, splits):
     runs = [outputs(data.select("test"), seed, f"run {seed}") for seed in (0, 1)]
     scores = score_waterbirds(suite_of(data, splits), [run for run, _ in runs], data)
     table = waterbirds_table(scores)
@@ -103,8 +107,7 @@ def test_table_5_and_the_averages(folder, splits):
     assert table["worst_of_four_nll"][0] >= table["worst_group_nll"][0]
 
 
-def test_the_worst_of_four_can_be_an_easy_group(folder):
-    data = read_waterbirds(folder)
+def test_the_worst_of_four_can_be_an_easy_group(data):
     test = data.select("test")
     labels, places = labels_and_places(test)
     values = np.where((labels != places) == labels, 1.0, -1.0)
@@ -124,7 +127,7 @@ def test_a_group_without_images_makes_its_quantities_null(tmp_path):
     assert null == set(QUANTITIES) - {"error_over_images"}
 
 
-def test_what_is_refused(tmp_path, folder):
+def test_what_is_refused(tmp_path, data):
     fails(lambda: read_waterbirds(tmp_path / "no"), "no such file", "metadata.csv")
     values = {"y": "y has the values", "place": "place has the values", "split": "split values 9"}
     for column, message in values.items():
@@ -133,8 +136,6 @@ def test_what_is_refused(tmp_path, folder):
         fails(lambda: read_waterbirds(tmp_path), message)
     small_table().drop("place").write_csv(tmp_path / "metadata.csv")
     refused(lambda: read_waterbirds(tmp_path), "'place' is no column")
-    small_table().write_csv(tmp_path / "metadata.csv")
-    data = read_waterbirds(folder)
     run = outputs(data.select("test"))[0]
     scores = nooch.evaluate(suite_of(data), run)
     refused(lambda: waterbirds_table(scores), "have no groups")
