@@ -98,3 +98,18 @@ def fit(*args):
 def derived(objective, logits, labels, environments):
     """The loss of each head and its derivative by the logits."""
     return objective.derivative(objective.terms(logits, labels, environments))
+
+
+def trained(source, pixels, y, n_train, *, cue=None, size=None, **changes):
+    """A network of one pass for ``car``, and its logits of the rows after ``n_train``."""
+    from nooch.models.networks import backbones
+    from nooch.training.network_settings import TuneSettings
+    from nooch.training.targets import Target
+
+    settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, **changes})
+    rows = {"train": np.arange(n_train), "valid": np.arange(n_train, len(y))}
+    labels = y[:, None].astype(np.float32)
+    target = Target("car", labels, objective("erm", y[:n_train]), auxiliary=cue)
+    make = backbones(source, settings.network, size=size, device="cpu")
+    found = fit(make, pixels, rows, [target], settings)
+    return found.network(0), found.logits("valid")[0]

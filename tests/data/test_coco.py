@@ -81,21 +81,26 @@ def test_classes_are_in_the_order_of_ids_whatever_the_order_of_files(tmp_path):
         assert classes == "person car toothbrush banner cardboard road"
 
 
-def test_crowds_and_zero_areas_are_present(tmp_path):
-    data = _one(tmp_path, [_annotation(1, 0.0), _annotation(3, 8.0, iscrowd=1)])
-    assert areas_of(data) == {1: {"person": 0.0, "car": 0.5}}
-    assert data.labels("person").tolist() == [True]
+SQUARE = [[0, 0, 2, 0, 2, 2, 0, 2]]
+SUMS = {
+    "crowds and zero areas are present": (
+        [_annotation(1, 0.0), _annotation(3, 8.0, iscrowd=1)], {1: {"person": 0.0, "car": 0.5}}),
+    "overlaps may bring an area over one": ([_annotation(area=12.0)] * 2, {1: {"person": 1.5}}),
+    "a mask is decoded only where the area is missing": (
+        [_annotation(c, area, segmentation=SQUARE) for c, area in ((1, 1.0), (3, None))],
+        {1: {"person": 1 / 16, "car": 4 / 16}}),
+    "images without annotations stay": ([], {5: {}, 7: {}}),
+}  # fmt: skip
 
 
-def test_overlaps_may_bring_an_area_over_one(tmp_path):
-    data = _one(tmp_path, [_annotation(area=12.0), _annotation(area=12.0)])
-    assert areas_of(data) == {1: {"person": 1.5}}
-
-
-def test_images_without_annotations_stay(tmp_path):
-    data = _one(tmp_path, images=[image(7), image(5)])
-    assert areas_of(data) == {5: {}, 7: {}}
+@pytest.mark.parametrize("case", SUMS)
+def test_what_is_present_and_its_area(tmp_path, case):
+    annotations, expected = SUMS[case]
+    data = _one(tmp_path, annotations, [image(number) for number in sorted(expected)[::-1]])
+    assert areas_of(data) == expected
     assert data.classes == ("person", "car", "fire_hydrant", "toothbrush")
+    present = [[name in classes for classes in expected.values()] for name in data.classes]
+    assert [data.labels(name).tolist() for name in data.classes] == present
 
 
 @pytest.mark.parametrize("ids", [(0, 1), (-3, 5), (7, 2**40), (2**62, 2**63 - 1)])
@@ -248,12 +253,6 @@ def test_polygons_without_an_area_are_drawn_as_pycocotools_does(polygons, height
     with tempfile.TemporaryDirectory() as folder:
         data = _one(Path(folder), [annotation], [image(1, width, height)])
     assert areas_of(data) == {1: {"person": pixels / (height * width)}}
-
-
-def test_a_mask_is_decoded_only_where_the_area_is_missing(tmp_path):
-    square = [[0, 0, 2, 0, 2, 2, 0, 2]]
-    annotations = [_annotation(c, area, segmentation=square) for c, area in ((1, 1.0), (3, None))]
-    assert areas_of(_one(tmp_path, annotations)) == {1: {"person": 1 / 16, "car": 4 / 16}}
 
 
 # pixel maps instead of a stuff file

@@ -103,19 +103,24 @@ def test_class_lists(tmp_path, text):
     assert areas_of(data) == {1: {"sky": 0.5, "fire_hydrant": 0.5}}
 
 
-def test_maps_of_nothing_but_void_stay(tmp_path):
-    _save(tmp_path / "maps", "1.png", np.array([[9]], np.uint8))
-    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), void=[9])
-    assert areas_of(data) == {1: {}}
-    assert data.classes == ("sky", "road", "fire_hydrant", "car")
+ALL = ("sky", "road", "fire_hydrant", "car")
+# pixels, class list, void -> areas, classes
+VOID = {
+    "maps of nothing but void stay": ([9], None, [9], {}, ALL),
+    "a void value that is listed is no class": ([0, 1], None, [0], {"road": 0.5}, ALL[1:]),
+    "values between classes may be void": (
+        [1, 2, 3, 255], {1: "sky", 3: "road"}, [0, 2, 255], {"sky": 0.25, "road": 0.25}, ALL[:2]),
+}  # fmt: skip
 
 
-def test_a_void_value_that_is_listed_is_no_class(tmp_path):
-    _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
-    data = read_label_maps(tmp_path / "maps", _classes(tmp_path), void=[0])
-    assert areas_of(data) == {1: {"road": 0.5}}
-    assert "sky" not in data.classes
-    assert data.provenance["void"] == [0]
+@pytest.mark.parametrize("case", VOID)
+def test_values_that_are_void(tmp_path, case):
+    pixels, names, void, areas, classes = VOID[case]
+    _save(tmp_path / "maps", "1.png", np.array([pixels], np.uint8))
+    data = read_label_maps(tmp_path / "maps", _classes(tmp_path, names), void=void)
+    assert areas_of(data) == {1: areas}
+    assert data.classes == classes
+    assert data.provenance["void"] == void
 
 
 NOT_ANNOTATED = ["void", "unknown", "Unlabelled", "unlabeled", "unannotated", "ignore"]
@@ -207,14 +212,6 @@ def test_class_lists_that_are_refused(tmp_path, text, message):
     if text is not None:
         write(path, text)
     fails(lambda: read_label_maps(tmp_path / "maps", path), "classes.txt", message)
-
-
-def test_values_between_classes_may_be_void(tmp_path):
-    _save(tmp_path / "maps", "1.png", np.array([[1, 2, 3, 255]], np.uint8))
-    path = write(tmp_path / "classes.txt", "1 sky\n3 road\n")
-    data = read_label_maps(tmp_path / "maps", path, void=[0, 2, 255])
-    assert data.classes == ("sky", "road")
-    assert data.areas.toarray().tolist() == [[0.25, 0.25]]
 
 
 # genuine maps

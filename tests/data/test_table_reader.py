@@ -275,6 +275,11 @@ def test_long_tables_add_up(tmp_path):
     assert areas_of(data) == {1: {"cat": 0.0}, 2: {"fire_hydrant": 0.75, "cat": 1.5}, 3: {}}
     assert data.images["place"].to_list() == ["land", "sea", "sea"]
     assert data.provenance["area"] == "given"
+    # without any class there are images; numbers are classes, and texts ids
+    data = _long(tmp_path, "id,class,area\n1,,\n2,,\n")
+    assert (areas_of(data), data.classes) == ({1: {}, 2: {}}, ())
+    data = _long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")
+    assert areas_of(data) == {"a": {"12": 1.0}, "b": {"3": 0.5}}
 
 
 def test_an_area_may_be_unknown(tmp_path):
@@ -285,17 +290,6 @@ def test_an_area_may_be_unknown(tmp_path):
     data = _long(tmp_path, "id,class\n1,a\n2,b\n", area=None)
     assert _classes(data) == {1: {"a"}, 2: {"b"}}
     assert data.provenance["area"] == "unknown"
-
-
-def test_a_table_without_any_class_has_images(tmp_path):
-    data = _long(tmp_path, "id,class,area\n1,,\n2,,\n")
-    assert areas_of(data) == {1: {}, 2: {}}
-    assert data.classes == ()
-
-
-def test_long_tables_of_numbers_as_classes_and_text_as_ids(tmp_path):
-    data = _long(tmp_path, "id,class,area\nb,3,0.5\na,12,1\n")
-    assert areas_of(data) == {"a": {"12": 1.0}, "b": {"3": 0.5}}
 
 
 def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_path):

@@ -65,20 +65,21 @@ def _altered(file, change):
         file.write_bytes(before)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_was_written_is_whole(kind, world, request):
-    if kind == "runs":
+@pytest.fixture(params=KINDS)
+def kind(request):
+    if request.param == "runs":
         request.getfixturevalue("runs")
+    return request.param
+
+
+def test_what_was_written_is_whole(kind, world):
     found = fsck(world / kind)
     assert (found.is_whole, found.damaged, found.notes) == (True, [], [])
     assert found.kind == ("dataset" if kind == "parts" else kind)
     assert len(found.files) == sum(file.is_file() for file in (world / kind).rglob("*"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_change_is_noticed(kind, world, request):
-    if kind == "runs":
-        request.getfixturevalue("runs")
+def test_any_change_is_noticed(kind, world):
     every = sorted(file for file in (world / kind).rglob("*") if file.is_file())
     files = [file for file in every if file.name != "timings.jsonl"]
 
@@ -88,13 +89,10 @@ def test_any_change_is_noticed(kind, world, request):
         file = drawn.draw(st.sampled_from(files))
         size = file.stat().st_size
         # the ends more often: checksums, padding, magic
-        place = drawn.draw(
-            st.one_of(st.integers(0, size - 1), st.integers(max(0, size - 99), size - 1))
-        )
-        bits, what = (
-            drawn.draw(st.integers(1, 255)),
-            drawn.draw(st.sampled_from(["flip", "cut", "no"])),
-        )
+        ends = st.integers(max(0, size - 99), size - 1)
+        place = drawn.draw(st.one_of(st.integers(0, size - 1), ends))
+        bits = drawn.draw(st.integers(1, 255))
+        what = drawn.draw(st.sampled_from(["flip", "cut", "no"]))
 
         def altered(content):
             if what == "cut":
@@ -151,9 +149,8 @@ def test_a_header_without_checksum_is_read_and_noted(world, tmp_path):
         found = fsck(tmp_path / kind)
         assert found.is_whole
         assert "has no checksum" in found.notes[0]
-    assert (
-        load_dataset(tmp_path / "dataset").fingerprint == header["header"]["dataset"]["fingerprint"]
-    )
+    recorded = header["header"]["dataset"]["fingerprint"]
+    assert load_dataset(tmp_path / "dataset").fingerprint == recorded
 
 
 def _as_a_tool_writes_it(content):

@@ -6,17 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from image_folders import tiny_resnet
-from pixel_arrays import fit, objective, squares
+from pixel_arrays import squares, trained
 from refusals import fails, refused
 
 from nooch.base.errors import FormatError, NoochError
 from nooch.models.backbones import load_backbone
 from nooch.models.images import decode_images
-from nooch.models.networks import backbones, read_logits
+from nooch.models.networks import read_logits
 from nooch.models.pixel_batches import forward
 from nooch.models.saved_networks import load_network, save_network
-from nooch.training.network_settings import TuneSettings
-from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
@@ -74,20 +72,15 @@ def test_what_gives_no_features_is_refused(source, words):
 
 @pytest.mark.parametrize("train", ["all", "head", "affine"])
 def test_it_is_trained_and_saved(train, tmp_path, capfd):
-    settings = TuneSettings(lr=0.05, batch=16, epochs=1, train=train)
-    make = backbones(OWN, settings.network, size=24, device="cpu")
     pixels, _, _ = squares(40, size=24)
-    rows = {"train": np.arange(30), "valid": np.arange(30, 40)}
-    given = Target("car", Y[:, None].astype(np.float32), objective("erm", Y[:30]))
-    trained = fit(make, pixels, rows, [given], settings)
-    folder = save_network(trained.network(0), tmp_path / "saved", ["car"])
+    network, logits = trained(OWN, pixels, Y, 30, size=24, train=train)
+    folder = save_network(network, tmp_path / "saved", ["car"])
     remedy = f"give `backbone` {OWN}"
     for named in (None, "config:resnet-18"):
         load = lambda named=named: load_network(folder, device="cpu", backbone=named)  # noqa: E731
         refused(load, f"was trained on {OWN}", remedy)
     network, _ = load_network(folder, device="cpu", backbone=OWN)
-    again = read_logits([network], pixels, rows["valid"], 16)[0]
-    assert np.array_equal(again, trained.logits("valid")[0])
+    assert np.array_equal(read_logits([network], pixels, np.arange(30, 40), 16)[0], logits)
     # its own weights do not fit another network, and broken ones none
     for name, content in (("own_networks:wider", None), (OWN, b"no weights")):
         if content is not None:
@@ -97,11 +90,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
 
 
 def test_a_name_for_a_network_that_has_its_own(tmp_path):
-    settings = TuneSettings(lr=0.05, batch=16, epochs=1)
-    make = backbones(tiny_resnet(tmp_path / "model"), settings.network, device="cpu")
-    given = Target("car", Y[:, None].astype(np.float32), objective("erm", Y[:30]))
-    rows = {"train": np.arange(30), "valid": np.arange(30, 40)}
-    network = fit(make, PIXELS, rows, [given], settings).network(0)
+    network, _ = trained(tiny_resnet(tmp_path / "model"), PIXELS, Y, 30)
     folder = save_network(network, tmp_path / "saved", ["car"])
     refused(lambda: load_network(folder, backbone=OWN), "has its own backbone", "leave `backbone`")
 

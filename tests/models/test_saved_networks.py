@@ -4,23 +4,21 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pixel_arrays
 import pytest
 from image_folders import PREPROCESSOR, save_model, tiny_resnet
-from pixel_arrays import fit, objective, squares, tiny_vit
+from pixel_arrays import squares, tiny_vit
 from refusals import fails, refused
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.models.images import read_preprocessing
-from nooch.models.networks import backbones, read_logits
+from nooch.models.networks import read_logits
 from nooch.models.saved_networks import load_network, save_network
-from nooch.training.network_settings import TuneSettings
-from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 transformers = pytest.importorskip("transformers", reason="not installed (nooch[train])")
 
 PIXELS, Y, ENVIRONMENTS = squares(60)
-ROWS = {"train": np.arange(40), "valid": np.arange(40, 60)}
 CUE = (ENVIRONMENTS % 2).astype(np.float32)[:, None]
 
 
@@ -39,10 +37,7 @@ KINDS = {
 
 
 def trained(folder, **changes):
-    settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, "auxiliary": 0.5, **changes})
-    given = Target("car", Y[:, None].astype(np.float32), objective("erm", Y[:40]), auxiliary=CUE)
-    found = fit(backbones(folder, settings.network, device="cpu"), PIXELS, ROWS, [given], settings)
-    return found.network(0), found.logits("valid")[0]
+    return pixel_arrays.trained(folder, PIXELS, Y, 40, cue=CUE, auxiliary=0.5, **changes)
 
 
 @pytest.fixture
@@ -61,7 +56,7 @@ def test_what_was_saved_predicts_the_same(kind, train, tmp_path, capfd):
     again, header = load_network(folder, device="cpu")
     assert (header.outputs, header.auxiliary) == (["car"], 1)
     assert (header.train, header.about) == (train, {"method": "erm"})
-    assert np.array_equal(read_logits([again], PIXELS, ROWS["valid"], 16)[0], logits)
+    assert np.array_equal(read_logits([again], PIXELS, np.arange(40, 60), 16)[0], logits)
     names = "config.json head.safetensors model.safetensors network.json preprocessor_config.json"
     assert sorted(p.name for p in folder.iterdir()) == names.split()
 

@@ -31,6 +31,13 @@ def loaded(source, tasks=TASKS, words=True, **options):
     return load_task_model(str(source), list(tasks), words, device="cpu", **options)
 
 
+def configured(folder, **changes):
+    """A model's folder with another configuration."""
+    config = json.loads((folder / "config.json").read_bytes())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+    return folder
+
+
 def logit(p):
     return np.log(p) - np.log1p(-p)
 
@@ -131,18 +138,15 @@ def test_other_models_are_refused(tmp_path):
     text, vision = {**tower, "vocab_size": 9}, {**tower, "image_size": 32, "patch_size": 8}
     config = transformers.CLIPSegConfig(text_config=text, vision_config=vision)
     folder = save_model(transformers.CLIPSegModel(config), tmp_path / "odd")
-    given = json.loads((folder / "config.json").read_bytes())
-    (folder / "config.json").write_text(json.dumps({**given, "model_type": "strange"}))
+    configured(folder, model_type="strange")
     parts = "cannot be loaded", "no code from the folder is run"
     fails(lambda: loaded(folder, ["car"], words=False), *parts)
 
 
 def test_heads_that_are_missing_are_not_made_up(tmp_path):
-    folder = tiny_resnet(tmp_path / "resnet")
-    config = json.loads((folder / "config.json").read_bytes())
-    config["architectures"] = ["ResNetForImageClassification"]
-    config["id2label"] = {"0": "car", "1": "street"}
-    (folder / "config.json").write_text(json.dumps(config))
+    made = {"architectures": ["ResNetForImageClassification"]}
+    labels = {"0": "car", "1": "street"}
+    folder = configured(tiny_resnet(tmp_path / "resnet"), id2label=labels, **made)
     fails(lambda: loaded(folder, ["car"], words=False), "lacks 2 weights", "classifier.1")
 
 
@@ -172,10 +176,8 @@ def test_sizes(pixels, tmp_path):
 
 
 def test_no_code_of_a_folder_is_run(tmp_path):
-    folder = save_classifier(tmp_path / "model")
-    config = json.loads((folder / "config.json").read_bytes())
-    config["auto_map"] = {"AutoModelForImageClassification": "evil.Evil"}
-    (folder / "config.json").write_text(json.dumps(config))
+    evil = {"AutoModelForImageClassification": "evil.Evil"}
+    folder = configured(save_classifier(tmp_path / "model"), auto_map=evil)
     (folder / "evil.py").write_text("raise SystemExit('code was run')")
     assert loaded(folder).tasks == ("car", "street")
     shutil.move(folder / "model.safetensors", folder / "pytorch_model.bin")
