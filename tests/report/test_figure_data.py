@@ -63,6 +63,11 @@ def embedded():
     return data.with_embedding("e", values)
 
 
+@pytest.fixture(scope="module")
+def scores(suite):
+    return nooch.evaluate(suite, logits(suite), bootstrap=5)
+
+
 def outputs(data, tasks=("fire_hydrant", "cow"), seed=0):
     values = np.round(np.random.default_rng(seed).normal(size=(len(data), len(tasks))), 1)
     return Predictions.of(values, data.image_ids, tasks, scale="logit", run=f"r{seed}")
@@ -255,14 +260,13 @@ def test_predictions_whose_losses_cannot_be_swept():
     fails(lambda: sweep(few), "have no prediction", "split test")
 
 
-def drawings(suite, losses):
+def drawings(suite, losses, scores):
     """A drawing on axes by each function of nooch.plot."""
     data = embedded()
     sweep = nooch.sweep_thresholds(
         data, alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e", splits=["test"]
     )
     swept = sweep_losses(data, outputs(data), alpha=ALPHAS, beta=BETAS, tau=TAUS, embedding="e")
-    scores = nooch.evaluate(suite, logits(suite), bootstrap=5)
     return {
         "support": lambda ax: plot.support(suite.set("ce", "car", "test"), ax=ax),
         "levels": lambda ax: plot.levels(scores, "nll", "ce", ax=ax),
@@ -275,10 +279,10 @@ def drawings(suite, losses):
     }
 
 
-def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite, losses):
+def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite, losses, scores):
     from matplotlib import pyplot as plt
 
-    made = drawings(suite, losses)
+    made = drawings(suite, losses, scores)
     assert set(made) == set(plot.__all__) - {"HasCells", "save_sweep", "save_gallery"}
     for name, draw in made.items():
         figure, (ax, other) = canvas(2)
@@ -310,8 +314,7 @@ def test_lines_say_what_the_data_say(suite, sweep):
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(2)
 
 
-def test_what_cannot_be_plotted(suite, sweep):
-    scores = nooch.evaluate(suite, logits(suite))
+def test_what_cannot_be_plotted(suite, sweep, scores):
     few = nooch.evaluate(suite, logits(suite), metrics=["nll"])
     marks = suite.set("~ce", "car", "test")
     fails(lambda: plot.support(marks), "gives no support", kind=UndefinedError)
@@ -361,13 +364,13 @@ def test_png_has_the_size_that_dpi_says():
     assert encoded(figure, "pdf").startswith(b"%PDF-")
 
 
-def test_the_style_of_others_is_left_alone(suite):
+def test_the_style_of_others_is_left_alone(scores):
     import matplotlib as mpl
 
     with mpl.rc_context({"font.size": 31, "axes.grid": False}), warnings.catch_warnings():
         warnings.simplefilter("error")
         before = dict(mpl.rcParams)
-        points = points_of_scores(nooch.evaluate(suite, logits(suite)), "auc")
+        points = points_of_scores(scores, "auc")
         figure = draw_levels(points)
         assert dict(mpl.rcParams) == before
         assert figure.axes[0].xaxis.label.get_size() == 9

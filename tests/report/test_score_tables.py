@@ -39,6 +39,12 @@ def scores(suite):
         return evaluate(suite, runs, bootstrap=50, baseline="erm", **by)
 
 
+@pytest.fixture(scope="module")
+def alone(suite):
+    """Scores of one run."""
+    return evaluate(suite, logits(suite), bootstrap=20)
+
+
 def _cells(table):
     """(task, run, ...) -> {column: cell}."""
     n, heads = table.left, table.columns[table.left :]
@@ -99,9 +105,8 @@ def test_differences_have_signs(scores):
         assert re.fullmatch(rf"[+-]\d\.\d{{3}} {interval}|–|[+-]\d\.\d{{3}} \[.*\]", cell), cell
 
 
-def test_one_run_needs_no_column(suite):
-    table = tables_of(evaluate(suite, logits(suite)))[0]
-    assert list(table.columns[:2]) == ["task", "hard pos"]
+def test_one_run_needs_no_column(alone):
+    assert list(tables_of(alone)[0].columns[:2]) == ["task", "hard pos"]
 
 
 def test_metrics_that_were_not_taken_are_not_shown(suite):
@@ -122,11 +127,10 @@ HARD = (pl.col("task") == "average") & (pl.col("subset") == "hard")
 OF_CAR = pl.when(HARD).then(pl.lit("car")).otherwise("averaged_tasks")
 
 
-def test_one_line_is_over_the_same_tasks(suite):
+def test_one_line_is_over_the_same_tasks(alone):
     """Averages over other tasks are taken over those that all columns have, as the line says."""
-    scores = evaluate(suite, logits(suite), bootstrap=20)
-    short = scores.table.with_columns(averaged_tasks=OF_CAR)
-    table = tables_of(replace(scores, table=short), ["auc"])[0]
+    short = alone.table.with_columns(averaged_tasks=OF_CAR)
+    table = tables_of(replace(alone, table=short), ["auc"])[0]
     of = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert list(of) == ["car", "fire_hydrant", "average of 1 of 2"]
     for head in ("AUC hard", "AUC easy", "hard pos", "hard neg"):
@@ -199,8 +203,8 @@ def test_latex_escapes_everything_that_means_something(nasty):
         assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.columns) - 1}
 
 
-def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_one_before(suite):
-    (table, *_) = tables_of(evaluate(suite, logits(suite)))
+def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_one_before(alone):
+    table = tables_of(alone)[0]
     for name in ("[1cm]", "*"):
         rows = [[name, *row[1:]] for row in table.rows]
         text = latex([replace(table, rows=rows)])
@@ -254,8 +258,8 @@ def test_the_same_scores_give_the_same_bytes(scores, tmp_path, ending):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_one_run_has_no_file_of_differences(suite, tmp_path):
-    nooch.save_scores(evaluate(suite, logits(suite)), tmp_path / "s.csv")
+def test_one_run_has_no_file_of_differences(alone, tmp_path):
+    nooch.save_scores(alone, tmp_path / "s.csv")
     assert [file.name for file in tmp_path.iterdir()] == ["s.csv"]
 
 
