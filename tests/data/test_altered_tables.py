@@ -76,6 +76,15 @@ def _record(folder, name):
     write_header(folder / "dataset.json", header)
 
 
+def _alter(folder, name, change):
+    """Write another table or array, and its size and hash into the header."""
+    if name.endswith(".npy"):
+        np.save(folder / name, change(np.load(folder / name)))
+    else:
+        change(pl.read_parquet(folder / name)).write_parquet(folder / name)
+    _record(folder, name)
+
+
 def _first(table, **values):
     """The table with other values in its first row."""
     changed = [
@@ -209,9 +218,7 @@ def _refused(stored, kind, word, run_cli, tmp_path):
 
 @pytest.mark.parametrize(("kind", "change", "word"), CASES)
 def test_an_altered_table_is_refused(stored, kind, change, word, run_cli, tmp_path):
-    name = stored.file(kind)
-    change(pl.read_parquet(stored.folder / name)).write_parquet(stored.folder / name)
-    _record(stored.folder, name)
+    _alter(stored.folder, stored.file(kind), change)
     _refused(stored, kind, word, run_cli, tmp_path)
 
 
@@ -227,27 +234,22 @@ def test_a_file_that_is_no_table_is_refused(stored, kind, content, run_cli, tmp_
     "change", [lambda v: v[1:], lambda v: v.astype(np.int64), np.ravel, lambda v: v.astype(str)]
 )
 def test_an_altered_embedding_is_refused(stored, change, run_cli, tmp_path):
-    name = stored.file("embeddings/e")
-    np.save(stored.folder / name, change(np.load(stored.folder / name)))
-    _record(stored.folder, name)
+    _alter(stored.folder, stored.file("embeddings/e"), change)
     _refused(stored, "embeddings/e", "expected", run_cli, tmp_path)
 
 
-@pytest.mark.parametrize("change", [lambda v: v[:, :2], lambda v: v.astype(np.float64)])
-def test_parts_of_an_embedding_that_differ_are_refused(tmp_path, change):
-    save_dataset(divide(_data(), 2), tmp_path / "data")
-    name = "embeddings/e/part-0000001.npy"
-    np.save(tmp_path / "data" / name, change(np.load(tmp_path / "data" / name)))
-    _record(tmp_path / "data", name)
-    fails(lambda: load_dataset(tmp_path / "data"), "of one length and type", kind=FormatError)
+VECTORS, IMAGES = "embeddings/e/part-0000001.npy", "images/part-0000001.parquet"
+DIFFER = [
+    (VECTORS, lambda v: v[:, :2], "of one length and type"),
+    (VECTORS, lambda v: v.astype(np.float64), "of one length and type"),
+    (IMAGES, lambda t: t.drop("place"), f"{IMAGES}: column place is missing, and String"),
+]
 
 
-def test_parts_with_other_columns_are_refused(tmp_path):
-    folder = save_dataset(divide(_data(), 2), tmp_path / "data")
-    name = "images/part-0000001.parquet"
-    pl.read_parquet(folder / name).drop("place").write_parquet(folder / name)
-    _record(folder, name)
-    words = f"{name}: column place is missing, and String"
+@pytest.mark.parametrize(("name", "change", "words"), DIFFER)
+def test_parts_that_differ_are_refused(made, tmp_path, name, change, words):
+    folder = shutil.copytree(made / "2", tmp_path / "data")
+    _alter(folder, name, change)
     fails(lambda: load_dataset(folder), words, kind=FormatError)
 
 

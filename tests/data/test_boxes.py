@@ -75,9 +75,8 @@ def test_yolo_sums_width_times_height(boxes):
 def test_images_without_a_label_file_have_no_object(tmp_path):
     for name in ("a/1.jpg", "b/2.png"):
         write(tmp_path / "pictures" / name, "")
-    data = read_boxes(
-        **_yolo(tmp_path, {"1.txt": "0 .5 .5 .5 .5", "3.txt": ""}), images=tmp_path / "pictures"
-    )
+    given = _yolo(tmp_path, {"1.txt": BOX, "3.txt": ""})
+    data = read_boxes(**given, images=tmp_path / "pictures")
     assert areas_of(data) == {1: {"person": 0.25}, 2: {}, 3: {}}
     assert data.images["file_name"].to_list() == ["a/1.jpg", "b/2.png", None]
     assert data.image_root == str((tmp_path / "pictures").resolve())
@@ -167,10 +166,8 @@ def test_an_unknown_format(tmp_path):
 
 
 def test_voc(tmp_path):
-    write(
-        tmp_path / "v" / "2007_000001.xml",
-        _voc([("cat", 1, 50, 1, 25), ("traffic light", 51, 60, 26, 30), ("cat", 1, 10, 1, 5)]),
-    )
+    objects = [("cat", 1, 50, 1, 25), ("traffic light", 51, 60, 26, 30), ("cat", 1, 10, 1, 5)]
+    write(tmp_path / "v" / "2007_000001.xml", _voc(objects))
     write(tmp_path / "v" / "2007_000002.xml", _voc([], file_name="b.jpg"))
     data = read_boxes(tmp_path / "v", "voc")
     assert areas_of(data) == {

@@ -21,9 +21,8 @@ def test_it_is_what_the_table_says(tmp_path, ids, listed, whole):
     # most are one split for each id, and name every image
     rows = [*listed, *((i, "train") for i in ids)] if whole else listed
     rows = list(dict(rows).items()) * 2 if whole else rows
-    path = write(
-        tmp_path / "split.csv", "image_id,split\n" + "".join(f"{i},{name}\n" for i, name in rows)
-    )
+    text = "image_id,split\n" + "".join(f"{i},{name}\n" for i, name in rows)
+    path = write(tmp_path / "split.csv", text)
     plan, ordered = SplitPlan(str(path)), sorted(ids)
     named = {i: {MEANS[name] for j, name in rows if i == j} for i in {i for i, _ in rows}}
     if any(len(names) > 1 for names in named.values()) or not ids <= named.keys():
@@ -37,13 +36,9 @@ def test_it_is_what_the_table_says(tmp_path, ids, listed, whole):
 
 @pytest.mark.parametrize("text", [False, True])
 def test_archives_too(tmp_path, text):
+    ids = {"train_ids": [5, 1], "test_ids": [3], "valid_ids": [9]}
     kind = str if text else np.int64
-    np.savez(
-        tmp_path / "s.npz",
-        train_ids=np.array([5, 1], kind),
-        test_ids=np.array([3], kind),
-        valid_ids=np.array([9], kind),
-    )
+    np.savez(tmp_path / "s.npz", **{name: np.array(some, kind) for name, some in ids.items()})
     plan = SplitPlan(str(tmp_path / "s.npz"))
     assert split_codes(pl.Series("image_id", [1, 3, 5, 9]), plan).tolist() == [0, 2, 0, 1]
     with pytest.raises(InputError, match="leaves out 1 of 2 images: 4"):

@@ -29,11 +29,8 @@ def _maps(folder, names, values=(0, 1, 2, 255)):
     """Maps of these names, in two folders."""
     random = np.random.default_rng(len(names))
     for number, name in enumerate(names):
-        _save(
-            folder / "maps" / f"{number % 2}",
-            f"{name}_ids.png",
-            random.choice(values, (1 + number % 3, 4)),
-        )
+        pixels = random.choice(values, (1 + number % 3, 4))
+        _save(folder / "maps" / f"{number % 2}", f"{name}_ids.png", pixels)
     return folder / "maps"
 
 

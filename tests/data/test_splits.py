@@ -181,9 +181,7 @@ def test_an_npz(tmp_path):
     images = apply_split(_images([1, 2, 3], place=["x", "y", "z"]), plan)
     assert _sides(images) == {1: "train", 2: "test", 3: "train"}
     assert images["place"].to_list() == ["x", "y", "z"]
-
-
-def test_an_npz_of_text_or_whole_floats(tmp_path):
+    # of text, or whole floats
     plan = _npz(tmp_path, train_ids=np.array(["a", "b"]), test_ids=np.array(["c"]), valid_ids=[])
     sides = _sides(apply_split(_images(["a", "b", "c"]), plan))
     assert sides == {"a": "train", "b": "train", "c": "test"}
@@ -240,16 +238,17 @@ def test_a_table_with_names_of_any_spelling(tmp_path, kind):
     assert images["split"].to_list() == ["train"] * 3 + ["valid"] * 4 + ["test"] * 3
 
 
-def test_a_table_whose_values_are_explained(tmp_path):
+def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
     path = write(tmp_path / "s.csv", "image_id,split\n000000000001,0\n2,1\n3,2\n4,2\n4,2\n77,0\n")
     plan = SplitPlan(str(path), values={"0": "train", "1": "valid", "2": "test"})
     sides = _sides(apply_split(_images([1, 2, 3, 4]), plan))
     assert sides == {1: "train", 2: "valid", 3: "test", 4: "test"}
-
-
-def test_text_ids_of_a_table(tmp_path):
-    path = write(tmp_path / "s.csv", "image_id,split\n10_1_s,train\n7,test\n")
-    sides = _sides(apply_split(_images(["10_1_s", "7"]), SplitPlan(str(path))))
+    # a value that means no split is refused
+    plan = SplitPlan(str(write(path, "image_id,split\n1,0\n2,0\n")), values={"0": "night"})
+    words = "night is no split", "train, valid, test"
+    _no_parameter(lambda: apply_split(_images([1, 2]), plan), *words)
+    plan = SplitPlan(str(write(path, "image_id,split\n10_1_s,train\n7,test\n")))
+    sides = _sides(apply_split(_images(["10_1_s", "7"]), plan))
     assert sides == {"10_1_s": "train", "7": "test"}
 
 
@@ -278,13 +277,6 @@ def test_a_table_that_is_refused(tmp_path, case):
     path = write(tmp_path / "s.csv", text and text.replace(" ", "\n") + "\n")
     plan = SplitPlan(str(path))
     fails(lambda: apply_split(_images([1, 2]), plan), "s.csv", *words, helps=False)
-
-
-def test_a_value_that_means_no_split_is_refused(tmp_path):
-    path = write(tmp_path / "s.csv", "image_id,split\n1,0\n2,0\n")
-    plan = SplitPlan(str(path), values={"0": "night"})
-    words = "night is no split", "train, valid, test"
-    _no_parameter(lambda: apply_split(_images([1, 2]), plan), *words)
 
 
 def test_named_splits_of_numbers_and_booleans():

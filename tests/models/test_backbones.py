@@ -143,7 +143,7 @@ def test_the_default_is_the_papers(monkeypatch):
         assert str(getattr(wanted, name)).strip("()[]") == str(getattr(config, name)).strip("()[]")
 
 
-def test_a_folder_without_weights(tmp_path):
+def test_a_folder_without_weights(tmp_path, monkeypatch):
     folder = tiny_resnet(tmp_path / "resnet")
     weights = folder / "model.safetensors"
     moved = weights.rename(folder / "model.bin")
@@ -155,9 +155,7 @@ def test_a_folder_without_weights(tmp_path):
     fails(lambda: load_backbone(str(folder)), "lacks weights", "../elsewhere.safetensors")
     index.write_text("[]")
     fails(lambda: load_backbone(str(folder)), "index of weights")
-
-
-def test_weights_are_looked_for_without_torch(tmp_path, monkeypatch):
+    # they are looked for without torch
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "resnet"}))
     monkeypatch.setitem(sys.modules, "torch", None)
     fails(lambda: load_backbone(str(tmp_path)), "holds no weights")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,9 @@ def _plain(path, size):
 
 def _resized(image, size):
     return np.asarray(image.resize((size[1], size[0]), Image.Resampling.BILINEAR))
+
+
+_fails = partial(fails, kind=FormatError)
 
 
 @pytest.fixture
@@ -175,7 +179,7 @@ def _unfinished(data, folder):
 
 def test_two_processes_do_not_make_the_same(data, tmp_path):
     with _unfinished(data, tmp_path / "px") as made:
-        build = lambda: build_pixels(data, tmp_path / "px", size=8)  # noqa: E731
+        build = partial(build_pixels, data, tmp_path / "px", size=8)
         fails(build, "another process", kind=OutputError)
         for number in made.todo:
             block = np.zeros((11, 1), np.uint8)[made.rows(number)]
@@ -219,18 +223,15 @@ def test_broken_images_are_named_together(data, tmp_path, codec, small_blocks):
     folder = tmp_path / "images"
     (folder / "001.jpg").write_bytes(b"no image")
     (folder / "008.jpg").write_bytes((folder / "008.jpg").read_bytes()[:400])
-    given = {"size": (24, 20), "codec": codec}
-    build = lambda: build_pixels(data, tmp_path / "px", **given)  # noqa: E731
-    text = fails(build, "2 images cannot be read")
-    assert "001.jpg: cannot identify" in text
-    assert "008.jpg: " in text
+    build = partial(build_pixels, data, tmp_path / "px", size=(24, 20), codec=codec)
+    text = fails(build, "2 images cannot be read", "001.jpg: cannot identify", "008.jpg: ")
     assert "<_io" not in text
     assert not (tmp_path / "px").exists()
     # fixed, only their blocks are made
     for name, seed in (("001.jpg", 1), ("008.jpg", 8)):
         smooth(seed, 64, 48).save(folder / name, quality=92)
     seen = []
-    build_pixels(data, tmp_path / "px", **given, progress=lambda done, _: seen.append(done))
+    build(progress=lambda done, _: seen.append(done))
     assert seen == [5, 8, 11]
 
 
@@ -241,25 +242,26 @@ def test_an_altered_cache_is_refused(data, tmp_path):
         last = file.read(1)
         file.seek(-1, os.SEEK_END)
         file.write(bytes([last[0] ^ 1]))
-    fails(lambda: PixelCache.load(folder, data), "was altered", kind=FormatError)
-    assert len(PixelCache.load(folder, data, verify=False)) == 11
+    _fails(lambda: PixelCache.load(folder, data), "was altered")
+    load = partial(PixelCache.load, folder, data, verify=False)
+    assert len(load()) == 11
     with (folder / "pixels.npy").open("r+b") as file:
         file.truncate(500)
-    fails(lambda: PixelCache.load(folder, data, verify=False), "cannot be read", kind=FormatError)
+    _fails(load, "cannot be read")
     np.save(folder / "pixels.npy", np.zeros((11, 8, 8), np.uint8))
-    fails(lambda: PixelCache.load(folder, data, verify=False), "shape (11, 8, 8)", kind=FormatError)
+    _fails(load, "shape (11, 8, 8)")
 
 
 def test_images_and_header_are_checked(data, tmp_path):
     folder = build_pixels(data, tmp_path / "px", size=8).folder
+    load = partial(PixelCache.load, folder, data)
     header = json.loads((folder / "pixels.json").read_bytes())
     data.images.head(3).select("image_id", "file_name").write_parquet(folder / "images.parquet")
-    part = "images.parquet is missing or altered"
-    fails(lambda: PixelCache.load(folder, data), part, kind=FormatError)
+    _fails(load, "images.parquet is missing or altered")
     header["version"] = 9
     write_header(folder / "pixels.json", header)
-    fails(lambda: PixelCache.load(folder, data), "nooch-pixels version 9", kind=FormatError)
-    fails(lambda: PixelCache.load(tmp_path, data), "is no pixels", "nooch pixels", kind=FormatError)
+    _fails(load, "nooch-pixels version 9")
+    _fails(lambda: PixelCache.load(tmp_path, data), "is no pixels", "nooch pixels")
 
 
 @pytest.mark.parametrize(
@@ -275,10 +277,8 @@ def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word
     folder = build_pixels(data, tmp_path / "px", size=8).folder
     images, header = folder / "images.parquet", folder / "pixels.json"
     change(pl.read_parquet(images)).write_parquet(images)
-    content = {**json.loads(header.read_bytes()), "images": sha256_of(images)}
-    write_header(header, content)
-    parts = "images.parquet", word, "nooch pixels"
-    fails(lambda: PixelCache.load(folder, data), *parts, kind=FormatError)
+    write_header(header, {**json.loads(header.read_bytes()), "images": sha256_of(images)})
+    _fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch pixels")
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -306,8 +306,7 @@ def test_images_that_it_does_not_have(data, tmp_path):
 def test_parameters_and_places(data, tmp_path, monkeypatch):
     out, there = tmp_path / "px", tmp_path / "there"
     refused(lambda: build_pixels(data, out, size=0), "size 0 x 0")
-    codec = "'quick' is no codec"
-    refused(lambda: build_pixels(data, out, codec="quick"), codec)
+    refused(lambda: build_pixels(data, out, codec="quick"), "'quick' is no codec")
     there.mkdir()
     fails(lambda: build_pixels(data, there, size=8), "exists already", kind=OutputError)
     build_pixels(data, there, size=8, overwrite=True)
@@ -321,9 +320,8 @@ def test_parameters_and_places(data, tmp_path, monkeypatch):
 def test_without_the_fast_packages(data, tmp_path, monkeypatch):
     monkeypatch.setattr(image_decoding.importlib.util, "find_spec", lambda name: None)
     assert image_decoding.choose_codec() == "pil"
-    build = lambda: build_pixels(data, tmp_path / "px", codec="fast")  # noqa: E731
-    text = fails(build, "simplejpeg", kind=MissingExtraError)
-    assert "pip install 'nooch[pixels]'" in text
+    build = partial(build_pixels, data, tmp_path / "px", codec="fast")
+    fails(build, "simplejpeg", "pip install 'nooch[pixels]'", kind=MissingExtraError)
 
 
 def test_real_photographs(shared_data, tmp_path):
