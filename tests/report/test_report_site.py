@@ -347,13 +347,13 @@ def test_thresholds_by_task_travel_with_each_task(tmp_path):
     assert parts["gist"]["thresholds"] == list(tau[task])
 
 
-def test_predictions_give_losses_without_runs(bare, report, tmp_path):
+def test_predictions_give_losses_without_runs(bare, report):
     data, suite = bare
     part = data.select("test")
     values = np.linspace(-2, 2, len(part))
     frame = pl.DataFrame({"image_id": part.images["image_id"], "task": "car", "logit": values})
     runs = load_predictions(frame, suite)
-    done = report(runs, bootstrap=1000)
+    done = report(runs)
     content = read_script(done.path / "data/task-0-test.js")[1]
     (place,) = content["methods"]["ce"].values()
     expected = losses(part.labels("car"), values, "logit")
