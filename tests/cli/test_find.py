@@ -202,8 +202,8 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
     assert info["embedding_precision"] == {name: "bf16"}
     assert f"embedding precision {name} bf16" in " ".join(run_cli("info dataset").out.split())
     for words, message in (
-        ("--precision float32", f"embedding {name} has bf16"),
-        (f"--encoder {name} --precision float32", f"embedding {name} has bf16"),
+        ("--precision float32", f"embedding {name} has precision bf16"),
+        (f"--encoder {name} --precision float32", f"embedding {name} has precision bf16"),
         ("--encoder lexical --precision float32", "precision"),
         ("--encoder minilm --precision fp16", "fp16"),
     ):

@@ -75,7 +75,7 @@ def test_flips_of_repope(shared_data, found, flips):
         vlm / "answers" / "llava-1.5-7b.jsonl",
         vlm / "pope" / "llava_pope_test.jsonl",
     )
-    done = audit(suite, answers, data=data, questions=questions)
+    done = audit(suite, answers, data=data, reading={"questions": questions})
     rows = flips.join(done.table, on=["image_id", "task"], how="left", maintain_order="left")
     assert rows["context"].null_count() == 0
     figures = {}

@@ -94,7 +94,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def run(*values: P.args, **named: P.kwargs) -> T:
         for name, value in named.items():
-            check_one_of("keyword", name, _hints(owner), owner=owner.__name__)
+            check_one_of("keyword", name, inspect.signature(owner).parameters, owner=owner.__name__)
             _check(owner, name, value)
         return function(*values, **named)
 

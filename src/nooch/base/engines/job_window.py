@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nooch.base.errors import NoochError, ParameterError
+from nooch.base.files import RESUME, writing
 from nooch.base.words import printable
 
 RETRIES = 3
@@ -125,11 +126,15 @@ class _LogFile(io.TextIOWrapper):
     """A log to append to: each write reaches the file, with control characters spelled out."""
 
     def __init__(self, path: Path) -> None:
-        raw = path.open("ab", buffering=0)
-        super().__init__(raw, "utf-8", errors="backslashreplace", write_through=True)
+        self._path = path
+        with writing(path, RESUME):
+            unbuffered = path.open("ab", buffering=0)
+        super().__init__(unbuffered, "utf-8", errors="backslashreplace", write_through=True)
 
     def write(self, text: str) -> int:
-        return super().write(printable(text, "\n\r\t"))
+        """Write text. Raises OutputError where the disk is full."""
+        with writing(self._path, RESUME):
+            return super().write(printable(text, "\n\r\t"))
 
 
 def _say(file: Any, text: str) -> None:
