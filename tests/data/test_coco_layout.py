@@ -62,20 +62,13 @@ def _read(root, images=None):
 WHOLE = {i: {"person": 0.25, "road": 0.5} if i % 2 else {"road": 0.5} for i in range(1, 6)}
 
 
-@pytest.mark.parametrize(
-    ("things", "stuff"),
-    [
-        ("annotations", None),
-        ("", None),
-        ("annotations", "stuff_trainval2017"),
-        ("annotations", "stuff_trainval2017/annotations"),
-        ("annotations", "annotations/stuff_trainval2017"),
-        ("annotations", ""),
-        ("dataset/annotations", None),
-        ("dataset/annotations", "dataset/annotations/stuff_trainval2017"),
-        ("coco/annotations", None),
-    ],
-)
+LAYOUTS = [("annotations", None), ("", None), ("dataset/annotations", None)]
+LAYOUTS += [("coco/annotations", None), ("annotations", "")]
+LAYOUTS += [("annotations", f"stuff_trainval2017{more}") for more in ("", "/annotations")]
+LAYOUTS += [(name, f"{name}/stuff_trainval2017") for name in ("annotations", "dataset/annotations")]
+
+
+@pytest.mark.parametrize(("things", "stuff"), LAYOUTS)
 @pytest.mark.parametrize("images", ["images", "", "dataset/images", "coco/images", "coco"])
 def test_the_usual_layouts(tmp_path, things, stuff, images):
     _lay(tmp_path, things, stuff)
@@ -104,9 +97,8 @@ def test_one_part_alone(tmp_path):
     _lay_images(tmp_path / "images", ["val2017"])
     data = _read(tmp_path)
     assert areas_of(data) == {i: WHOLE[i] for i in (4, 5)}
-    assert find_coco(tmp_path).notes == [
-        "instances_train2017.json is not there: train2017 is left out"
-    ]
+    note = "instances_train2017.json is not there: train2017 is left out"
+    assert find_coco(tmp_path).notes == [note]
     # stuff and captions of the other part make no images
     for name in ("stuff_train2017.json", "captions_train2017.json"):
         write(tmp_path / "annotations" / name, _contents("train2017")[name])
@@ -130,13 +122,10 @@ def test_images_elsewhere_or_nowhere(tmp_path):
     # a folder of images without parts
     (tmp_path / "root" / "images").mkdir()
     assert find_coco(tmp_path / "root").images == tmp_path / "root" / "images"
-
-
-def test_the_order_of_preference_of_images(tmp_path):
-    _lay(tmp_path)
-    _lay_images(tmp_path / "images")
-    _lay_images(tmp_path / "dataset" / "images")
-    assert find_coco(tmp_path).images == tmp_path / "images"
+    # which goes before another one
+    for folder in (tmp_path / "root" / "images", tmp_path / "root" / "dataset" / "images"):
+        _lay_images(folder)
+    assert find_coco(tmp_path / "root").images == tmp_path / "root" / "images"
 
 
 def test_copies_are_one_file_and_others_are_refused(tmp_path):

@@ -116,21 +116,16 @@ def test_names_that_are_not_utf_8_are_named(tmp_path):
     assert "1: c/na\\udcefve.jpg (its name is not UTF-8)" in data.provenance["notes"][1]
 
 
-@pytest.mark.parametrize("name", ["pipe.jpg", "link.jpg"])
-def test_pipes_are_never_waited_for(tmp_path, name):
+@pytest.mark.parametrize("name", ["pipe.jpg", "link.jpg", "zero.jpg"])
+def test_pipes_are_never_waited_for_and_devices_not_read(tmp_path, name):
     os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / "link.jpg").symlink_to("pipe.jpg")
+    (tmp_path / "zero.jpg").symlink_to("/dev/zero")
     with pytest.raises(OSError, match="is not a regular file"), opened_image(tmp_path / name):
         pass
     for codec in ("pil", "auto"):
         _, broken = decode_images([tmp_path / name], (4, 4), codec)
         assert broken == [f"{tmp_path / name}: is not a regular file"]
-
-
-def test_a_device_is_not_read(tmp_path):
-    (tmp_path / "zero.jpg").symlink_to("/dev/zero")
-    with pytest.raises(OSError, match="is not a regular file"), opened_image(tmp_path / "zero.jpg"):
-        pass
 
 
 @pytest.mark.parametrize("odd", ["pipe", "link", "utf-8"])

@@ -1,6 +1,7 @@
 """A user's own network: features, training, its folder, real ImageNet features; refusals."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
     folder = save_network(network, tmp_path / "saved", ["car"])
     remedy = f"give `backbone` {OWN}"
     for named in (None, "config:resnet-18"):
-        load = lambda named=named: load_network(folder, device="cpu", backbone=named)  # noqa: E731
+        load = partial(load_network, folder, device="cpu", backbone=named)
         refused(load, f"was trained on {OWN}", remedy)
     network, _ = load_network(folder, device="cpu", backbone=OWN)
     assert np.array_equal(read_logits([network], pixels, np.arange(30, 40), 16)[0], logits)
@@ -85,7 +86,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
     for name, content in (("own_networks:wider", None), (OWN, b"no weights")):
         if content is not None:
             (folder / "model.safetensors").write_bytes(content)
-        load = lambda name=name: load_network(folder, device="cpu", backbone=name)  # noqa: E731
+        load = partial(load_network, folder, device="cpu", backbone=name)
         fails(load, f"does not fit the backbone {name}", kind=FormatError)
 
 

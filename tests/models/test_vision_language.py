@@ -1,6 +1,7 @@
 """Vision-language models: which tokens are yes and no, what the model reads, what it replies."""
 
 import shutil
+from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -54,17 +55,15 @@ def test_a_blank_of_its_own_and_letters():
 
 @pytest.mark.parametrize("words", [("▁yes",), ("▁no",), ("▁maybe",)])
 def test_tokenizers_that_do_not_tell_yes_from_no(words):
-    act = lambda: _tokens("words", words, prepend_scheme="always")  # noqa: E731
+    act = partial(_tokens, "words", words, prepend_scheme="always")
     fails(act, "tiny: the tokenizer does not tell yes from no", "the model's own tokenizer")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {
-        "chat": save_llava(folder / "chat"),
-        "plain": save_llava(folder / "plain", template=None),
-    }
+    plain = save_llava(folder / "plain", template=None)
+    return {"chat": save_llava(folder / "chat"), "plain": plain}
 
 
 def _replies(model, texts, together=True, **options):
