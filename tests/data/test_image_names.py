@@ -19,10 +19,8 @@ _NAMES = st.builds(
 
 def _of(files, ids=None):
     ids = range(len(files)) if ids is None else ids
-    schema = {"file_name": pl.String}
-    return ImageNames.of(
-        pl.DataFrame({"image_id": ids, "file_name": files}, schema_overrides=schema)
-    )
+    names = pl.Series(files, dtype=pl.String)
+    return ImageNames.of(pl.DataFrame({"image_id": ids, "file_name": names}))
 
 
 def _ends(name):

@@ -125,8 +125,7 @@ def test_every_ending_is_of_a_format_that_is_opened(tmp_path, ending):
 @pytest.mark.parametrize("ending", MAP_ENDINGS)
 def test_every_ending_of_a_map_is_of_a_format_that_is_opened(tmp_path, ending):
     Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / f"a{ending}")
-    counted = _counted(tmp_path / f"a{ending}")
-    assert counted.select("width", "height").row(0) == (8, 6)
+    assert _counted(tmp_path / f"a{ending}").select("width", "height").row(0) == (8, 6)
     Image.new("L", (8, 8)).save(tmp_path / "map.jpg")
     problem = f"cannot identify image file as {', '.join(LABEL_MAPS)}"
     fails(lambda: _counted(tmp_path / "map.jpg"), problem, helps=False)

@@ -1,5 +1,7 @@
 """YOLO datasets with a data.yaml: names, splits, missing label files, paths that lead out."""
 
+from itertools import pairwise
+
 import pytest
 from coco_files import areas_of, write
 from refusals import fails, refused
@@ -94,9 +96,8 @@ def test_labels_lie_where_images_is_last_or_next_to_the_image(tmp_path):
 
 
 def test_names_alone_for_a_folder_of_labels(tmp_path):
-    file = _dataset(
-        tmp_path, TRAIN + "names: {0: person, 5: fire hydrant}\n", labels={"train/1": "5 .5 .5 1 1"}
-    )
+    names = "names: {0: person, 5: fire hydrant}\n"
+    file = _dataset(tmp_path, TRAIN + names, labels={"train/1": "5 .5 .5 1 1"})
     data = read_boxes(tmp_path / "labels", "yolo", classes=file)
     assert areas_of(data) == {1: {"fire_hydrant": 1.0}}
     assert data.images["split"].to_list() == ["all"]
@@ -202,10 +203,8 @@ def test_what_the_file_says_is_not_given_again(tmp_path):
 
 
 def test_a_file_of_aliases_is_harmless(tmp_path):
-    bomb = "a: &a [x, x]\n" + "".join(
-        f"{c}: &{c} [*{p}, *{p}]\n"
-        for p, c in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
-    )
+    pairs = pairwise("abcdefghijklmnopqrstu")
+    bomb = "a: &a [x, x]\n" + "".join(f"{c}: &{c} [*{p}, *{p}]\n" for p, c in pairs)
     file = write(tmp_path / "data.yaml", bomb + "names: *u\n")
     fails(lambda: read_yolo_data(file), "has more than 20 aliases", "at most 20")
 
