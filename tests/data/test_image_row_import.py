@@ -1,5 +1,6 @@
 """Imports of label maps and boxes give what reading and dividing in memory gives."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
 from nooch.base.engines import LocalEngine
 from nooch.base.split_plan import SplitPlan
+from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset, with_split
 from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.readers.label_maps import MapReading, read_label_maps
@@ -114,6 +116,21 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
     for words in REFUSED[case]:
         assert words in problem
     assert case not in ("value", "mode", "empty") or "allowed:" in problem or "remedy:" in problem
+
+
+def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_path):
+    maps = _maps(tmp_path, ["1", "2"])
+    listed = write(tmp_path / "classes.txt", LIST + "255 unknown\n")
+    command = f"import label-maps {maps} {tmp_path / 'out'} --classes {listed} --suffix _ids"
+    for more in ("", " --part-size 1"):
+        done = run_cli(command + more)
+        assert done.code == 2
+        assert "255 'unknown'" in done.err
+        assert "add --void 255" in done.err
+        assert not (tmp_path / "out").exists()
+        assert run_cli(f"{command}{more} --void 255 --overwrite").code == 0
+        assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_a_relative_path_stays_so_in_errors(tmp_path, monkeypatch):
