@@ -48,9 +48,8 @@ def save_clip(folder: Path, seed: int = 0, kind: str = "CLIP") -> Path:
     tokenizer = Tokenizer(models.WordLevel(number, unk_token="[unk]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     ends = [(word, number[word]) for word in ("[bos]", "[eos]")]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[bos] $A [eos]", special_tokens=ends
-    )
+    template = {"single": "[bos] $A [eos]", "special_tokens": ends}
+    tokenizer.post_processor = processors.TemplateProcessing(**template)
     tokens = {f"{name}_token": f"[{name}]" for name in ("pad", "bos", "eos", "unk")}
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **tokens)
     fast.save_pretrained(folder)

@@ -319,10 +319,8 @@ def annotation_files(folder: Path) -> None:
         document([image(i) for i in ids if i > 6], [p for p in person if p["image_id"] > 6]),
     )
     write(folder / "stuff.json", document([image(i) for i in ids], road, STUFF))
-    captions = {
-        "images": [image(i) for i in ids],
-        "annotations": [{"image_id": 1, "caption": "a person on a road"}],
-    }
+    said = [{"image_id": 1, "caption": "a person on a road"}]
+    captions = {"images": [image(i) for i in ids], "annotations": said}
     write(folder / "captions.json", captions)
     for i in ids:
         write(folder / "labels" / f"{i}.txt", "0 .5 .5 .5 .5")
@@ -333,21 +331,15 @@ def annotation_files(folder: Path) -> None:
         f"{i},s{i // 4}/{i}.jpg,{i % 2},{'sea' if i % 3 else 'land'},{i % 3}\n" for i in ids
     )
     write(folder / "table.csv", "id,path,bird,place,fold\n" + rows)
-    write(
-        folder / "long.csv",
-        "id,class,area\n" + "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids),
-    )
-    write(
-        folder / "split.csv",
-        "image_id,split\n" + "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids),
-    )
+    areas = "".join(f"{i},road,0.{i:02d}\n{i},car,\n" for i in ids)
+    write(folder / "long.csv", "id,class,area\n" + areas)
+    splits = "".join(f"{i},{('train', 'val', 'test')[i % 3]}\n" for i in ids)
+    write(folder / "split.csv", "image_id,split\n" + splits)
     text = (folder / "train.json").read_text()
     write(folder / "bad" / "cut.json", text[:200])
     write(folder / "bad" / "types.json", document([{**image(1), "id": "1"}]))
-    write(
-        folder / "bad" / "unknown.json",
-        document([image(1)], [{"image_id": 9, "category_id": 1, "area": 1}]),
-    )
+    unknown = {"image_id": 9, "category_id": 1, "area": 1}
+    write(folder / "bad" / "unknown.json", document([image(1)], [unknown]))
     write(folder / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))
     write(folder / "bad" / "one.txt", "0 sky\n")
     write(folder / "bad" / "split.csv", "image_id,split\n1,train\n")

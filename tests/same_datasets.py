@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nooch.base.errors import NoochError
-from nooch.data import Dataset, divide, save_dataset
+from nooch.data import Dataset, divide, open_dataset, save_dataset
+from nooch.suites import Suite, save_suite
+from nooch.suites.find import find
 
 _T = TypeVar("_T")
 
@@ -43,6 +45,21 @@ def same_dataset(one: Dataset, other: Dataset) -> None:
     assert none[0] == none[1]
     assert none[0] or (one.exceptions != other.exceptions).nnz == 0
     assert one.fingerprint == other.fingerprint
+
+
+def same_suite(folder: Path, other: Path) -> None:
+    """The sets and the header, byte for byte."""
+    for name in ("challenge_sets.parquet", "suite.json"):
+        assert (folder / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def found_in_parts(folder: Path, data: Dataset, criteria: Any, n_parts: int, **more: Any) -> Suite:
+    """The suite of a dataset in parts, after checking that it has the bytes of one in memory."""
+    save_suite(find(data, criteria, **more), folder / "whole")
+    save_dataset(divide(data, n_parts), folder / "parts")
+    suite = find(open_dataset(folder / "parts"), criteria, out=folder / "suite", **more)
+    same_suite(folder / "whole", folder / "suite")
+    return suite
 
 
 def in_parts_of(whole: Dataset, part_size: int, folder: Path) -> Path:

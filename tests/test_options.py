@@ -31,9 +31,8 @@ class DrawOptions(Options):
 
 def test_named_fields_replace_those_of_the_given_options():
     assert options_from(DrawOptions, None, {}) == DrawOptions()
-    assert options_from(DrawOptions, DrawOptions(seed=3), {"draws": 5}) == DrawOptions(
-        draws=5, seed=3
-    )
+    made = options_from(DrawOptions, DrawOptions(seed=3), {"draws": 5})
+    assert made == DrawOptions(draws=5, seed=3)
 
 
 def test_a_name_that_is_no_field_is_refused():
@@ -88,9 +87,8 @@ class SeededOptions(DrawOptions):
 
 
 # annotations of types, not of text
-PLAIN = make_dataclass(
-    "PLAIN", [("draws", int, 1), ("names", Sequence[str] | None, None)], bases=(Options,)
-)
+FIELDS = [("draws", int, 1), ("names", Sequence[str] | None, None)]
+PLAIN = make_dataclass("PLAIN", FIELDS, bases=(Options,))
 
 
 @pytest.mark.parametrize(

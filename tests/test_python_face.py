@@ -123,9 +123,8 @@ def test_folders_serve_as_datasets_and_suites(folder):
 
 def test_gist_matches_the_only_other_criterion(folder):
     data = nooch.load_dataset(folder / "captioned")
-    alone = nooch.Dataset.build(
-        data.images, data.classes, data.areas, embeddings={"e": np.eye(60, 2)}
-    )
+    vectors = {"e": np.eye(60, 2)}
+    alone = nooch.Dataset.build(data.images, data.classes, data.areas, embeddings=vectors)
     assert nooch.find(alone, ["ce", "gist"]).header == (
         nooch.find(alone, {"ce": nooch.CE(), "gist": nooch.Gist("e")}, match="ce").header
     )

@@ -208,9 +208,8 @@ def test_a_fold_is_judged_by_the_betas_of_the_others():
     data = dataset_of(predicted, CLASSES)
     images = data.images.with_columns(pl.Series("camera", places))
     data = nooch.Dataset.build(images, data.classes, data.areas)
-    apart = nooch.calibrate(
-        data, dataset_of(true, CLASSES), criterion=CE, precision=1, folds=2, group="camera"
-    )
+    options = {"criterion": CE, "precision": 1, "folds": 2}
+    apart = nooch.calibrate(data, dataset_of(true, CLASSES), **options, group="camera")
     # by the betas of group 0 all of group 1 is hard; by those of group 1 none of group 0
     assert verdict(apart)["calibrated_precision"][0] == 0.5
     assert "cow hard_negative (0.500, by beta 0.1: 0.500)" in apart.notes[-1]
@@ -226,9 +225,8 @@ def test_classes_are_matched_and_several_cues_have_betas_of_their_own():
     found = nooch.calibrate(renamed, true, criterion=criterion, match=match)
     assert found.criterion.cues == {"animal": ("lawn", "path")}
     assert set(found.criterion.expected) == {"animal"}
-    assert [verdict(found, cue="grass")[name] for name in SHARES] == [
-        verdict(found)[name] for name in SHARES
-    ]
+    of_cue = verdict(found, cue="grass")
+    assert [of_cue[name] for name in SHARES] == [verdict(found)[name] for name in SHARES]
     assert verdict(found, cue="field")["true"] == 0
     assert verdict(found, cue="field")["recall"] == [None, None, None]
     del match["field"]
@@ -257,9 +255,7 @@ def test_what_cannot_be_calibrated_is_refused():
         ({"tasks": ["cwo"]}, "'cwo' is no class"),
     ):
         named = {"criterion": CE, **change}
-        fails(
-            lambda named=named: nooch.calibrate(predicted, true, **named), part, kind=ParameterError
-        )
+        fails(lambda n=named: nooch.calibrate(predicted, true, **n), part, kind=ParameterError)
     fails(lambda: nooch.calibrate(elsewhere, true, criterion=CE), "0 images are in both")
     other = nooch.Dataset.build(predicted.images, ["x", "y", "z"], predicted.areas)
     fails(lambda: nooch.calibrate(other, true, criterion=CE), "no task has", kind=InputError)
@@ -313,9 +309,8 @@ def test_commands_refuse_what_does_not_fit(files, run_cli):
     classes = nooch.load_dataset("predicted")
     renamed = nooch.Dataset.build(classes.images, ["cow", "lawn", "field"], classes.areas)
     nooch.save_dataset(renamed, files / "other")
-    run_cli("find other --tasks cow --out suite --calibration c.json").refused(
-        "'grass' is no class"
-    )
+    done = run_cli("find other --tasks cow --out suite --calibration c.json")
+    done.refused("'grass' is no class")
     assert not (files / "suite").exists()
 
 

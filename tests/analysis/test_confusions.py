@@ -18,9 +18,8 @@ def one_each(labels, splits=None, **columns):
     """A dataset of images with one class each, none of an unknown split."""
     presence = np.eye(len(CLASSES))[labels]
     areas = csr_array(np.where(presence > 0, np.nan, 0.0))
-    images = pl.DataFrame(
-        {"image_id": range(len(labels)), "split": splits or ["all"] * len(labels), **columns}
-    )
+    known = {"image_id": range(len(labels)), "split": splits or ["all"] * len(labels)}
+    images = pl.DataFrame(known | columns)
     return Dataset.build(images, CLASSES, areas)
 
 

@@ -56,18 +56,14 @@ def test_a_size_that_explains_the_misses_leaves_no_effect(data, suite):
     roads = data.areas[:, [1]].toarray()[:, 0] > 0
     random = np.random.default_rng(5)
     small = np.where(roads, area < 0.1, area < 0.35)
-    wrong = (
-        data.labels("car") & (random.random(len(data)) < np.where(area < 0.25, 0.6, 0.1)) & small
-    )
+    often = np.where(area < 0.25, 0.6, 0.1)
+    wrong = data.labels("car") & (random.random(len(data)) < often) & small
     answers = planted_predictions(data, missed=0, claimed=0, usual=0).with_columns(
         logit=pl.when(pl.Series(wrong)).then(-2.0).otherwise(pl.col("logit"))
     )
-    row = cue_findings(suite, answers, data=data).table.row(
-        by_predicate=pl.col("side") == "positive", named=True
-    )
-    plain = cue_findings(suite, answers).table.row(
-        by_predicate=pl.col("side") == "positive", named=True
-    )
+    positive = pl.col("side") == "positive"
+    row = cue_findings(suite, answers, data=data).table.row(by_predicate=positive, named=True)
+    plain = cue_findings(suite, answers).table.row(by_predicate=positive, named=True)
     assert row["by_size"]
     assert not plain["by_size"]
     assert plain["effect"] == pytest.approx(row["rate_misleading"] - row["rate_usual"])
@@ -75,9 +71,8 @@ def test_a_size_that_explains_the_misses_leaves_no_effect(data, suite):
 
 def test_few_images_allow_no_conclusion(data, suite):
     few = planted_data(60)
-    small = nooch.find(
-        few, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"], splits=["test"]
-    )
+    criteria = {"ce": nooch.CE(cues={"car": ["road"]})}
+    small = nooch.find(few, criteria, tasks=["car"], splits=["test"])
     found = cue_findings(small, planted_predictions(few, missed=1, usual=0), data=few)
     assert set(found.table["verdict"]) == {"n too small to conclude"}
     assert found.table["p_adjusted"].null_count() == len(found)
@@ -85,14 +80,12 @@ def test_few_images_allow_no_conclusion(data, suite):
 
 
 def test_of_criteria_without_cues_hard_images_are_compared(data):
-    north = nooch.find(
-        data, {"north": nooch.Attribute("place = 'north'")}, tasks=["car"], splits=["test"]
-    )
+    criteria = {"north": nooch.Attribute("place = 'north'")}
+    north = nooch.find(data, criteria, tasks=["car"], splits=["test"])
     found = cue_findings(north, planted_predictions(data))
     assert found.table["cue"].to_list() == [None, None]
-    assert (
-        found.table["n_misleading"].sum() == data.images.filter(split="test", place="north").height
-    )
+    n = data.images.filter(split="test", place="north").height
+    assert found.table["n_misleading"].sum() == n
 
 
 def row_of(**values):

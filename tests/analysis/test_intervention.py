@@ -44,9 +44,8 @@ def world(tmp_path_factory):
         for name, part in zip(("images", "maps"), parts, strict=True):
             Image.fromarray(part).save(folder / name / f"{i}.png")
     (folder / "classes.txt").write_text("0 void\n1 car\n2 road\n")
-    data = nooch.io.read_label_maps(
-        folder / "maps", folder / "classes.txt", void=[0], images=folder / "images"
-    )
+    maps, classes = folder / "maps", folder / "classes.txt"
+    data = nooch.io.read_label_maps(maps, classes, void=[0], images=folder / "images")
     suite = nooch.find(data, {"ce": nooch.CE(cues=CUES)}, tasks=["car"])
     return folder, data, suite
 
@@ -133,9 +132,8 @@ def test_hiding_agrees_with_pictures_that_never_had_the_cue(world, tmp_path):
     model = network(6, 9, -1.5)
     run(world, model, tmp_path / "out")
     rows = pl.read_parquet(tmp_path / "out" / "edited.parquet")
-    drawn = [
-        draw(np.random.default_rng(i), car=i % 2 == 0, road=False)[0] for i in rows["image_id"]
-    ]
+    ids = rows["image_id"]
+    drawn = [draw(np.random.default_rng(i), car=i % 2 == 0, road=False)[0] for i in ids]
     truth = 1 / (1 + np.exp(-model.logits(np.array(drawn)).numpy()[:, 0]))
     assert rows["edit"].to_numpy() == pytest.approx(truth, abs=0.01)
     assert np.abs(rows["before"].to_numpy() - truth).min() > 0.1

@@ -29,9 +29,8 @@ def _world(n=300, splits=("all",), classes=CLASSES):
     """Cars on roads and cows on grass: (dataset, suite of all images)."""
     random = np.random.default_rng(1)
     kind = random.integers(0, 2, n)
-    here = random.random((n, 4)) < np.where(
-        kind[:, None], [0.7, 0.9, 0.1, 0.1], [0.1, 0.1, 0.7, 0.9]
-    )
+    chances = [0.7, 0.9, 0.1, 0.1], [0.1, 0.1, 0.7, 0.9]
+    here = random.random((n, 4)) < np.where(kind[:, None], *chances)
     images = pl.DataFrame(
         {
             "image_id": np.arange(n) * 3,
@@ -115,9 +114,8 @@ def test_planted_errors_in_photographs(shared_data, tmp_path):
     random, words, wrong, texts = np.random.default_rng(3), [], set(), {}
     for task in tasks:
         present = data.labels(task)
-        for image, there, lot in zip(
-            data.image_ids, present, random.random(len(data)), strict=True
-        ):
+        lots = zip(data.image_ids, present, random.random(len(data)), strict=True)
+        for image, there, lot in lots:
             if lot < (0.15 if there else 0.01):
                 wrong.add((image, task))
                 words.append({"image_id": image, "task": task, "verdict": "no" if there else "yes"})
@@ -157,9 +155,8 @@ class TestFolder:
         said = np.where(rows.labels("car"), "Yes", "No")
         answers = {"image_id": rows.image_ids, "task": "car", "answer": said}
         pl.DataFrame(answers).write_csv("answers.csv")
-        done = run_cli(
-            "audit suite --answers answers.csv --most 5 --out audited --format json"
-        ).ok()
+        command = "audit suite --answers answers.csv --most 5 --out audited --format json"
+        done = run_cli(command).ok()
         table = pl.read_parquet("audited/audit.parquet")
         assert table.columns[3:] == ["score", "context", "answers"]
         assert done.json["labels"] == table.head(5).to_dicts()
@@ -199,9 +196,8 @@ class TestFolder:
         data, suite = _world(20)
         name = options.pop("predictions", None)
         if name is not None:
-            run = Predictions.of(
-                np.zeros((20, 1)), data.image_ids, ["car"], scale="logit", run=name
-            )
+            zeros = np.zeros((20, 1))
+            run = Predictions.of(zeros, data.image_ids, ["car"], scale="logit", run=name)
             options["predictions"] = [run] * (2 if name == "twice" else 1)
         suite.dataset = None
         act = refused if name is None and options else fails

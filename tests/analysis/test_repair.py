@@ -80,9 +80,8 @@ def test_files_say_the_same(repaired, tmp_path):
     (given,) = session.run(None, {"features": FEATURES[test]})
     assert np.allclose(given, logits, atol=1e-4)
     scores = nooch.evaluate(SUITE, out / "predictions.parquet", threshold="worst-side")
-    plain = repaired.changes.filter(
-        pl.col("cue").is_null(), metric="error", subset="hard", task="car"
-    )
+    of_car = repaired.changes.filter(task="car", metric="error", subset="hard")
+    plain = of_car.filter(pl.col("cue").is_null())
     assert plain["after"].item() == scores.value("error", "hard", task="car")
     assert scores.settings["thresholds"]["after"] == thresholds
 
@@ -201,9 +200,8 @@ def test_the_command(folder, run_cli, monkeypatch):
     assert "head.onnx was not written" in done["notes"][-1]
     assert not (folder / "out" / "head.onnx").exists()
     run_cli(COMMAND).refused("out: exists", "--overwrite")
-    run_cli("repair suite --features f.npz --out o").refused(
-        "which is not where it was", "--dataset"
-    )
+    elsewhere = run_cli("repair suite --features f.npz --out o")
+    elsewhere.refused("which is not where it was", "--dataset")
     text = run_cli(f"{COMMAND} --overwrite --threshold 0.5").ok()
     assert "1 inconclusive" in text.out
     assert "error rates compared" in text.err

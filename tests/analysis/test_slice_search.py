@@ -51,9 +51,8 @@ def answers_that_miss(data, where, *, often=0.9, else_often=0.05, seed=1):
     wrong = random.random(len(data)) < np.where(where, often, else_often)
     car = data.labels("car")
     said = np.where(car, ~wrong, False)
-    return pl.DataFrame(
-        {"image_id": data.images["image_id"], "task": "car", "logit": np.where(said, 1.0, -1.0)}
-    )
+    ids, logit = data.images["image_id"], np.where(said, 1.0, -1.0)
+    return pl.DataFrame({"image_id": ids, "task": "car", "logit": logit})
 
 
 def test_a_planted_slice_of_two_conditions_is_found_first_and_confirmed(data):
@@ -67,9 +66,8 @@ def test_a_planted_slice_of_two_conditions_is_found_first_and_confirmed(data):
     assert row["errors"] / row["n"] == row["rate"] > 0.8
     assert row["rate_rest"] < 0.2
     text = found.sentences(1)[0]
-    assert text.startswith(
-        f"Cars without a tree and with place = south: {row['errors']} of {row['n']} missed,"
-    )
+    missed = f"{row['errors']} of {row['n']} missed,"
+    assert text.startswith(f"Cars without a tree and with place = south: {missed}")
     assert text.endswith(" points among objects of the same size; confirmed)")
 
 
@@ -145,9 +143,8 @@ def test_holms_steps_share_an_error_by_weights():
         left -= weights[at]
         expected.append((p[at], worst))
     rows = [*family.judged()]
-    assert [(row["p"], row["p_adjusted"]) for row in rows] == [
-        pytest.approx(pair) for pair in expected
-    ]
+    found = [(row["p"], row["p_adjusted"]) for row in rows]
+    assert found == [pytest.approx(pair) for pair in expected]
     assert any(row["p_adjusted"] < 1 for row in rows)
 
 
@@ -302,9 +299,8 @@ def test_misses_are_tested_among_objects_of_the_same_size(data):
     assert of_tree["effect"] < 0.4 < of_tree["rate"] - of_tree["rate_rest"]
     part = beside.select("test")
     car = part.labels("car")
-    everything = ChallengeSet(
-        "any", "car", "test", part.images["image_id"], car, np.full(len(part), 2, np.uint8)
-    )
+    ids, easy = part.images["image_id"], np.full(len(part), 2, np.uint8)
+    everything = ChallengeSet("any", "car", "test", ids, car, easy)
     sizes, used = size_strata(part, everything), car
     said = part.images.join(answers, on="image_id", how="left")["logit"].to_numpy() > 0
     gap = rate_gap(~said[used], part.labels("tree")[used], sizes[used])
@@ -323,10 +319,8 @@ def test_halves_are_a_hash_of_the_image_or_group(data):
     images = data.images.with_columns(pl.Series("scene", scene))
     grouped = Dataset.build(images, data.classes, data.areas)
     ids = data.images["image_id"].to_list()
-    named = [
-        f"image {i}" if name is None else f"group {name}"
-        for i, name in zip(ids, scene, strict=True)
-    ]
+    pairs = zip(ids, scene, strict=True)
+    named = [f"image {i}" if name is None else f"group {name}" for i, name in pairs]
     for part, group, names in ((data, None, ids), (grouped, "scene", named)):
         half = hash_half(names)
         assert 0.4 < half.mean() < 0.6
@@ -345,9 +339,8 @@ def test_a_pair_is_tested_on_the_half_that_did_not_find_it(data):
     inside = where & data.labels("car") & (data.images["split"] == "test").to_numpy()
     half = hash_half(data.images["image_id"].to_list())
     assert row["n_test"] in {(inside & half).sum(), (inside & ~half).sum()}
-    single = find_slices(data, answers_that_miss(data, data.labels("tree"))).table.row(
-        0, named=True
-    )
+    answers = answers_that_miss(data, data.labels("tree"))
+    single = find_slices(data, answers).table.row(0, named=True)
     assert single["n_test"] == single["n"] == (part.labels("car") & part.labels("tree")).sum()
 
 
@@ -379,9 +372,8 @@ def test_files(data, ending, tmp_path):
     ],
 )
 def test_options_are_checked(data, options, text):
-    fails(
-        lambda: find_slices(data, planted_predictions(data), **options), text, kind=ParameterError
-    )
+    answers = planted_predictions(data)
+    fails(lambda: find_slices(data, answers, **options), text, kind=ParameterError)
 
 
 def test_conditions_of_columns_and_sizes(data):

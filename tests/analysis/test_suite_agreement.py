@@ -78,9 +78,8 @@ def test_every_measure_is_that_of_plain_sets(rows, n_train):
         for metric, measure in MEASURES.items():
             of_tasks = [measure(*sets[task, cell], len(both)) for task in CUES]
             pooled = [{(t, i) for t in CUES for i in sets[t, cell][side]} for side in (0, 1)]
-            names = {
-                (t, i): n for n, (t, i) in enumerate((t, i) for t in CUES for i in range(len(both)))
-            }
+            pairs = ((t, i) for t in CUES for i in range(len(both)))
+            names = {pair: n for n, pair in enumerate(pairs)}
             pooled = measure(*({names[i] for i in side} for side in pooled), 2 * len(both))
             known = [value for value in of_tasks if value is not None]
             average = sum(known) / len(known) if known else None

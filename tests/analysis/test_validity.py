@@ -40,18 +40,14 @@ def test_numbers_are_those_of_loops(world):
     for side in ("positive", "negative"):
         of_side = challenge.labels == (side == "positive")
         for name, own in wrong.items():
-            row = table.filter(criterion="ce", quality="failure", side=side, of=name).row(
-                0, named=True
-            )
+            (row,) = table.filter(criterion="ce", quality="failure", side=side, of=name).to_dicts()
             assert row["n"] == (hard & of_side).sum()
             if side == "negative":
                 rates = own[hard & of_side].mean() - own[~hard & of_side].mean()
                 assert row["value"] == pytest.approx(rates)
             assert row["low"] < row["value"] < row["high"]
     for a, b in combinations(wrong, 2):
-        row = table.filter(criterion="ce", quality="discrimination", of=f"{a} - {b}").row(
-            0, named=True
-        )
+        (row,) = table.filter(criterion="ce", quality="discrimination", of=f"{a} - {b}").to_dicts()
         sides = [hard & (challenge.labels == there) for there in (True, False)]
         apart = [wrong[a][side].astype(float) - wrong[b][side] for side in sides]
         value = np.mean([one.mean() for one in apart])
@@ -88,9 +84,8 @@ def test_models_that_answer_alike_are_not_told_apart(world):
 
 def test_images_that_some_model_lacks_are_left_out(world):
     data, suite, runs = world
-    part = Predictions.of(
-        runs[1].values[0, :300], runs[1].image_ids[:300], "car", scale="logit", run="part"
-    )
+    values, ids = runs[1].values[0, :300], runs[1].image_ids[:300]
+    part = Predictions.of(values, ids, "car", scale="logit", run="part")
     table = validity(suite, [runs[0], part], data=data).table
     challenge = suite.set("ce", "car", "test")
     hard = (challenge.subset < 2) & challenge.image_ids.is_in(part.image_ids.to_list()).to_numpy()

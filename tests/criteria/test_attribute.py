@@ -400,32 +400,18 @@ def test_json_round_trip():
     assert fitted.kind == Attribute.kind == "attribute"
 
 
+NO_PHI = ["__import__('os').system('id')", "eval('1') = place", "place = 1; DROP TABLE x", ""]
+NO_VALUES = [[], "a", [None], [["a"]], ["a", 1], [True, 1], [2**64], [math.inf], {"a": 1}]
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        {},
-        [],
-        None,
-        {"phi": 1, "seen": {}},
-        {"phi": "place != y"},
-        {"phi": "place != y", "seen": None},
-        {"phi": "place != y", "seen": []},
-        {"phi": "__import__('os').system('id')", "seen": {}},
-        {"phi": "eval('1') = place", "seen": {}},
-        {"phi": "place = 1; DROP TABLE x", "seen": {}},
-        {"phi": "", "seen": {}},
-        {"phi": "place != y", "seen": {"place": [1]}},
-        {"phi": "unseen(camera)", "seen": {}},
+        *({}, [], None, {"phi": 1, "seen": {}}, {"phi": "place != y"}),
+        *({"phi": "place != y", "seen": seen} for seen in (None, [], {"place": [1]})),
+        *({"phi": phi, "seen": {}} for phi in (*NO_PHI, "unseen(camera)")),
         {"phi": "unseen(camera)", "seen": {"other": ["a"]}},
-        {"phi": "unseen(camera)", "seen": {"camera": []}},
-        {"phi": "unseen(camera)", "seen": {"camera": "a"}},
-        {"phi": "unseen(camera)", "seen": {"camera": [None]}},
-        {"phi": "unseen(camera)", "seen": {"camera": [["a"]]}},
-        {"phi": "unseen(camera)", "seen": {"camera": ["a", 1]}},
-        {"phi": "unseen(camera)", "seen": {"camera": [True, 1]}},
-        {"phi": "unseen(camera)", "seen": {"camera": [2**64]}},
-        {"phi": "unseen(camera)", "seen": {"camera": [math.inf]}},
-        {"phi": "unseen(camera)", "seen": {"camera": {"a": 1}}},
+        *({"phi": "unseen(camera)", "seen": {"camera": values}} for values in NO_VALUES),
         {"phi": "unseen(camera)", "seen": {1: ["a"]}},
     ],
 )

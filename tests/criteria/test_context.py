@@ -8,13 +8,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 from refusals import fails, refused
+from same_datasets import found_in_parts
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Context, FittedContext
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
-from nooch.data import Dataset, divide, open_dataset, save_dataset
+from nooch.data import Dataset
 from nooch.suites import save_suite
 from nooch.suites.find import find
 
@@ -117,16 +118,9 @@ def test_parts_give_the_same_bytes_also_with_a_sample(tmp_path, monkeypatch):
     unknown = random.random((400, 6)) < 0.02
     hours = pl.Series(random.choice(["7", "12", None], 400), dtype=pl.String)
     data = dataset(drawn(), split=splits, unknown=unknown, columns={"hour": hours})
-    criteria = {
-        "labels": Context(),
-        "columns": Context(source="columns"),
-        "both": Combination("labels & ~columns"),
-    }
-    save_suite(find(data, criteria), tmp_path / "whole")
-    save_dataset(divide(data, 5), tmp_path / "parts")
-    find(open_dataset(tmp_path / "parts"), criteria, out=tmp_path / "suite")
-    for name in ("challenge_sets.parquet", "suite.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
+    criteria = {"labels": Context(), "columns": Context(source="columns")}
+    criteria["both"] = Combination("labels & ~columns")
+    found_in_parts(tmp_path, data, criteria, 5)
     fitted = find(data, criteria).header.criteria["labels"].restored()
     one = fitted.regressions["c0"]
     assert one.images + one.unannotated == 150
@@ -186,11 +180,8 @@ def test_what_implies_a_class_or_its_absence_is_no_context_and_can_be_put_back()
     names = ["car", "road", "auto", "no_car", "taxi", "vehicle", "kite", "picture"]
     data = dataset(np.stack(columns, axis=1), names)
     one = Context().fit(data, ["car"]).regressions["car"]
-    assert one.left_out == {
-        "auto": "implies car",
-        "no_car": "says that car is absent",
-        "taxi": "implies car",
-    }
+    reasons = {"auto": "implies car", "no_car": "says that car is absent", "taxi": "implies car"}
+    assert one.left_out == reasons
     assert one.context == ["road", "vehicle"]
     one = Context(exclude=["vehicle"], include={"car": ["taxi"]}).fit(data, ["car"])
     assert one.regressions["car"].context == ["road", "taxi"]
@@ -270,9 +261,8 @@ def test_contributions_add_up_and_are_worded():
         parts = fitted.contributions(image, "c0")
         total = average + sum(value for *_, value in parts)
         assert total == pytest.approx(fitted.support(image, "c0")[0])
-        assert {name for name, there, _ in parts if there} == {
-            f"c{k}" for k in range(1, 6) if train[row, k]
-        }
+        present = {f"c{k}" for k in range(1, 6) if train[row, k]}
+        assert {name for name, there, _ in parts if there} == present
     support = fitted.support(data, "c0")
     text = fitted.explain(data.select(rows=np.array([support.argmax()])), "c0")
     assert text.startswith("c0 is expected: P = .")

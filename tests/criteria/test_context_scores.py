@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 from hypothesis import given, strategies as st
 from refusals import fails
+from same_datasets import found_in_parts
 from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, ParameterError
 from nooch.criteria.scores import ContextScores
-from nooch.data import Dataset, divide, open_dataset, save_dataset
-from nooch.suites import save_suite
+from nooch.data import Dataset
 from nooch.suites.find import find
 
 VALUES = st.one_of(st.none(), st.just(math.nan), st.floats(-5, 5))
@@ -24,9 +24,8 @@ def dataset(car, bus=None, split="all"):
     columns = {"context_car": pl.Series(car, dtype=pl.Float64)}
     columns |= {} if bus is None else {"context_bus": pl.Series(bus, dtype=pl.Float64)}
     presence = csr_array(np.column_stack([np.arange(n) % 2, np.arange(n) % 3 == 0]).astype(float))
-    frame = pl.DataFrame(
-        {"image_id": range(n), "split": [split] * n if isinstance(split, str) else split, **columns}
-    )
+    splits = [split] * n if isinstance(split, str) else split
+    frame = pl.DataFrame({"image_id": range(n), "split": splits, **columns})
     return Dataset.build(frame, ("car", "bus"), presence)
 
 
@@ -60,11 +59,7 @@ def test_counts_can_be_matched_and_parts_give_the_same_bytes(tmp_path):
     car, bus = random.normal(size=300).tolist(), random.normal(size=300).round(1).tolist()
     data, first = dataset(car, bus, split), ContextScores("context_{task}", 0.5)
     criteria = {"first": first, "second": ContextScores("context_bus")}
-    save_suite(find(data, criteria, match="first"), tmp_path / "whole")
-    save_dataset(divide(data, 4), tmp_path / "parts")
-    find(open_dataset(tmp_path / "parts"), criteria, match="first", out=tmp_path / "suite")
-    for name in ("challenge_sets.parquet", "suite.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
+    found_in_parts(tmp_path, data, criteria, 4, match="first")
 
 
 def test_the_value_is_explained():

@@ -71,9 +71,8 @@ def test_sets_equal_the_rule_applied_image_by_image(collection, alpha, beta):
             assert challenge.labels.tolist() == [task in images[i - 1] for i in ids]
             subsets = [SUBSETS[code] for code in challenge.subset]
             assert subsets == [naive_ce_subset(images[i - 1], cues, task, beta) for i in ids]
-            assert challenge.support.tolist() == [
-                max(images[i - 1].get(c, 0.0) for c in cues) for i in ids
-            ]
+            largest = [max(images[i - 1].get(c, 0.0) for c in cues) for i in ids]
+            assert challenge.support.tolist() == largest
 
 
 @given(collections(), st.data())
@@ -178,9 +177,8 @@ def test_a_task_without_cues_is_listed_with_the_reason():
     reasons = {s.task: s.reason for s in suite.header.skipped}
     assert reasons["Y"] == "no class has A(C, Y) > 0.05; the largest is A(A, Y) = -0.4"
     assert "no training image has the class" in reasons["B"]
-    refused(
-        lambda: suite.set("ce", "Y", "all"), "task Y has no ce set: no class has A", helps=False
-    )
+    words = "task Y has no ce set: no class has A"
+    refused(lambda: suite.set("ce", "Y", "all"), words, helps=False)
     fails(lambda: CE().fit(data).support(data, "Y"), "lower alpha", kind=UndefinedError)
 
 

@@ -19,9 +19,8 @@ from nooch.suites.find import find
 CLASSES = ["Y", "A", "B"]
 CUES = {"Y": ["A", "B"]}
 BETA = st.sampled_from([0.02, 0.05, 0.1, 0.15, 0.3, 0.75, 1.0]) | st.floats(0.001, 1)
-IMAGES = st.lists(
-    st.dictionaries(st.sampled_from(CLASSES), AREAS).map(dict), min_size=1, max_size=12
-)
+IMAGE = st.dictionaries(st.sampled_from(CLASSES), AREAS).map(dict)
+IMAGES = st.lists(IMAGE, min_size=1, max_size=12)
 
 
 def subset(image, betas):

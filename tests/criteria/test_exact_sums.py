@@ -39,9 +39,8 @@ def test_sums_do_not_depend_on_order_or_division_and_are_right(rows, random):
     assert np.array_equal(added.high, whole.high)
     assert np.array_equal(added.low, whole.low)
     for group in range(2):
-        true = sum(
-            (Fraction(v[0]) for v, g in zip(values, groups, strict=True) if g[group]), Fraction(0)
-        )
+        known = (Fraction(v[0]) for v, g in zip(values, groups, strict=True) if g[group])
+        true = sum(known, Fraction(0))
         # each number is rounded to 2^-58, the sum to float64
         assert (
             abs(Fraction(float(whole.values[group, 0])) - true)
@@ -81,11 +80,8 @@ def test_a_cosine_has_the_same_bits_in_any_company(d):
     ]
     whole = cosines(*units)
     assert np.abs(whole - units[0] @ units[1].T).max() < 1e-13
-    for rows, columns in (
-        ([3], [8]),
-        (range(199, 90, -1), range(1, 4)),
-        (range(0, 200, 7), range(9)),
-    ):
+    places = ([3], [8]), (range(199, 90, -1), range(1, 4)), (range(0, 200, 7), range(9))
+    for rows, columns in places:
         part = cosines(units[0][list(rows)], units[1][list(columns)])
         assert np.array_equal(part, whole[np.ix_(list(rows), list(columns))])
 

@@ -22,9 +22,8 @@ def embedded(draw):
     """A random collection, its Dataset with an embedding "e", and the vectors (None: missing)."""
     images, classes, splits = draw(collections(splits=True))
     vectors = [draw(st.none() | VECTOR) for _ in images]
-    data = dataset_of(images, classes, splits).with_embedding(
-        "e", np.array([v or MISSING for v in vectors])
-    )
+    array = np.array([v or MISSING for v in vectors])
+    data = dataset_of(images, classes, splits).with_embedding("e", array)
     return images, classes, splits, vectors, data
 
 
@@ -59,13 +58,9 @@ def test_support_is_the_cosine_with_the_mean_of_training_positives(sample):
 def test_parts_merge_to_the_whole_and_json_brings_it_back(sample):
     _, classes, _, _, data = sample
     criterion = Gist("e", 0.4)
-    halves = [
-        data.select(rows=np.arange(0, len(data), 2)),
-        data.select(rows=np.arange(1, len(data), 2)),
-    ]
-    merged = criterion.finish(
-        criterion.merge(criterion.partial(h, classes) for h in halves), classes
-    )
+    halves = [data.select(rows=np.arange(start, len(data), 2)) for start in (0, 1)]
+    sums = criterion.merge(criterion.partial(h, classes) for h in halves)
+    merged = criterion.finish(sums, classes)
     whole = criterion.fit(data, classes)
     np.testing.assert_allclose(merged.state.sums, whole.state.sums, atol=1e-12)
     assert np.array_equal(merged.state.counts, whole.state.counts)
@@ -117,12 +112,8 @@ def test_wrong_use_is_refused():
     refused(lambda: fitted.support(data, "A"), "'A' is no task")
     with pytest.raises(ParameterError, match="3 dimensions, the fitted criterion 2"):
         fitted.support(data.with_embedding("e", np.zeros((6, 3))), "Y")
-    fails(
-        lambda: FittedGist.from_json({"embedding": "e"}),
-        "no fitted gist",
-        kind=FormatError,
-        helps=False,
-    )
+    bare = {"embedding": "e"}
+    fails(lambda: FittedGist.from_json(bare), "no fitted gist", kind=FormatError, helps=False)
     with pytest.raises(FormatError, match=r"no fitted gist criterion: .*tau is 2"):
         FittedGist.from_json({**fitted.to_json(), "tau": 2.0})
     with pytest.raises(FormatError, match="2 tasks, but 1 prototypes"):

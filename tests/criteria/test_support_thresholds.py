@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 from refusals import fails
+from same_datasets import found_in_parts
 
 import nooch
 from nooch.base.errors import ParameterError
 from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_thresholds
 from nooch.criteria.scores import ContextScores
-from nooch.data import divide, open_dataset, save_dataset
 from nooch.suites import load_suite, save_suite, suite_thresholds
 from nooch.suites.find import find
 
@@ -39,17 +39,12 @@ def data():
     data = dataset_of(images, CLASSES, random.choice(["train", "valid", "test"], n).tolist())
     values = present @ random.normal(size=(3, 6)) + random.normal(size=(n, 6))
     values[::20] = np.nan
-    columns = {
-        f"context_{c}": np.where(np.isnan(values[:, 0]), np.nan, values[:, i])
-        for i, c in enumerate(CLASSES)
-    }
+    missing, named = np.isnan(values[:, 0]), enumerate(CLASSES)
+    columns = {f"context_{c}": np.where(missing, np.nan, values[:, i]) for i, c in named}
     return replace(data, images=data.images.with_columns(**columns), embeddings={"e": values})
 
 
-CRITERIA = {
-    "gist": lambda tau: Gist("e", tau),
-    "scores": lambda tau: ContextScores("context_{task}", tau),
-}
+CRITERIA = {"gist": partial(Gist, "e"), "scores": partial(ContextScores, "context_{task}")}
 
 
 @pytest.mark.parametrize("kind", CRITERIA)
@@ -63,9 +58,8 @@ def test_hard_images_are_those_of_a_loop(data, kind):
             rows = list(zip(part.image_ids, part.labels(task), supports, strict=True))
             challenge = suite.set(kind, task, split)
             assert challenge.ids("hard_positive") == [i for i, y, s in rows if y and s < positive]
-            assert challenge.ids("hard_negative") == [
-                i for i, y, s in rows if not y and s > negative
-            ]
+            claimed = [i for i, y, s in rows if not y and s > negative]
+            assert challenge.ids("hard_negative") == claimed
             record = suite.record(kind, task, split)
             assert (record.threshold_positive, record.threshold_negative) == (positive, negative)
             assert 0 < record.hard_positives < record.positives
@@ -91,12 +85,7 @@ def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     tau = {**PAIRS, "road": None}
     criteria = {kind: make(tau) for kind, make in CRITERIA.items()} | {"like": Gist("e")}
     tasks = ["car", "cup", "road"]
-    save_suite(find(data, criteria, tasks=tasks, match="scores"), tmp_path / "whole")
-    save_dataset(divide(data, 5), tmp_path / "parts")
-    parts, out = open_dataset(tmp_path / "parts"), tmp_path / "suite"
-    suite = find(parts, criteria, tasks=tasks, match="scores", out=out)
-    for name in ("suite.json", "challenge_sets.parquet"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "suite" / name).read_bytes()
+    suite = found_in_parts(tmp_path, data, criteria, 5, tasks=tasks, match="scores")
     reasons = {s.criterion: s.reason for s in suite.header.skipped if s.task == "road"}
     assert reasons["gist"] == reasons["scores"] == "the thresholds that were given have none for it"
     assert "its counts are those of scores" in reasons["like"]
@@ -176,18 +165,15 @@ def test_values_out_of_range_are_refused():
 
 
 def test_tables_are_read(tmp_path):
-    frame = pl.DataFrame(
-        {"table": "table6", "task": ["car", "1"], "positive": [0.48, 1], "negative": [0.5, -1.0]}
-    )
+    columns = {"task": ["car", "1"], "positive": [0.48, 1], "negative": [0.5, -1.0]}
+    frame = pl.DataFrame({"table": "table6", **columns})
     frame.write_csv(tmp_path / "a.csv")
     frame.write_parquet(tmp_path / "a.parquet")
     frame.write_json(tmp_path / "a.json")
     frame.write_ndjson(tmp_path / "a.jsonl")
     for ending in ("csv", "parquet", "json", "jsonl"):
-        assert nooch.io.read_thresholds(tmp_path / f"a.{ending}") == {
-            "car": (0.48, 0.5),
-            "1": (1, -1),
-        }
+        found = nooch.io.read_thresholds(tmp_path / f"a.{ending}")
+        assert found == {"car": (0.48, 0.5), "1": (1, -1)}
 
 
 WRONG = {

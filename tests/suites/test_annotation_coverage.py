@@ -56,9 +56,8 @@ def test_ce_equals_the_rule_image_by_image(sample, alpha, beta):
     suite = find(data, {"ce": CE(alpha, beta)}, allow_unannotated=True)
     fitted = CE(alpha, beta).fit(data.select("train"))
     for task in classes:
-        strengths = {
-            c: naive_known_A(images, coverage, train, c, task) for c in classes if c != task
-        }
+        others = (c for c in classes if c != task)
+        strengths = {c: naive_known_A(images, coverage, train, c, task) for c in others}
         for cue, expected in strengths.items():
             assert fitted.strength(cue, task) == pytest.approx(expected, abs=1e-12, nan_ok=True)
         if any(abs(a - alpha) < 1e-12 for a in strengths.values()):
@@ -150,9 +149,8 @@ def _boats(n_train: int, n_test: int, **more) -> Dataset:
             rows.append([0.1 * (number < 10), 0.6 * (seen and number < 13), 0.0])
             splits.append(split)
             annotated.append(seen)
-    frame = pl.DataFrame(
-        {"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated, **more}
-    )
+    columns = {"image_id": range(1, 41), "split": splits, "annotated_stuff": annotated}
+    frame = pl.DataFrame({**columns, **more})
     kinds = {"boat": "thing", "sea": "stuff", "car": "thing"}
     return Dataset.build(frame, list(kinds), csr_array(np.array(rows)), kinds=kinds)
 
@@ -230,10 +228,8 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
 def test_pairs_are_stated_one_by_one():
     frame = pl.DataFrame({"image_id": [3, 1, 2], "annotated_things": [True, True, False]})
     areas = csr_array(np.array([[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]]))
-    pairs = {
-        "unknown": np.array([[1, 0], [0, 1], [0, 0]]),
-        "verified": np.array([[0, 0], [0, 0], [1, 0]]),
-    }
+    unknown, verified = [[1, 0], [0, 1], [0, 0]], [[0, 0], [0, 0], [1, 0]]
+    pairs = {"unknown": np.array(unknown), "verified": np.array(verified)}
     data = Dataset.build(frame, ["a", "b"], areas, kinds={"a": "thing", "b": "thing"}, **pairs)
     # image 3: a is present, not all of it annotated; image 1: b was not looked for; image 2: only a
     # was verified

@@ -28,9 +28,8 @@ def obvious(label, areas, betas):
 
 
 def made(rows):
-    return dataset_of(
-        [({"cow": 0.5} if y else {}) | {"grass": a, "field": b} for y, a, b in rows], CLASSES
-    )
+    images = [({"cow": 0.5} if y else {}) | {"grass": a, "field": b} for y, a, b in rows]
+    return dataset_of(images, CLASSES)
 
 
 @given(

@@ -35,9 +35,8 @@ class Counting:
 def data(monkeypatch):
     monkeypatch.setattr(captions, "_PART", 3)
     images = pl.DataFrame({"image_id": range(10)})
-    texts = pl.DataFrame(
-        {"image_id": range(10), "caption": [chr(97 + i) * (i + 1) for i in range(10)]}
-    )
+    lines = [chr(97 + i) * (i + 1) for i in range(10)]
+    texts = pl.DataFrame({"image_id": range(10), "caption": lines})
     return Dataset.build(images, ["Y"], csr_array((10, 1)), texts)
 
 
@@ -47,9 +46,7 @@ def test_interrupted_work_resumes(data, tmp_path):
         embed_captions(data, broken, keep=Steps(tmp_path))
     assert len(broken.seen) == 6
     again, progress = Counting(), []
-    result = embed_captions(
-        data, again, lambda done, total: progress.append((done, total)), keep=Steps(tmp_path)
-    )
+    result = embed_captions(data, again, lambda *n: progress.append(n), keep=Steps(tmp_path))
     assert len(again.seen) == 4
     assert progress[-1] == (10, 10)
     assert np.array_equal(result, embed_captions(data, Counting()))

@@ -52,10 +52,8 @@ def _write(verdicts, path):
 
 def _rows(suite):
     """Criterion, split -> subset of each image, by id."""
-    return {
-        key[::2]: dict(suite.set(*key).table.select("image_id", "subset").iter_rows())
-        for key in suite.keys
-    }
+    tables = ((key, suite.set(*key).table) for key in suite.keys)
+    return {key[::2]: dict(t.select("image_id", "subset").iter_rows()) for key, t in tables}
 
 
 @settings(

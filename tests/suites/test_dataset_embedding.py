@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 from refusals import fails
+from same_datasets import same_suite
 from waiting import HANGS, until
 
 from nooch.base.engines import LocalEngine
@@ -73,9 +74,8 @@ def test_lexical_vectors_do_not_depend_on_parts(tmp_path, parts, make_map):
     folder = _parts(tmp_path, parts)
     progress = []
     more = {} if make_map is None else {"map": make_map(), "threads": 1}
-    opened, name = embed(
-        open_dataset(folder), "lexical", progress=lambda *counts: progress.append(counts), **more
-    )
+    more |= {"progress": lambda *counts: progress.append(counts)}
+    opened, name = embed(open_dataset(folder), "lexical", **more)
     expected = embed_captions(_data(), encoder("lexical"))
     assert name == "lexical-256"
     assert opened.embedding_names == (name,)
@@ -169,8 +169,7 @@ def test_gist_is_found_in_parts_as_in_one_piece(tmp_path):
     criteria = {"ce": CE(0.01), "gist": Gist(name)}
     for data, out in ((folder, "suite"), (whole, "other")):
         find(open_dataset(data), criteria, match="ce", out=tmp_path / out)
-    for file in ("challenge_sets.parquet", "suite.json"):
-        assert (tmp_path / "suite" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
+    same_suite(tmp_path / "suite", tmp_path / "other")
 
 
 OWN = """
@@ -263,9 +262,7 @@ def test_each_finished_part_is_embedded_once(tmp_path, own, monkeypatch, parts):
     # ... and before the last of them is put in its place
     last = list((folder / "embeddings").rglob("*.npy"))[-1]
     with monkeypatch.context() as patch:
-        patch.setattr(
-            embedding, "link", lambda file, to: broken() if to == last else link(file, to)
-        )
+        patch.setattr(embedding, "link", lambda f, to: broken() if to == last else link(f, to))
         with pytest.raises(KeyboardInterrupt):
             embed(open_dataset(folder), "own_encoders:Slow")
     assert open_dataset(folder).embedding_names == ()

@@ -68,9 +68,8 @@ def test_thresholds_are_strict_on_both_sides(rows, threshold):
 @given(SUPPORTS, st.sampled_from([-0.5, 0.0, 0.25]), st.sampled_from([-0.5, 0.0, 0.25]))
 def test_a_larger_tau_adds_hard_positives_and_removes_hard_negatives(rows, a, b):
     support, labels = _arrays(rows)
-    low, high = (
-        mark_by_threshold(support, labels, tau, tau).codes == HARD for tau in sorted((a, b))
-    )
+    taus = sorted((a, b))
+    low, high = (mark_by_threshold(support, labels, tau, tau).codes == HARD for tau in taus)
     assert not (low & ~high & labels).any()
     assert not (high & ~low & ~labels).any()
 
@@ -108,9 +107,8 @@ def test_negation_swaps_hard_and_easy_only():
 
 @given(st.lists(st.sampled_from([HARD, EASY, NONE]), min_size=1), st.data())
 def test_de_morgan(codes, data):
-    other = data.draw(
-        st.lists(st.sampled_from([HARD, EASY, NONE]), min_size=len(codes), max_size=len(codes))
-    )
+    size = {"min_size": len(codes), "max_size": len(codes)}
+    other = data.draw(st.lists(st.sampled_from([HARD, EASY, NONE]), **size))
     a, b = (Mark(np.array(c, dtype=np.int8)) for c in (codes, other))
     assert (~(a & b)).codes.tolist() == (~a | ~b).codes.tolist()
 

@@ -42,10 +42,8 @@ def text(shared_data):
 
 def test_all_tables_are_there(paper):
     assert set(PAPER_NAMES.values()) == set(PAPER_METHODS) == set(paper["method"])
-    panels = {
-        name: {(p.criterion, p.metric, p.subset) for p in table.panels}
-        for name, table in PAPER_TABLES.items()
-    }
+    tables = PAPER_TABLES.items()
+    panels = {name: {(p.criterion, p.metric, p.subset) for p in of.panels} for name, of in tables}
     assert list(panels) == [f"table{n}" for n in (3, 4, 5, *range(9, 19))]
     blocks = paper.select("criterion", "metric", "subset").unique().rows()
     assert set.union(*panels.values()) == set(blocks)
@@ -68,9 +66,8 @@ def test_no_two_blocks_are_identical(paper):
 
 def test_averages_and_their_deviations_follow_from_the_rows(paper):
     checked = 0
-    for _, block in paper.filter(pl.col("table") > 5).group_by(
-        [*BLOCK, "method"], maintain_order=True
-    ):
+    blocks = paper.filter(pl.col("table") > 5).group_by([*BLOCK, "method"], maintain_order=True)
+    for _, block in blocks:
         rows, average = block.filter(pl.col("task") != "average"), block.filter(task="average")
         means, stds = rows["mean"].to_list(), rows["std"].to_list()
         assert len(means) == 12
@@ -152,9 +149,8 @@ def test_the_papers_ece_cannot_be_that_of_its_subsets(paper):
             for method in PAPER_METHODS:
                 sides = ("hard_positive", "hard_negative")
                 up, down = (of[criterion, "error", s, task, method] - HALF for s in sides)
-                exp_up, exp_down = (
-                    math.exp(-of[criterion, "nll", s, task, method] - HALF) for s in sides
-                )
+                losses = [of[criterion, "nll", s, task, method] for s in sides]
+                exp_up, exp_down = (math.exp(-loss - HALF) for loss in losses)
                 most = share * (1 - up / 2) + (1 - share) * (1 - exp_down)
                 least = share * exp_up + (1 - share) * down / 2
                 ece = of[criterion, "ece_paper", "hard", task, method] + HALF

@@ -29,11 +29,8 @@ from nooch.suites.questions import (
 )
 
 NONE, EASY, HARD = -1, 0, 1
-DRAWS = st.builds(
-    QuestionOptions,
-    per_set=st.sampled_from([1, 2, 5, 50, None]),
-    seed=st.integers(0, 3),
-)
+SIZES = st.sampled_from([1, 2, 5, 50, None])
+DRAWS = st.builds(QuestionOptions, per_set=SIZES, seed=st.integers(0, 3))
 
 
 @st.composite
@@ -50,9 +47,8 @@ def suites(draw):
             for split, rows in (("valid", half), ("test", ~half)):
                 mark = Mark(random.choice(codes, n).astype(np.int8)[rows])
                 key = (criterion, task, split)
-                sets[key] = ChallengeSet.from_mark(
-                    *key, mark, ids.filter(pl.Series(rows)), labels[rows, column]
-                )
+                of_split = ids.filter(pl.Series(rows))
+                sets[key] = ChallengeSet.from_mark(*key, mark, of_split, labels[rows, column])
     return Suite.of(
         sets,
         dataset=DatasetRecord("x", n, {"valid": int(half.sum()), "test": int((~half).sum())}),
@@ -100,9 +96,8 @@ def test_a_task_draws_alone_and_the_same_images_every_time(suite, options):
 def test_another_seed_draws_other_images():
     suite = load_suite("nooch-coco")
     keys = [key for key in suite.keys if key[1:] == ("car", "test")]
-    drawn = [
-        set(draw_questions(suite, keys, QuestionOptions(seed=s)).frame["image_id"]) for s in (0, 1)
-    ]
+    frames = [draw_questions(suite, keys, QuestionOptions(seed=s)).frame for s in (0, 1)]
+    drawn = [set(frame["image_id"]) for frame in frames]
     assert len(drawn[0] & drawn[1]) < 100
     assert [len(images) for images in drawn] == [400, 400]
 

@@ -19,6 +19,7 @@ from oracles import (
     naive_matching,
 )
 from refusals import fails
+from same_datasets import found_in_parts, same_suite
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import FormatError, InputError, OutputError, ParameterError
@@ -65,8 +66,7 @@ def datasets(draw):
 
 def _same(folder: Path, other: str = "whole") -> None:
     """``suite`` in the folder has the bytes of another suite there."""
-    for name in ("challenge_sets.parquet", "suite.json"):
-        assert (folder / "suite" / name).read_bytes() == (folder / other / name).read_bytes()
+    same_suite(folder / "suite", folder / other)
 
 
 def _find(folder: Path, criteria, **more):
@@ -86,12 +86,8 @@ def _holds(folder: Path, *names: str) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
 
 
-CRITERIA = {
-    "ce": CE(0.05, 0.1),
-    "gist": Gist("e"),
-    "cosine": Gist("e", 0.4),
-    "c": Combination("ce & ~cosine"),
-}
+CRITERIA = {"ce": CE(0.05, 0.1), "gist": Gist("e"), "cosine": Gist("e", 0.4)}
+CRITERIA["c"] = Combination("ce & ~cosine")
 
 
 def _check_obvious(suite, collection, data):
@@ -199,10 +195,8 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
         _, data, parts = sample
         if not {"train"} < set(data.splits):
             return
-        columns = {
-            n: pl.Series([draw.draw(v) for _ in range(len(data))], dtype=t)
-            for n, (v, t) in COLUMNS.items()
-        }
+        drawn = ((n, [draw.draw(v) for _ in range(len(data))], t) for n, (v, t) in COLUMNS.items())
+        columns = {name: pl.Series(values, dtype=kind) for name, values, kind in drawn}
         images = data.images.with_columns(**columns)
         data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
         folder = tmp_path_factory.mktemp("sharded")
@@ -228,12 +222,9 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
 def test_presets_and_combinations_are_fitted_in_parts(tmp_path):
     data, random = _data(), np.random.default_rng(4)
     # a camera trap that training lacks, in some parts only
-    cameras = np.where(
-        data.images["split"].to_numpy() == "test", random.integers(0, 9, len(data)), 4
-    )
-    images = data.images.with_columns(
-        location_remapped=pl.Series(cameras), place=pl.Series(cameras % 2)
-    )
+    test = data.images["split"].to_numpy() == "test"
+    cameras = np.where(test, random.integers(0, 9, len(data)), 4)
+    images = data.images.with_columns(location_remapped=cameras, place=cameras % 2)
     data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
     criteria = {
         "trap": Attribute(phi_preset("iwildcam")),
@@ -277,13 +268,9 @@ def test_criteria_fitted_elsewhere_work_on_parts(tmp_path):
     data = _data()
     images = data.images.with_columns(hour=pl.Series(np.arange(len(data)) % 24))
     data = Dataset.build(images, data.classes, data.areas)
-    fitted = {
-        "attribute": Attribute("hour > 20").fit(data.select("train"), ["Y"]),
-        "ce": CE(0.01).fit(data),
-    }
-    _prepare(tmp_path, data, fitted, 7, tasks=["Y", "A"])
-    _find(tmp_path, fitted, tasks=["Y", "A"])
-    _same(tmp_path)
+    hours = Attribute("hour > 20").fit(data.select("train"), ["Y"])
+    fitted = {"attribute": hours, "ce": CE(0.01).fit(data)}
+    found_in_parts(tmp_path, data, fitted, 7, tasks=["Y", "A"])
 
 
 def test_an_interrupted_find_resumes(tmp_path, monkeypatch):

@@ -67,9 +67,8 @@ def test_the_most_equal_point_is_the_one_that_looking_through_all_gives(collecti
     images, classes, splits = collection
     if "train" not in splits or "test" not in splits:
         return
-    sweep = sweep_thresholds(
-        dataset_of(images, classes, splits), alpha=ALPHAS, beta=BETAS, splits=["test"]
-    )
+    data = dataset_of(images, classes, splits)
+    sweep = sweep_thresholds(data, alpha=ALPHAS, beta=BETAS, splits=["test"])
     found = {task: row for task, *row in sweep.equal.drop("split").rows()}
     for task in (*classes, POOLED):
         points = sweep.grid.filter(task=task).rows(named=True)
