@@ -78,16 +78,13 @@ def _amber(rows):
 
 def _dash(rows):
     # ids of images are part of file names
-    return [
-        {"img_id": f"x/{q['image_id']:012d}.png", "object_name": q["task"], "response": a}
-        for q, a in rows
-    ]
+    name = "x/{:012d}.png".format
+    made = ((name(q["image_id"]), q["task"], answer) for q, answer in rows)
+    return [{"img_id": image, "object_name": task, "response": a} for image, task, a in made]
 
 
 def _nooch(rows):
-    return [
-        {name: q[name] for name in ("image_id", "task", "weight")} | {"answer": a} for q, a in rows
-    ]
+    return [{n: q[n] for n in ("image_id", "task", "weight")} | {"answer": a} for q, a in rows]
 
 
 WAYS = {
@@ -133,9 +130,8 @@ def test_vlmevalkit_tables(suite, questions, said, tmp_path):
 
 
 def test_questions_beside_the_answers_come_before_drawn_ones(suite, questions, said, tmp_path):
-    questions.with_columns(question_id=pl.col("question_id") + 5000).write_parquet(
-        tmp_path / "questions.parquet"
-    )
+    later = questions.with_columns(pl.col("question_id") + 5000)
+    later.write_parquet(tmp_path / "questions.parquet")
     file = _lines(tmp_path / "a.jsonl", _pope(_rows(questions, said)))
     assert read_answers(file, suite).notes == []
 
@@ -231,19 +227,16 @@ class TestRefusals:
     def test_missing_answers_are_named(self, read, questions, said, tmp_path):
         rows = _pope_by_id(_rows(questions, said))[:-2]
         fails(lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`question")
-        texts = [
-            {**row, "question": text}
-            for row, text in zip(rows, questions["text"][::-1], strict=False)
-        ]
+        asked = zip(rows, questions["text"][::-1], strict=False)
+        texts = [{**row, "question": text} for row, text in asked]
         missing = "2 of 1,200 questions have no answer: 1, 2"
         assert missing in read(texts).notes
         questions.write_parquet(tmp_path / "asked.parquet")
         assert read(rows, questions=tmp_path / "asked.parquet").notes == [missing]
 
     def test_an_unknown_rule(self, read):
-        refused(
-            lambda: read([{"question_id": 1, "answer": "no"}], rule="popes"), "did you mean pope"
-        )
+        said = [{"question_id": 1, "answer": "no"}]
+        refused(lambda: read(said, rule="popes"), "did you mean pope")
 
     @pytest.mark.parametrize(
         "content", [b"{", b"[1]", b"\xff\xfe\x00", b'{"a": 1} oops', b"", b"[" * 5000]

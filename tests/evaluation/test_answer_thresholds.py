@@ -83,11 +83,11 @@ def test_each_task_and_run_has_its_threshold_chosen_on_valid(suite, outputs):
     """Both scales choose alike; what is recorded gives the same scores when it is given."""
     other = outputs.with_columns(logit=0.5 - pl.col("logit"))
     probable = outputs.select("image_id", "task", probability=1 / (1 + (-pl.col("logit")).exp()))
-    scores = evaluate(
-        suite, {"a": outputs, "b": other, "p": probable}, metrics=ALL_METRICS, threshold="valid"
-    )
+    runs = {"a": outputs, "b": other, "p": probable}
+    scores = evaluate(suite, runs, metrics=ALL_METRICS, threshold="valid")
     chosen = scores.settings["thresholds"]
     assert list(chosen) == ["a", "b", "p"]
+    decided = ("error", "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1")
     for task in TASKS:
         best = best_threshold(*values_of(suite, outputs, task, "valid"), "logit")
         assert chosen["a"][task] == best
@@ -95,15 +95,7 @@ def test_each_task_and_run_has_its_threshold_chosen_on_valid(suite, outputs):
         assert chosen["b"][task] != best
         labels, z = values_of(suite, outputs, task, "test")
         where = {"task": task, "criterion": "ce"}
-        for metric in (
-            "error",
-            "accuracy",
-            "balanced_accuracy",
-            "precision",
-            "recall",
-            "fpr",
-            "f1",
-        ):
+        for metric in decided:
             expected = pytest.approx(naive_metric(metric, labels, z, threshold=best), abs=1e-12)
             assert scores.value(metric, "all", run="a", **where) == expected
             assert scores.value(metric, "all", run="p", **where) == expected
@@ -176,8 +168,5 @@ def test_valid_is_needed_to_choose(suite, outputs):
     sets = [record for record in suite.header.sets if record.split == "test"]
     header = msgspec.structs.replace(suite.header, sets=sets, splits=["test"])
     words = "chosen on valid needs this split", "`threshold` a number or a file"
-    fails(
-        lambda: evaluate(Suite(header, suite.set), lacking, threshold="valid"),
-        *words,
-        kind=ParameterError,
-    )
+    less = Suite(header, suite.set)
+    fails(lambda: evaluate(less, lacking, threshold="valid"), *words, kind=ParameterError)

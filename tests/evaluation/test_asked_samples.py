@@ -143,9 +143,8 @@ def test_bounds_hold_what_unknown_answers_could_mean(world, seed, resampled):
     first, second = (scores.table.filter(run=name) for name in ("model", "meant"))
     assert second["value"].equals(evaluate(suite, runs[1:]).table["value"], null_equal=True)
     cells = [kind & side for kind in (hard, ~hard) for side in (labels, ~labels)]
-    share = max(
-        (weights * cell * unknown).sum() / (weights * cell).sum() for cell in cells if cell.any()
-    )
+    parts = [weights * cell for cell in cells if cell.any()]
+    share = max((part * unknown).sum() / part.sum() for part in parts)
     assert (first["interval"] == "unknown").all() == (share > 0.05)
     if share > 0.05:
         assert first["value"].null_count() == first.height
@@ -224,9 +223,7 @@ def test_a_sample_of_everything_is_everything():
     metrics = ["accuracy", "recall", "fpr", "f1"]
     plain = Predictions.of(values, ids, TASKS, scale="probability", run="model")
     asked = answers_as_predictions(_said(ids, values))
-    first, second = (
-        evaluate(suite, source, metrics=metrics, bootstrap=50) for source in (plain, asked)
-    )
+    first, second = (evaluate(suite, run, metrics=metrics, bootstrap=50) for run in (plain, asked))
     assert first.table.equals(second.table)
     assert "asked about all 80 images and tasks; scores are of these" in second.notes
     # what tables show without being asked

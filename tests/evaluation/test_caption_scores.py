@@ -61,9 +61,8 @@ def words(tmp_path):
 def test_real_captions_of_three_models(shared_data, words):
     files = sorted((shared_data / "vlm" / "captions").glob("*.json"))
     suite = load_suite("nooch-coco")
-    scores = score_captions(
-        suite, files, split=["valid", "test"], synonyms=words, bootstrap=0, as_written=True
-    ).table
+    options = {"synonyms": words, "bootstrap": 0, "as_written": True}
+    scores = score_captions(suite, files, split=["valid", "test"], **options).table
     pooled = {row[:4]: row[4] for row in scores.filter(task="pooled").select(
         "run", "criterion", "metric", "subset", "value").iter_rows()}  # fmt: skip
     for key, known in KNOWN.items():

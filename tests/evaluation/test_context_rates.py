@@ -62,9 +62,8 @@ def _oracle(frame, weights):
 def test_values_are_those_of_the_definitions(frame):
     expected = _oracle(frame, frame["weight"])
     got = context_rates(frame, bootstrap=0).frame()
-    for measure, subset, value, n, reason in got.select(
-        "measure", "subset", "value", "n", "reason"
-    ).iter_rows():
+    rows = got.select("measure", "subset", "value", "n", "reason").iter_rows()
+    for measure, subset, value, n, reason in rows:
         wanted = expected[measure, subset]
         assert (value is None) == (wanted is None) == (reason is not None)
         assert value == pytest.approx(wanted)
@@ -113,9 +112,8 @@ def test_the_headline_and_when_there_is_none():
     yes = [True, True, False, False] + [True] + [False] * 7
     frame = pl.DataFrame({"image_id": range(12), "task": "car", "cell": cells, "yes": yes})
     line = headline(context_rates(frame, bootstrap=0), "says yes to")
-    assert line.startswith(
-        "says yes to an absent object: 50.0 % [8.9, 91.1] with its context, 12.5 %"
-    )
+    start = "says yes to an absent object: 50.0 % [8.9, 91.1] with its context, 12.5 %"
+    assert line.startswith(start)
     assert line.endswith("without: 4.0 times")
     assert headline(context_rates(frame[:4], bootstrap=0), "names") is None
     never = frame.with_columns(yes=pl.col("cell") == "hard_negative")
@@ -123,7 +121,6 @@ def test_the_headline_and_when_there_is_none():
 
 
 def test_no_rows():
-    frame = pl.DataFrame(
-        schema={"image_id": pl.Int64, "task": pl.String, "cell": pl.String, "yes": pl.Boolean}
-    )
+    schema = {"image_id": pl.Int64, "task": pl.String, "cell": pl.String, "yes": pl.Boolean}
+    frame = pl.DataFrame(schema=schema)
     fails(lambda: context_rates(frame), "no answers", helps=False)

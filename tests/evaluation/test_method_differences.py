@@ -91,11 +91,8 @@ def test_intervals_are_those_of_loops(world, scores, what):
             assert row["difference"] == pytest.approx(gap[0], abs=1e-12)
             defined = gap[1:][~np.isnan(gap[1:])]
             if 2 * len(defined) >= RESAMPLES:
-                n = (
-                    row["n"]
-                    if metric != "auc"
-                    else min(row["n_positive"], row["n"] - row["n_positive"])
-                )
+                sides_of = row["n_positive"], row["n"] - row["n_positive"]
+                n = min(sides_of) if metric == "auc" else row["n"]
                 bounds = [None, None]
                 if n >= FEWEST:
                     tail = norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(0.025, n - 1))

@@ -115,9 +115,8 @@ def test_metrics_equal_scikit_learn(case):
 @given(outputs(), st.data())
 def test_weights_are_repetitions(case, data):
     labels, logits = case
-    times = np.array(
-        data.draw(st.lists(st.integers(0, 4), min_size=len(labels), max_size=len(labels)))
-    )
+    counts = st.lists(st.integers(0, 4), min_size=len(labels), max_size=len(labels))
+    times = np.array(data.draw(counts))
     times[:2] = np.maximum(times[:2], 1)
     repeated = np.repeat(labels, times), np.repeat(logits, times)
     for metric in ALL_METRICS:
@@ -202,25 +201,13 @@ def test_of_one_label_recall_is_accuracy_and_others_are_undefined():
 def divided(draw):
     """A task's outputs, four atoms that are cells, subsets of them, and a mixture."""
     labels, values = draw(outputs())
-    atoms = (
-        np.array(draw(st.lists(st.integers(0, 1), min_size=len(labels), max_size=len(labels)))) * 2
-        + ~labels
-    )
-    members = np.array(
-        draw(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=4))
-    )
-    shares = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=4, max_size=4)))
-    return (
-        labels,
-        values,
-        Parts(
-            labels,
-            atoms.astype(np.intp),
-            members,
-            np.arange(4),
-            shares[None] / max(shares.sum(), 1),
-        ),
-    )
+    n, four = len(labels), {"min_size": 4, "max_size": 4}
+    atoms = np.array(draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))) * 2 + ~labels
+    members = draw(st.lists(st.lists(st.booleans(), **four), min_size=1, max_size=4))
+    shares = np.array(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), **four)))
+    mixture = shares[None] / max(shares.sum(), 1)
+    parts = Parts(labels, atoms.astype(np.intp), np.array(members), np.arange(4), mixture)
+    return labels, values, parts
 
 
 def mixture_weights(parts, weights):
@@ -253,9 +240,8 @@ def check_rows(table, parts, values, weights, threshold):
     for column, name in enumerate(ALL_METRICS):
         expected = np.nan
         if mixed is not None:
-            expected = naive_metric(
-                name, labels, values, mixed, threshold=threshold, size=weights.sum()
-            )
+            options = {"threshold": threshold, "size": weights.sum()}
+            expected = naive_metric(name, labels, values, mixed, **options)
         assert table[-1, column] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
 
 
@@ -279,17 +265,10 @@ def test_resampling_equals_one_resample_after_another(case, seed, threshold):
 
 
 def test_only_what_is_asked_for_is_computed():
-    parts = Parts(
-        Y, np.zeros(40, np.intp), np.ones((1, 1), bool), np.zeros(1, np.intp), np.empty((0, 1))
-    )
-    for names in (
-        ("auc",),
-        ("nll", "auc"),
-        ("ece_top",),
-        ("ece_paper",),
-        ("f1", "brier"),
-        METRICS[::-1],
-    ):
+    atoms, one = np.zeros(40, np.intp), np.zeros(1, np.intp)
+    parts = Parts(Y, atoms, np.ones((1, 1), bool), one, np.empty((0, 1)))
+    asked = ("auc",), ("nll", "auc"), ("ece_top",), ("ece_paper",), ("f1", "brier"), METRICS[::-1]
+    for names in asked:
         table = Graded(Y, P, "probability", names).scores(parts)
         expected = [scored(name, Y, P, scale="probability") for name in names]
         assert table[0].tolist() == pytest.approx(expected, abs=1e-12)
@@ -301,9 +280,8 @@ def test_waterbirds(shared_data):
 
     table = pl.read_csv(shared_data / "waterbirds" / "metadata.csv").filter(split=2)
     labels = (table["y"] == 1).to_numpy()
-    logits = (
-        table["place"].to_numpy() * 2.0 - 1 + np.random.default_rng(0).normal(size=len(labels))
-    ).round(2)
+    noise = np.random.default_rng(0).normal(size=len(labels))
+    logits = (table["place"].to_numpy() * 2.0 - 1 + noise).round(2)
     assert len(labels) == 5794
     for inside in (np.ones(len(labels), bool), (table["place"] != table["y"]).to_numpy()):
         y, z = labels[inside], logits[inside]

@@ -55,10 +55,8 @@ def test_a_perfect_model_is_perfect_however_it_is_read(suite, tmp_path, spelling
     table = [(image, task, 0.9 if label else 0.1) for image, task, label in rows]
     predictions = pl.DataFrame(table, schema=["image", "task", "prob"], orient="row")
     predictions.write_csv(tmp_path / "p.csv")
-    said = [
-        {"img_id": image, "object_name": task, "answer": "Yes" if label else "No"}
-        for image, task, label in rows
-    ]
+    yes_no = {True: "Yes", False: "No"}
+    said = [{"img_id": i, "object_name": task, "answer": yes_no[y]} for i, task, y in rows]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, said)))
     runs = load_predictions([tmp_path / "p.csv", tmp_path / "a.jsonl"], suite)
     assert "24 of 24 images by file name" in runs[0].read
@@ -85,10 +83,7 @@ def test_a_perfect_model_is_perfect_however_it_is_read(suite, tmp_path, spelling
     assert absent.max() == 0
     assert "c: 24 of 24 images by file name" in captions.notes
 
-    verdicts = [
-        {"image_id": image, "task": task, "verdict": "yes" if label else "no"}
-        for image, task, label in rows
-    ]
+    verdicts = [{"image_id": i, "task": t, "verdict": yes_no[y].lower()} for i, t, y in rows]
     (tmp_path / "v.json").write_text(json.dumps(verdicts))
     overlaid = evaluate(suite, predictions, overlay=tmp_path / "v.json")
     assert any(note.startswith("0 labels corrected") for note in overlaid.notes)
@@ -113,9 +108,8 @@ def test_names_of_no_image_and_of_other_splits(suite, tmp_path):
     )  # fmt: skip
     fails(lambda: load_predictions(table, suite), "1 of 26 images are not in the suite: fram.jpg")
     (run,) = load_predictions(table[:-1], suite)
-    assert run.read.endswith(
-        "25 of 25 images by file name; 1 image of the dataset is not in the suite"
-    )
+    end = "25 of 25 images by file name; 1 image of the dataset is not in the suite"
+    assert run.read.endswith(end)
     assert evaluate(suite, run).table.height
 
 
@@ -137,9 +131,8 @@ def test_numbers_that_are_ids_and_file_names_of_other_images(tmp_path):
     # numbers with zeros in front are names
     padded = _data([f"{(number * 7 + 3) % 60:04d}.jpg" for number in NUMBERS])
     names = frame.with_columns(pl.format("{}", pl.col("image_id").cast(pl.String).str.zfill(4)))
-    names = names.with_columns(
-        image_id=pl.Series([padded.images["file_name"][i][:-4] for i in frame["image_id"]])
-    )
+    stems = [padded.images["file_name"][i][:-4] for i in frame["image_id"]]
+    names = names.with_columns(image_id=pl.Series(stems))
     names.write_csv(tmp_path / "n.csv")
     fails(lambda: load_predictions(tmp_path / "n.csv", small_suite(padded)), "is the id")
 
@@ -160,10 +153,8 @@ def test_a_suite_records_what_it_needs(tmp_path, suite):
 
 def test_names_that_end_in_ids_need_no_table(tmp_path):
     save_suite(small_suite(_data([f"f_{n:06d}.jpg" for n in NUMBERS])), tmp_path / "suite")
-    assert sorted(f.name for f in (tmp_path / "suite").iterdir()) == [
-        "challenge_sets.parquet",
-        "suite.json",
-    ]
+    files = sorted(f.name for f in (tmp_path / "suite").iterdir())
+    assert files == ["challenge_sets.parquet", "suite.json"]
     suite = load_suite(tmp_path / "suite")
     frame = pl.DataFrame({"image": ["g/f_37.png", "f_000038"], "task": "car", "prob": [0.5, 0.25]})
     (run,) = load_predictions(frame, suite)

@@ -22,9 +22,8 @@ def long():
 def _same(run, frame):
     """The run holds exactly the rows of a long frame."""
     wide_frame = pl.DataFrame({"image_id": run.image_ids.cast(pl.Int64)})
-    values = wide_frame.hstack(
-        [pl.Series(*pair) for pair in zip(run.tasks, run.values, strict=True)]
-    )
+    pairs = zip(run.tasks, run.values, strict=True)
+    values = wide_frame.hstack([pl.Series(*pair) for pair in pairs])
     return set(values.unpivot(index="image_id").rows()) == set(frame.rows())
 
 
@@ -138,9 +137,8 @@ def test_several_files_of_one_name_and_of_the_same_seeds(long, tmp_path):
     files = [tmp_path / folder / "p.csv" for folder in ("a", "b")]
     assert [run.run for run in load_predictions(files, SUITE)] == [str(file) for file in files]
     for method in ("erm", "dro"):
-        pl.concat(long.with_columns(seed=pl.lit(s)) for s in (0, 1)).write_parquet(
-            tmp_path / f"{method}.parquet"
-        )
+        both = pl.concat(long.with_columns(seed=pl.lit(s)) for s in (0, 1))
+        both.write_parquet(tmp_path / f"{method}.parquet")
     seeds = load_predictions([tmp_path / "erm.parquet", tmp_path / "dro.parquet"], SUITE)
     assert [run.run for run in seeds] == ["erm/0", "erm/1", "dro/0", "dro/1"]
 
@@ -149,14 +147,8 @@ def test_a_mapping_names_its_runs_whatever_they_hold(long):
     several = pl.concat(long.with_columns(run=pl.lit(name)) for name in ("p", "q"))
     seeds = pl.concat(long.with_columns(seed=pl.lit(seed)) for seed in (0, 1))
     named = {"x": long.with_columns(run=pl.lit("r")), "y": several, "z": seeds, 4: long}
-    assert [run.run for run in load_predictions(named, SUITE)] == [
-        "x",
-        "y/p",
-        "y/q",
-        "z/0",
-        "z/1",
-        "4",
-    ]
+    runs = [run.run for run in load_predictions(named, SUITE)]
+    assert runs == ["x", "y/p", "y/q", "z/0", "z/1", "4"]
 
 
 def test_a_repeated_run_is_refused(long, tmp_path):
@@ -341,20 +333,13 @@ def test_archives_that_are_refused(tmp_path, arrays, message):
 
 def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
-        fails(
-            lambda thing=thing: load_predictions(thing, SUITE),
-            "is no predictions",
-            "Predictions.of",
-        )
+        words = "is no predictions", "Predictions.of"
+        fails(lambda thing=thing: load_predictions(thing, SUITE), *words)
     for nothing in ([], {}):
         words = "no predictions were given"
         fails(lambda nothing=nothing: load_predictions(nothing, SUITE), words, kind=ParameterError)
-    fails(
-        lambda: load_predictions(tmp_path / "none.csv", SUITE),
-        "no such file",
-        "none.csv",
-        helps=False,
-    )
+    absent = tmp_path / "none.csv"
+    fails(lambda: load_predictions(absent, SUITE), "no such file", "none.csv", helps=False)
     long.write_csv(tmp_path / "p.txt")
     fails(lambda: load_predictions(tmp_path / "p.txt", SUITE), "'.txt'")
     (tmp_path / "empty").mkdir()

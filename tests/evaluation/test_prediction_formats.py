@@ -168,9 +168,8 @@ def test_names_of_several_images_and_unknown_ones_are_refused():
     two = frame.with_columns(image=pl.Series(["x/a/19.jpg", "a/19"]))
     fails(lambda: load_predictions(two, suite, data), "stand for one image: a/19, x/a/19.jpg")
     one = frame.with_columns(image=pl.Series(["a/19.jpg", "a/99.jpg"]))
-    fails(
-        lambda: load_predictions(one, suite, data), "1 of 2 images are not in the suite: a/99.jpg"
-    )
+    unknown = "1 of 2 images are not in the suite: a/99.jpg"
+    fails(lambda: load_predictions(one, suite, data), unknown)
     (run,) = load_predictions(one, suite, data, ignore_unknown=True)
     assert (run.image_ids.to_list(), run.values.tolist()) == ([38], [[0.25]])
 

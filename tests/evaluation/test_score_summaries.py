@@ -162,9 +162,7 @@ def test_best_by_overlapping_deviations(table, metric):
     for task in TASKS:
         # in thousandths, so that ends that touch do
         row = {m: table[task, m] for m in METHODS if table[task, m][0] is not None}
-        whole = {
-            m: (round(1000 * mean_), round(1000 * (std or 0))) for m, (mean_, std) in row.items()
-        }
+        whole = {m: (round(1000 * a), round(1000 * (s or 0))) for m, (a, s) in row.items()}
         choose = max if metric in LARGER_IS_BETTER else min
         top = choose((mean_ for mean_, _ in whole.values()), default=None)
         for method in METHODS:
@@ -178,8 +176,7 @@ def test_best_by_overlapping_deviations(table, metric):
 
 def test_best_within_groups():
     table = {("car", "erm"): (0.7, 0.0), ("car", "gdro"): (0.9, 0.0), ("car", "irm"): (0.8, 0.0)}
-    cells = cells_of(table).with_columns(
-        sees=pl.Series(["nothing", "environments", "environments"])
-    )
+    sees = pl.Series(["nothing", "environments", "environments"])
+    cells = cells_of(table).with_columns(sees=sees)
     assert with_best(cells)["best"].to_list() == [False, True, False]
     assert with_best(cells, by=("sees",))["best"].to_list() == [True, True, False]

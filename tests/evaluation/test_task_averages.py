@@ -27,9 +27,8 @@ def completed(replicates):
 
 def scope_of(task):
     subsets = [Subset("all"), Subset("hard")]
-    return ScoreScope(
-        "ce", task, "test", subsets, np.array([900_000, 400_000]), np.array([500_000, 200_000])
-    )
+    counts = np.array([900_000, 400_000]), np.array([500_000, 200_000])
+    return ScoreScope("ce", task, "test", subsets, *counts)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0, 1, 2, 7]), st.booleans())
@@ -115,9 +114,8 @@ def test_a_difference_is_over_the_tasks_that_both_runs_define():
     suite = small_suite()
     a, b = logits(suite, seed=1, run="a"), logits(suite, seed=2, run="b")
     never = pl.when(pl.col("task") == "car").then(pl.col("logit") - 100).otherwise("logit")
-    scores = nooch.evaluate(
-        suite, [a.with_columns(never), b], metrics=["precision"], criteria=["ce"], bootstrap=50
-    )
+    options = {"metrics": ["precision"], "criteria": ["ce"], "bootstrap": 50}
+    scores = nooch.evaluate(suite, [a.with_columns(never), b], **options)
     differences = scores.differences.filter(subset="hard")
     own, average = (differences.row(by_predicate=pl.col("task") == task, named=True)
                     for task in (TASKS[1], AVERAGE))  # fmt: skip

@@ -25,9 +25,8 @@ def _read(rows, **options):
     verdicts = []
     for _, language, noun, _, text in rows:
         question = TABLE["questions"][language].replace("{a} {object}", with_article(noun))
-        asked = AskedQuestion(
-            question.replace("{object}", noun), noun if language == "en" else "thing"
-        )
+        name = noun if language == "en" else "thing"
+        asked = AskedQuestion(question.replace("{object}", noun), name)
         verdicts += read_verdicts([text], [asked], **{"language": language, **options})
     return verdicts
 
