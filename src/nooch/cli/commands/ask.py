@@ -146,7 +146,7 @@ def captions_command(
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.data.table_files import result_files
     from nooch.evaluation.captions import score_captions
-    from nooch.report import as_json, save_scores, tables_of
+    from nooch.report import as_json, save_scores
     from nooch.suites import load_suite
 
     if out is not None:
@@ -170,8 +170,9 @@ def captions_command(
     if format is shared.Format.json:
         print_json(as_json(scores))
         return
-    print_shown([*tables_of(scores), *scores.tables])
-    for line in [*scores.headlines, *scores.notes]:
+    for line in scores.headlines:
         say(line)
-    if out is not None:
-        hint(f"{out}: {len(scores.table):,} values")
+    print_shown(scores.tables)
+    note(*scores.notes)
+    by_task = "scores and differences by task: nooch captions ... --out FILE, or --format json"
+    hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
