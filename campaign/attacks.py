@@ -34,7 +34,7 @@ from worlds import argv
 import nooch
 from nooch.base.download.zips import unpack
 from nooch.base.errors import InputError
-from nooch.cli import main as run_command
+from nooch.cli.main import run as run_command
 
 __all__ = ["attack"]
 
