@@ -307,6 +307,15 @@ def test_wilsons_interval_is_scipys_but_for_few_events_and_never_of_width_0(n, p
     assert 0 <= low[0] < high[0] <= 1
 
 
+def test_wilsons_interval_of_all_small_counts():
+    """Also where rounding puts 1 - 0.7 of ten images above three."""
+    for n in range(1, 41):
+        hits = np.arange(n + 1)
+        low, high = wilson(hits / n, np.full(n + 1, n))
+        expected = np.array([proportion_confint(int(one), n) for one in hits])
+        np.testing.assert_allclose(np.column_stack([low, high]), expected, atol=1e-9)
+
+
 def test_no_error_among_48_images_is_not_certain():
     """0/48 has an upper bound of .074, with a bootstrap and without."""
     images = [{"Y": 0.05}] * 48 + [{"Y": 0.05, "A": 0.2}, {}, {"A": 0.2}]

@@ -50,7 +50,8 @@ def _few(shares: Floats, n: NDArray[Any]) -> Floats:
     """
     events = np.asarray(shares * n)
     bound = gammaincinv(np.maximum(events, 1.0), SIGNIFICANT) * np.minimum(events, 1.0) / n
-    return np.where(events > _FEW, np.inf, np.where(n > 0, bound, np.nan))
+    # 3 of 10 as (1 - 0.7) * 10 are a little more than 3
+    return np.where(events > _FEW + 1e-9, np.inf, np.where(n > 0, bound, np.nan))
 
 
 def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
